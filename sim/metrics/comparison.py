@@ -1,9 +1,9 @@
 """Schedules of one trace against a baseline, with paired confidence intervals.
 
 Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of submission
-are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is
-one draw: where a policy was simulated several times with shaken submissions (:mod:`features.jobs.shaking`), each replay is
-compared with the baseline's of the same shake, and the interval contains the variance of replays.
+are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is one
+sample. If a policy was simulated several times with shaken submissions (:mod:`features.jobs.shaking`), each replay is compared
+with the baseline's of the same shake, and the interval contains the variance of replays.
 """
 
 from __future__ import annotations
@@ -35,19 +35,19 @@ def compare(
     confidence: float = CONFIDENCE,
     tau_s: float = TAU_S,
 ) -> pd.DataFrame:
-    """Compare schedules with the baseline: one row a policy and metric.
+    """Compare schedules with the baseline: one row per policy and metric.
 
     Columns: ``scheduler predictor correction metric value baseline relative low high coverage p replicates least most weeks note
-    sure``. Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same seed,
-    and ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches; ``value`` is
-    over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``, over weeks and
-    replicates (:func:`features.statistics.interval_of_change`; with one replicate it excludes chaos), ``coverage`` how often such an
-    interval covers and ``p`` the p-value of no change, ``least`` and ``most`` the extremes of single replicates. ``weeks`` counts
-    the weeks of submission that hold jobs, from the first submission. ``relative`` is null where the baseline is 0, the interval
-    also where a metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS``; ``note`` says why, or how rough it is.
-    ``sure`` is that of the verdict (:func:`sim.metrics.verdict.sure_changes`).
-    Raises InputError for an absent baseline, a replicate that the baseline lacks, an unknown metric, two schedules of one
-    policy and seed, and schedules that do not hold the same jobs in the same order.
+    sure``. Schedules of one policy with different seeds are its replicates; each is compared with the baseline's of the same
+    seed, and ``replicates`` counts them. ``baseline`` is the (scheduler, predictor) compared with, the first that matches;
+    ``value`` is over all replicates, ``relative`` is value/baseline - 1, ``low`` and ``high`` its interval at ``confidence``,
+    over weeks and replicates (:func:`features.statistics.interval_of_change`; with one replicate it excludes chaos), ``coverage``
+    how often such an interval covers and ``p`` the p-value of no change, ``least`` and ``most`` the extremes of single
+    replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null if the
+    baseline is 0. The interval is also null if the metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS`` weeks;
+    ``note`` gives the reason, or says that the interval is rough. ``sure`` is that of the verdict
+    (:func:`sim.metrics.verdict.sure_changes`). Raises InputError for a missing baseline, a replicate that the baseline lacks, an
+    unknown metric, two schedules of one policy and seed, and schedules that do not hold the same jobs in the same order.
     """
     check_tau(tau_s)
     if not 0 < confidence < 1:
@@ -82,9 +82,9 @@ def compare(
 
 
 class _Measured(NamedTuple):
-    """Replicates' weekly sums of the metrics that are ratios of sums, [replicates, weeks], and each one's values of all.
+    """Weekly sums of ratios, [replicates, weeks], and values of all metrics by replicate.
 
-    ``by_user`` are the same sums by week and user, [weeks, users], added over replicates; none where no job names a user.
+    ``by_user`` are the same sums by week and user, [weeks, users], added over replicates; empty if no job names a user.
     """
 
     weekly: dict[str, Ratio]
@@ -128,7 +128,7 @@ def stacked(replicates: Sequence[Ratio]) -> Ratio:
 
 
 def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict[int, Schedule]]:
-    """Return replicates by seed by policy; InputError for two of one policy and seed."""
+    """Return schedules by policy and seed; InputError for two of one policy and seed."""
     policies: dict[tuple[str, str, str], dict[int, Schedule]] = {}
     for schedule in map(checked, schedules):
         replicates = policies.setdefault((schedule.scheduler, schedule.predictor, schedule.correction), {})
@@ -166,7 +166,7 @@ def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
 
 
 def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, tau_s: float) -> _Measured:
-    """Return the sums and values of replicates; no sums by user where no job names one."""
+    """Return the sums and values of replicates; no sums by user if no job names one."""
     weekly: list[dict[str, Ratio]] = []
     by_user: dict[str, Ratio] = {}
     values = []

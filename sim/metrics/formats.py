@@ -1,4 +1,4 @@
-"""Metrics and their changes as people read them."""
+"""Format metrics and their changes for readers."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ MINUS = "\N{MINUS SIGN}"
 def number(value: float, kind: Kind) -> str:
     """Format a metric: seconds and counts whole, shares in per cent, ratios with two decimals.
 
-    A dash where there is none.
+    A dash if it is missing.
     """
     if pd.isna(value):
         return "–"
@@ -23,7 +23,7 @@ def number(value: float, kind: Kind) -> str:
 
 
 def signed(value: float, form: str) -> str:
-    """Format a difference with its sign, without sign where it rounds to zero."""
+    """Format a difference with its sign, without sign if it rounds to zero."""
     text = format(value, "+" + form)
     return text[1:] if float(text.replace(",", "")) == 0 else text.replace("-", MINUS)
 
@@ -38,7 +38,7 @@ def change(relative: float, unit: bool = True) -> str:
 def interval(low: float, high: float, coverage: float | None = None) -> str:
     """Format a confidence interval of a relative change, per cent, in brackets; "" for none.
 
-    Behind it stands a measured ``coverage`` that is low.
+    A low measured ``coverage`` follows it.
     """
     return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]{covers(coverage)}"
 

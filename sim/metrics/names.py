@@ -1,8 +1,8 @@
 """Every metric of a schedule: names, format, direction, meaning and source.
 
-All tables, pages and comparisons ask here. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (of users in
+All tables, pages and comparisons use this list. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (of users in
 :mod:`sim.metrics.user_fairness` and :mod:`sim.metrics.satisfaction`, of plans in :mod:`sim.metrics.predictability`): a metric is
-those two, and a test.
+an entry here, a formula, and a test.
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ Kind = Literal["seconds", "ratio", "share", "count"]
 
 @dataclass(frozen=True)
 class Metric:
-    """How a metric is called, printed and read.
+    """A metric's name, format and direction.
 
-    ``title`` and ``meaning`` are for text, ``short`` is the heading on a terminal, where values are printed by the format ``form``. ``compared``
-    metrics are those that a comparison of schedules holds by default.
+    ``title`` and ``meaning`` are for text. ``short`` is the heading on a terminal, where values have the format ``form``. A
+    comparison of schedules includes ``compared`` metrics by default.
     """
 
     title: str
@@ -207,12 +207,12 @@ TRIAL: dict[str, Metric] = {
     "runtime": Metric("mean runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".3f"),
     "worst": Metric("largest runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".2f"),
 }
-"""What is measured of each trial on the simulated cluster; makespan of whole trials only."""
+"""Metrics of each trial on the simulated cluster; the makespan is that of whole trials only."""
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
 """The metrics of a comparison by default."""
 READ_FIRST = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "longest_wait_s")
-"""The metrics of a comparison that are read first: those of a verdict, and what users feel."""
+"""The most important metrics of a comparison: those of a verdict, and the mean wait."""
 SHOWN = (
     "mean_wait_s",
     "mean_bounded_slowdown",
@@ -224,4 +224,4 @@ SHOWN = (
     "corrections",
     "clamped_predictions",
 )
-"""The metrics that are looked at first, for tables on a terminal; these have a ``short`` heading and a ``form``."""
+"""The metrics of tables on a terminal; these have a ``short`` heading and a ``form``."""

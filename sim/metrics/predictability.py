@@ -1,7 +1,7 @@
-"""How well a planner tells when jobs will start: what was planned against what came.
+"""How well a planner predicts when jobs will start: planned against actual starts.
 
 Predictability is the first claim of Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler"
-(JSSPP 2017), which gives no number for it. Here the plan at a job's submission is what its user was told.
+(JSSPP 2017), which gives no number for it. Here the plan at a job's submission counts as its user's information.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import pandas as pd
 def first_told(plans: pd.DataFrame | None, job_id: np.ndarray) -> np.ndarray:
     """Return the first planned starts of the jobs ``job_id``, float64 [jobs], s.
 
-    NaN without a plan. ``plans`` as in :class:`~sim.schedule.Schedule`; those of other jobs are left out.
+    NaN without a plan. ``plans`` as in :class:`~sim.schedule.Schedule`; those of other jobs are ignored.
     """
     if plans is None:
         return np.full(len(job_id), np.nan)

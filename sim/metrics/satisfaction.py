@@ -1,13 +1,12 @@
-"""Waits that users accept, and complaints where a job waits longer.
+"""Waits that users accept, and complaints about jobs that wait longer.
 
-After Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): a user accepts a wait
-that grows with the job's processors and requested time, less than proportionally, and is summed over the user's jobs that are
-present; when a job starts, its wait is compared with that limit. The text leaves two things open: present are here the jobs that wait
-or run, and they are counted at the user's last submission up to the start, when, in its words, the limit was calculated last.
-
-The released simulator (Alea, ``AgentDynamicWithSatisfactionModel``) does otherwise: it keeps a budget a user, from which the time
-between submissions is taken while jobs wait, and compares it with the time since the user's latest submission, not with the job's
-own wait. Nothing here follows that.
+After Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): a user accepts a
+wait that grows with the job's processors and requested time, less than proportionally, and is summed over the user's jobs that
+are present. When a job starts, its wait is compared with that limit. The text leaves two things open. Here, present jobs are
+those that wait or run, and they are counted at the user's last submission up to the start, when, in its words, the limit was
+calculated last. The released simulator (Alea, ``AgentDynamicWithSatisfactionModel``) differs: it keeps a budget per user, from
+which the time between submissions is taken while jobs wait, and compares it with the time since the user's latest submission, not
+with the job's own wait. Nothing here follows that.
 """
 
 from __future__ import annotations
@@ -53,8 +52,8 @@ def user_jobs(schedule: Schedule) -> UserJobs:
 def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "program") -> np.ndarray:
     """Return the wait that a job justifies: (ln(n)+1) * requested/divisor, float64 [jobs], s.
 
-    The divisor is 1..5 for < 3 h, < 7 h, < 24 h, < 7 d, else. ``program`` adds the floors of the released simulator (3, 3.5, 8
-    and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
+    The divisor is 1..5 for requests of < 3 h, < 7 h, < 24 h, < 7 d, or more. ``program`` adds the floors of the released
+    simulator (3, 3.5, 8 and 42 h for divisors 2 to 5), ``paper`` is the formula as printed.
     """
     step = np.searchsorted(_LIMITS_S, requested_s, side="right")
     wait = np.asarray(requested_s, np.float64) / (step + 1)
@@ -64,7 +63,7 @@ def acceptable_wait_s(procs: np.ndarray, requested_s: np.ndarray, rule: Rule = "
 
 
 def dissatisfaction(jobs: UserJobs) -> np.ndarray:
-    """Return each job's wait over what its user accepts, float64 [jobs].
+    """Return each job's wait over the wait that its user accepts, float64 [jobs].
 
     Above 1 the user complains; NaN for an unknown user. Submissions of the same second count, and the job itself always does.
     """
@@ -76,16 +75,16 @@ def dissatisfaction(jobs: UserJobs) -> np.ndarray:
 
 def complaints(jobs: UserJobs) -> np.ndarray:
     """Return how many jobs waited longer than their users accept, int64 [schedules]."""
-    # a user accepts at least what the job alone justifies, so few come into question
+    # a user accepts at least what the job alone justifies, so few jobs are candidates
     schedule, _, level = _levels(jobs, 0.5)
     schedules = jobs.start.shape[:-1]
     return np.bincount(schedule[level > 1.0], minlength=math.prod(schedules)).reshape(schedules)
 
 
 def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return schedule, job, and wait over what its user accepts, of jobs with at least so much of what they alone justify."""
+    """Return schedule, job, wait over accepted wait, for waits over ``least`` * justified."""
     first, last = int(jobs.submit.min(initial=0)), int((jobs.start + jobs.runtime).max(initial=0))
-    # a moment is one integer, the user's code and the time: as an event of the simulator, job and time, it fits into 64 bits
+    # a moment is one integer of user code and time; like the simulator's events, job and time, it fits into 64 bits
     of_user = (jobs.user + 1) * (last - first + 2) - first
     order = np.argsort(of_user + jobs.submit)
     ordered = UserJobs(*(each[..., order] for each in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
@@ -95,7 +94,7 @@ def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.nd
     submitted, started = of_user + jobs.submit, np.atleast_2d(of_user + jobs.start)
     gone = started + jobs.runtime
     came = np.searchsorted(submitted, started[schedule, job], side="right")
-    # differences of running sums are as exact as the values if these are integers, here as large as their total allows
+    # differences of cumulative sums are exact for integers; here they are as large as their total allows
     scale = 2.0 ** (62 - np.ceil(np.log2(max(justified.sum(), 1.0))))
     values = np.rint(justified * scale).astype(np.int64)
     there = np.concatenate(([0], np.cumsum(values)))[came]

@@ -23,16 +23,16 @@ from sim.metrics.user_fairness import fairness_of
 from sim.schedule import Schedule, checked
 
 TAU_S = 10.0
-"""The usual threshold of bounded slowdown, seconds: runtimes below it count as it."""
+"""The usual threshold of bounded slowdown, seconds: shorter runtimes count as this."""
 _WAITS, _SLOWED = 0.01, 1.1
-"""No job waits noticeably where mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
+"""Nothing waits noticeably if mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
 
 
 class Columns(NamedTuple):
     """The columns of a schedule, [jobs] each, and its first submission and last end.
 
     Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
-    and the last end, ``of_users`` what users see of the jobs. Of several schedules of the same jobs, those that differ are
+    and the last end, ``of_users`` the jobs as users see them. For several schedules of the same jobs, the columns that differ are
     [schedules, jobs], and ``last_s`` is [schedules].
     """
 
@@ -50,7 +50,7 @@ class Columns(NamedTuple):
 def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -> Columns:
     """Return the columns of a schedule from whole seconds, int64 [jobs] each.
 
-    Of several schedules of the same jobs, [schedules, jobs] where they differ.
+    For several schedules of the same jobs, [schedules, jobs] where they differ.
     """
     wait = jobs.start - jobs.submit
     first, last = int(jobs.submit.min()), (jobs.start + jobs.runtime).max(axis=-1)
@@ -61,7 +61,7 @@ def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -
 
 
 def check_tau(tau_s: float) -> None:
-    """Raise InputError for a bound of the slowdown that is no number above 0."""
+    """Raise InputError unless ``tau_s``, the bound of the slowdown, is a number above 0."""
     if not isinstance(tau_s, Real) or not 0 < tau_s < np.inf:
         raise InputError(f"tau_s must be a number of seconds above 0, not {shown(tau_s)}")
 
@@ -69,9 +69,9 @@ def check_tau(tau_s: float) -> None:
 def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     """Return all metrics of ``schedule`` by name; times in seconds.
 
-    Counts are ``int``, the rest ``float`` (dtype object). Those that a schedule does not have are NaN: fairness between users
-    where none is known, the error of planned starts where nothing is planned. Raises InputError for a schedule without jobs, and
-    for one with a job that starts before its submission or has no runtime.
+    Counts are ``int``, the rest ``float`` (dtype object). Metrics that do not apply are NaN: fairness between users if none is
+    known, the error of planned starts if nothing is planned. Raises InputError for a schedule without jobs, and for one with a
+    job that starts before its submission or has no runtime.
     """
     check_tau(tau_s)
     columns = _columns(checked(schedule))
@@ -113,8 +113,8 @@ def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
 def longest_waits(columns: Columns) -> Ratio:
     """Return the longest wait of each week of submission, over 1, float64 [..., weeks].
 
-    As a sum over weeks it has an interval; the longest wait of all is the fate of one job. Weeks count from the first
-    submission; those without jobs are left out.
+    As a sum over weeks it has an interval; the longest wait of all depends on one job. Weeks count from the first submission;
+    those without jobs are left out.
     """
     _, week = np.unique((columns.of_users.submit - columns.first_s) // WEEK_S, return_inverse=True)
     longest = np.zeros((*columns.wait.shape[:-1], int(week.max()) + 1))
@@ -123,7 +123,7 @@ def longest_waits(columns: Columns) -> Ratio:
 
 
 def _carried(columns: Columns, procs: int) -> dict[str, np.ndarray]:
-    """Return what a schedule carries until nine tenths of the jobs have ended."""
+    """Return throughput and carried load until nine tenths of the jobs have ended."""
     jobs = columns.of_users
     end = jobs.start + jobs.runtime
     count = -(-9 * end.shape[-1] // 10)
@@ -137,7 +137,7 @@ def nothing_waits(rows: Iterable[Mapping[Any, Any]], procs: int) -> str:
     """Return a sentence if no job waits under any policy, else "".
 
     A comparison of such schedules says nothing. ``rows`` hold ``mean_wait_s mean_response_s mean_bounded_slowdown utilization``
-    by name, a row a schedule or mean of schedules.
+    by name, one row per schedule or mean of schedules.
     """
     schedules = list(rows)
     waits = max(row["mean_wait_s"] for row in schedules)
@@ -189,7 +189,7 @@ def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
 
 
 def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
-    """Return the ratios that know no threshold and no prediction."""
+    """Return the ratios that need no threshold and no prediction."""
     each = np.ones(columns.wait.shape[-1])
     area = columns.procs * columns.runtime
     specific, scale = _p2sf(columns)

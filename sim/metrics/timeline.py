@@ -1,7 +1,7 @@
 """A schedule over time: queue length and busy processors.
 
-A step function is its breakpoints: ``values[i]`` holds from ``times[i]`` up to, not including, ``times[i + 1]``, the last one
-forever.
+A step function is given by its breakpoints: ``values[i]`` holds from ``times[i]`` up to, not including, ``times[i + 1]``, the
+last value forever.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class Steps(NamedTuple):
 
 
 def queue_length(schedule: Schedule) -> Steps:
-    """Return the number of jobs submitted and not started."""
+    """Return the number of jobs that are submitted and not started."""
     return _count(schedule, "submit_s", "start_s", np.ones(len(schedule.jobs), np.int64))
 
 

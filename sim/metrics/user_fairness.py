@@ -1,9 +1,9 @@
 """Fairness between users: normalised user wait time (NUWT).
 
-After Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): a user's NUWT is its
-total wait over the resources that it used, here seconds over processor-seconds, so that a user below 1 computed for longer than
-it waited. Fairness is the mean and the standard deviation over users. A user that used nothing has no NUWT and is left out of both:
-a schedule holds only jobs that ran, so there is none unless all its jobs are missing.
+After Klusacek & Chlumsky, "Planning and metaheuristic optimization in production job scheduler" (JSSPP 2017): a user's NUWT is
+its total wait over the resources that it used, here seconds over processor-seconds, so that a user below 1 computed for longer
+than it waited. Fairness is the mean and the standard deviation over users. A user that used nothing has no NUWT and is left out
+of both: a schedule holds only jobs that ran, so this happens only to users all of whose jobs are missing.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sim.schedule import Schedule
 def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     """Return ``nuwt_mean nuwt_sd complaints`` of each schedule, [...] each.
 
-    All NaN where no user is known. The standard deviation is the population's.
+    All NaN if no user is known. The standard deviation is the population's.
     """
     schedules, has_user = jobs.start.shape[:-1], jobs.user >= 0
     if not has_user.any():
@@ -31,7 +31,7 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     wait = np.ascontiguousarray((jobs.start - jobs.submit)[..., has_user])
     begins = np.arange(0, math.prod(schedules) * users, users).reshape(*schedules, 1)
     waited = np.bincount((user + begins).ravel(), wait.ravel(), math.prod(schedules) * users).reshape(*schedules, users)
-    used = total > 0  # codes without jobs among them
+    used = total > 0  # some codes have no jobs
     values = np.ascontiguousarray(waited[..., used]) / total[used]
     return {
         "nuwt_mean": values.mean(axis=-1),
@@ -41,7 +41,7 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
 
 
 def per_user(schedule: Schedule) -> pd.DataFrame:
-    """Return one row a user, in order of first submission.
+    """Return one row per user, in order of first submission.
 
     Columns: ``jobs wait_s used_proc_s nuwt complaints worst_dissatisfaction``. ``nuwt`` is total wait / processor-seconds used,
     1/processors. Jobs without a known user are in no row.
@@ -70,8 +70,8 @@ def per_user(schedule: Schedule) -> pd.DataFrame:
 def fairness(schedule: Schedule) -> pd.Series:
     """Return fairness over users as a Series (dtype object, counts int).
 
-    ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1 complaining_users complaints``; ``nuwt_below_1`` is the share of users
-    that computed for longer than they waited. The standard deviation is the population's. Raises InputError where no job has a
+    ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1 complaining_users complaints``; ``nuwt_below_1`` is the share of
+    users that computed for longer than they waited. The standard deviation is the population's. Raises InputError if no job has a
     user.
     """
     users = per_user(schedule)

@@ -1,8 +1,8 @@
 """Weigh slowdown, packing, fairness and longest wait: which combination is best.
 
-The best has the lowest slowdown of those that lower it surely and make none of the four surely worse. A change is sure if it
-survives :func:`features.statistics.surely` among the changes of the same metric under all combinations that were to be chosen from,
-and if replicates measure it: one replay is one draw. What knows the runtimes is a bound and what a site recorded is history: neither can be chosen.
+The best has the lowest slowdown of those that surely lower it and make none of the four surely worse. A change is sure if it
+survives :func:`features.statistics.surely` among the changes of the same metric under all candidates, and if replicates measure
+it: one replay is one sample. A predictor that knows the runtimes is a bound, and a record is history: neither can be chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from sim.metrics.names import METRICS
 from sim.policy import NAMES
 
 WEIGHED = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "longest_wait_s")
-"""The metrics of which none may be surely worse; the first decides."""
+"""The metrics none of which may be surely worse; the first decides."""
 _COSTS = WEIGHED[1:]
 
 Key = tuple[str, str, str]
@@ -32,8 +32,8 @@ Key = tuple[str, str, str]
 class Verdict:
     """The ``best`` combination, if any, and the one to three ``sentences`` that say so.
 
-    ``worse`` and ``better`` name of each candidate the metrics that it surely changes; where nothing can be ``sure``, ``worse`` names
-    those that are higher in the one replay.
+    ``worse`` and ``better`` name for each candidate the metrics that it surely changes. If nothing can be ``sure``, ``worse``
+    names those that are higher in the one replay.
     """
 
     baseline: Key
@@ -48,21 +48,21 @@ class Verdict:
         return " ".join(self.sentences)
 
     def tone(self, key: Key, metric: str) -> str:
-        """Return ``better`` or ``worse`` where a combination surely changes ``metric``, else ""."""
+        """Return ``better`` or ``worse`` if a combination surely changes ``metric``, else ""."""
         if metric in self.better.get(key, ()):
             return "better"
         return "worse" if self.sure and metric in self.worse.get(key, ()) else ""
 
     def record(self, key: Key) -> dict[str, Any]:
-        """Return what JSON says of a combination: ``best worse verdict``."""
+        """Return the JSON entries of a combination: ``best worse verdict``."""
         return {"best": key == self.best, "worse": list(self.worse.get(key, ())), "verdict": self.text}
 
 
 def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: float = CONFIDENCE) -> Verdict:
     """Weigh the rows of ``comparison`` against the ``baseline``.
 
-    Rows ``scheduler predictor correction metric relative low high p replicates note``, one a combination and metric of
-    :data:`WEIGHED` at least, as of :func:`sim.metrics.comparison.compare`; with a column ``traces`` they are pooled over these.
+    Rows ``scheduler predictor correction metric relative low high p replicates note``, one per combination and metric of
+    :data:`WEIGHED` at least, as from :func:`sim.metrics.comparison.compare`; with a column ``traces`` they are pooled over these.
     ``baseline`` is a scheduler and predictor, by default those of the first row.
     """
     weighed = comparison[comparison["metric"].isin(WEIGHED)]
@@ -96,8 +96,8 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
 def sure_changes(comparison: pd.DataFrame, baseline: Key, confidence: float = CONFIDENCE, apart: Sequence[str] = ()) -> pd.Series:
     """Return which changes are sure, bool [rows of ``comparison``].
 
-    :func:`features.statistics.surely` corrects for the combinations that may be chosen, metric by metric and for each value of the columns
-    ``apart``; bounds and records are a family of their own. The ``baseline`` and single replays are in none.
+    :func:`features.statistics.surely` corrects for the combinations that may be chosen, for each metric and each value of the
+    columns ``apart``; bounds and records are a family of their own. The ``baseline`` and single replays are in none.
     """
     keys = list(comparison[list(NAMES)].itertuples(index=False, name=None))
     measured = comparison["p"].where((comparison["replicates"] > 1) & np.array([key != baseline for key in keys], bool))
@@ -109,7 +109,7 @@ def sure_changes(comparison: pd.DataFrame, baseline: Key, confidence: float = CO
 
 
 def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:
-    """Weigh one replay of each combination, the first the baseline.
+    """Weigh one replay of each combination; the first is the baseline.
 
     ``rows`` hold names and metrics by name.
     """
@@ -123,14 +123,14 @@ def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:
 
 
 def is_bound(predictor: str) -> bool:
-    """Tell whether ``predictor`` knows the runtimes: a bound, and nothing that a site can do."""
+    """Tell whether ``predictor`` knows the runtimes: a bound that no site can reach."""
     return predictor.partition("*")[0] == "clairvoyant"
 
 
 def policy_labels(table: pd.DataFrame) -> dict[Key, str]:
     """Return scheduler / predictor / correction of every combination, in order of appearance.
 
-    Without the predictor if all have the same, and without the correction where it tells no two apart.
+    Without the predictor if all have the same, and without the correction if no two differ in it alone.
     """
     keys = _keys(table)
     one = len({key[1] for key in keys if key[1]}) == 1
@@ -168,7 +168,7 @@ def _sure(
     names: Mapping[Key, str],
     base: Key,
 ) -> Iterator[str]:
-    """Yield what the ``best`` changes, of what each makes surely worse and better, and why the one of the lowest slowdown is another."""
+    """Yield the sentences on the ``best``, and on why the lowest slowdown is another's."""
     worse, better = changed
     of = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
     if best is None:
@@ -197,7 +197,7 @@ def _unsure(
     names: Mapping[Key, str],
     base: Key,
 ) -> Iterator[str]:
-    """Yield the sentences where nothing can be sure: one replay, or too few weeks."""
+    """Yield the sentences if nothing can be sure: one replay, or too few weeks."""
     first = rows[ranked[0]][WEIGHED[0]]
     why = "one replay of each is one draw" if first["replicates"] == 1 else first["note"] or "nothing varies"
     yield sentence(f"{why}: no combination is surely better than {names[base]}")
