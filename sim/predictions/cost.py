@@ -1,7 +1,7 @@
 """Cost of a predictor inside a simulation.
 
 It is the time of a run with the predictor, less that of a run that reads the same predictions from a table. Both make the same
-schedule, so that the difference is the predictor: an estimate for each submission and an update for each end.
+schedule, so the difference is the predictor: an estimate for each submission and an update for each end.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from sim.simulate import simulate_policy
 
 REPEATS = 5
 ENOUGH_S = 10.0
-"""Max total seconds of a predictor's runs after which they are not repeated."""
+"""Runs are not repeated once a predictor's runs have taken this many seconds in total."""
 
 
 @dataclass(frozen=True)
 class Cost:
-    """Microseconds a job for prediction and update, the median of ``repeats`` pairs of runs.
+    """Microseconds per job for prediction and update, the median of ``repeats`` pairs of runs.
 
-    With the share of nightly retraining. Set-up for a trace, before the first job, is excluded.
+    With the share of nightly retraining. The set-up for a trace, before the first job, is excluded.
     """
 
     microseconds: float
@@ -40,9 +40,9 @@ class Cost:
 def prediction_cost(
     jobs: pd.DataFrame, schedule: Schedule, source: str | Predictor, repeats: int = REPEATS, clock: Clock = TRACE_SECONDS
 ) -> Cost | None:
-    """Return the cost of ``source``, which made ``schedule`` of ``jobs``; None for a table.
+    """Return the cost of ``source``, which made ``schedule`` of ``jobs``.
 
-    ``clock`` is that of the schedule.
+    None for a table, and without ``repeats``. ``clock`` is that of the schedule.
     """
     beforehand = isinstance(named_predictor(source) if isinstance(source, str) else source, TablePredictor)
     if beforehand or repeats < 1:

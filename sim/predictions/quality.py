@@ -1,8 +1,7 @@
 """Quality of the predictions of simulated schedules, judged by runtimes.
 
-The simulation makes this walk-forward: a predictor answers with only what had ended by then in that very schedule. Experience is
-counted there too. Intervals are over weeks of submission, differences to the baseline are paired
-(:mod:`features.statistics`).
+The simulation makes this walk-forward: a predictor answers only from jobs that had ended by then in the same schedule. Experience
+is counted there too. Intervals are over weeks of submission, differences to the baseline are paired (:mod:`features.statistics`).
 """
 
 from __future__ import annotations
@@ -27,15 +26,15 @@ from sim.schedule import Schedule
 PARTS = ("all", "first-half", "second-half")
 """Parts of the jobs to judge: of n jobs in order of submission the first n // 2 are the first half. All jobs are simulated."""
 BASELINES = ("last2", "requested")
-"""Default baselines, the first present one."""
+"""Default baselines; the first that was simulated is used."""
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "completed", "month")
-"""Groupings of jobs in ``Quality.measures``: all jobs, the user's stage of experience, its number of completed jobs in doubling bins, and 30 days
-of the trace."""
+"""Groupings of jobs in ``Quality.measures``: all jobs, the user's stage of experience, its number of completed jobs in
+doubling bins, and 30 days of the trace."""
 STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"over {OKCM_THRESHOLD}"), strict=True))
 """The stages of experience in words."""
 UNKNOWN = "unknown user"
-"""The stage of jobs that name no user, where others do."""
+"""The stage of jobs without a user, if others have one."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +44,9 @@ class Quality:
     Over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
     weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where the
     group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline`` over the jobs that
-    are in this group in the simulations of both: elsewhere one of the two knew more. Months have no intervals. ``calibration`` is
-    empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve` with ``predictor``,
-    and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions.
+    are in this group in the simulations of both: for other jobs one of the two knew more. Months have no intervals.
+    ``calibration`` is empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve`
+    with ``predictor``, and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions.
     """
 
     part: str
@@ -82,12 +81,12 @@ def judge(
     leave_out: np.ndarray | None = None,
     seed: int = 0,
 ) -> Quality:
-    """Judge the predictions of ``schedules``, simulated from ``jobs``, one a predictor.
+    """Judge the predictions of ``schedules``, simulated from ``jobs``, one per predictor.
 
     ``jobs`` is the canonical table, ``local_s`` int64 [jobs] the local wall clock at submission
     (``features.clock.local_clock_s``), ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels``
-    those of the quantile losses, ``leave_out`` bool [jobs] are jobs not to be judged. Raises InputError for an unknown part,
-    level or baseline, two schedules of one predictor, and where there is nothing to judge.
+    those of the quantile losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown part,
+    level or baseline, two schedules of one predictor, and if there is nothing to judge.
     """
     names = [schedule.predictor for schedule in schedules]
     base = schedules[names.index(baseline_of(names, baseline))]
@@ -167,7 +166,7 @@ EVERYONE: Group = ("all", "all", None)
 
 
 def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: Judged) -> Iterator[tuple[Group, np.ndarray]]:
-    """Yield every group of jobs with its places among the judged jobs.
+    """Yield every group of jobs with the mask of its jobs among those judged.
 
     A stage of experience may be empty, other groups are not.
     """
@@ -188,7 +187,7 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
 
 
 def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
-    """Count the user's runtimes known to the predictor at each submission, int64 [jobs]."""
+    """Return the number of the user's runtimes known at each submission, int64 [jobs]."""
     return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
 
 
@@ -211,7 +210,7 @@ def _means(values: pd.DataFrame, week: np.ndarray, group: Group) -> _Means:
 
 
 def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list[dict[str, Any]]:
-    """Return the rows of one group, a row a measure."""
+    """Return the rows of one group, one per measure."""
     by, name, begin = group
     identity = {"predictor": predictor, "by": by, "group": name, "begin": begin, "jobs": own.jobs, "weeks": own.weeks}
     note = "" if by == "month" else remark(own.weeks)

@@ -1,9 +1,9 @@
 """Sharpness of predicted distributions in simulated schedules, beside three references.
 
-Every predictor is scored alike: a point prediction is that number at every level. The three references come from the very same
+Every predictor is scored alike: a point prediction is the same number at every level. The three references come from the same
 schedule: the quantiles of all runtimes ended so far, cut at the request; and one constant for every job, and a random number,
-with the same adaptive update as the distribution (:mod:`models.runtime.adaptive`). Those are calibrated too, without knowing
-anything: only the losses tell them apart.
+with the same adaptive update as the distribution (:mod:`models.runtime.adaptive`). The latter two are calibrated too, without
+knowing anything: only the losses show the difference.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ from sim.schedule import Schedule
 
 NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random, adapted)"
 REFERENCES = (NO_FEATURES, CONSTANT, RANDOM)
-"""Names of the references, in brackets as no predictor's name is."""
+"""Names of the references, in brackets, which no predictor's name has."""
 CONSTANT_S = 3600.0
-"""The constant for every job; the random number is drawn between a second and the request, uniformly in its logarithm."""
+"""The constant for every job. The random number is between a second and the request, uniform in its logarithm."""
 KINDS = ("point", "distribution", "reference")
 
 
 class Judged(NamedTuple):
     """The jobs to judge: ``rows`` of the trace, with their weeks, 30 days and users.
 
-    ``cluster`` numbers for every job of the trace, judged or not, the jobs of one user's day that it belongs to.
+    ``cluster`` numbers the user and day of every job of the trace, judged or not.
     """
 
     rows: np.ndarray
@@ -50,13 +50,13 @@ class Judged(NamedTuple):
 class Sharpness:
     """Scores of predicted distributions over the judged jobs; ``kind`` is in :data:`KINDS`.
 
-    ``scores`` has a row a predictor: ``predictor kind crps_s low high difference difference_low difference_high``, the difference
-    being that to the bare request. ``losses`` has a row a predictor and level: ``predictor kind level pinball_s``. Both hold
-    every predictor; the rest only those that answer with a distribution, and the references. ``coverage``: ``predictor by begin``
-    and the columns of :func:`models.runtime.distribution.coverage`, by ``all``, by tenths of the ``request`` and by ``width``,
-    ``begin`` being the min request in seconds or number of processors. ``windows``: a row a predictor, level and 30 days of
-    :func:`models.runtime.calibration.chance_band`, which ``month`` counts; and ``feedback_low feedback_high feedback_inside``,
-    the narrower band of :func:`models.runtime.adaptive.feedback_band`, null where nothing is updated.
+    ``scores`` has one row per predictor: ``predictor kind crps_s low high difference difference_low difference_high``, where the
+    difference is that to the bare request. ``losses`` has one row per predictor and level: ``predictor kind level pinball_s``.
+    Both have every predictor; the rest has only those that answer with a distribution, and the references. ``coverage``:
+    ``predictor by begin`` and the columns of :func:`models.runtime.distribution.coverage`, by ``all``, by tenths of the
+    ``request`` and by ``width``; ``begin`` is the min request in seconds or processors. ``windows``: for each predictor, level
+    and 30 days, counted by ``month``, a row of :func:`models.runtime.calibration.chance_band` and ``feedback_low feedback_high
+    feedback_inside``, the narrower band of :func:`models.runtime.adaptive.feedback_band`, null if nothing is updated.
     """
 
     scores: pd.DataFrame
@@ -109,9 +109,9 @@ def sharpness(schedules: Sequence[Schedule], judged: Judged, seed: int = 0) -> S
 def outside(windows: pd.DataFrame) -> pd.DataFrame:
     """Return how often rates of :attr:`Sharpness.windows` left their bands.
 
-    A row a predictor and level, columns ``predictor level rate worst windows by_chance with_feedback``: the rate over all jobs,
-    that of the window which strays most, the number of windows, and how many are outside either band; null where nothing is
-    updated.
+    One row per predictor and level, columns ``predictor level rate worst windows by_chance with_feedback``: the rate over all
+    jobs, that of the window with the largest error, the number of windows, and how many are outside either band; null if nothing
+    is updated.
     """
     rows = []
     groups: Any = windows.groupby(["predictor", "level"], sort=False)
