@@ -1,7 +1,7 @@
 """How much of a record a rule explains: waits, and decision by decision.
 
-A decision is asked of the rule in the recorded state: the jobs run that ran then, with the ends they were planned to have, and those
-wait that waited.
+For a decision the rule is applied to the recorded state: the jobs that ran then run, with their planned ends, and those that
+waited wait.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ from sim.rules.rule import FAR, Rule
 from sim.simulate import simulate
 
 KNOWN = ("Strict", "EASY", "Conservative")
-"""Rules beside which another is shown, on all processors: FCFS, and two that backfill."""
+"""Rules for comparison, on all processors: FCFS, and two that backfill."""
 MONTH_S = 30 * DAY_S
 MOMENTS = 400
-"""Moments of recorded starts at which a rule is asked."""
+"""Number of times of recorded starts at which a rule is tested."""
 SLACK_S = 60
-"""What starts or waits for so long may be the time that starting takes, and is no decision."""
+"""A start or wait of at most this may be the time that starting takes, and is no decision."""
 _FEWEST = 100
 
 
 class Decisions(NamedTuple):
-    """Jobs that started at the moments asked about, and jobs that waited on.
+    """Jobs that started at the tested times, and jobs that waited on.
 
-    And of each how many the rule would have let do so.
+    For both also how many the rule would have treated the same.
     """
 
     starts: int
@@ -43,13 +43,13 @@ class Decisions(NamedTuple):
 
     @property
     def explained(self) -> float:
-        """Return the mean of the two shares: half of it is explained by starting all, or none."""
+        """Return the mean of the two shares; starting all jobs, or none, gives a half."""
         return (self.started / max(self.starts, 1) + self.waited / max(self.waits, 1)) / 2
 
 
 @dataclass(frozen=True)
 class _Moment:
-    """A rule at second ``now_s`` of the trace, when the first jobs of the table, ``running`` of them, run and all others wait."""
+    """A rule at second ``now_s``: the first ``running`` jobs of the table run, others wait."""
 
     rule: Rule
     now_s: int
@@ -58,7 +58,7 @@ class _Moment:
     name: str = "a recorded moment"
 
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
-        """Return the machine as it is then: those that run do, and may hold more than the rule lets them."""
+        """Return the machine at that time; running jobs may hold more than the rule allows."""
         layout, requests = self.rule.arrays_for(jobs)
         runs = np.arange(len(jobs)) < self.running
         held = runs[:, None] & (requests.limit != NO_LIMIT)
@@ -85,11 +85,10 @@ class _Moment:
 
 
 def decisions(rule: Rule, log: Recorded, moments: int = MOMENTS, seed: int = 0) -> Decisions:
-    """Ask ``rule`` at ``moments`` of the later part.
+    """Test ``rule`` at ``moments`` of the later part.
 
-    They are drawn among the starts of jobs that waited for over a minute.
-
-    Conservative is asked as if all that wait had been submitted then, in their order.
+    They are drawn from the starts of jobs that waited for over a minute. Conservative is tested as if all waiting jobs had been
+    submitted then, in their order.
     """
     submit, start, wait = log.jobs["submit_s"].to_numpy(np.int64), log.start_s, log.wait_s
     held = np.flatnonzero((np.arange(len(start)) >= log.first) & (wait > SLACK_S))
@@ -118,13 +117,13 @@ def decisions(rule: Rule, log: Recorded, moments: int = MOMENTS, seed: int = 0) 
 def out_of_hours(rule: Rule, log: Recorded) -> np.ndarray:
     """Tell which recorded starts the hours of ``rule`` forbid, bool [jobs].
 
-    They are many where the hours are no longer those of the site.
+    Many are forbidden if the hours are no longer those of the site.
     """
     hours, planned = rule.arrays_for(log.jobs)[0].hours, log.start_s + log.jobs["requested_s"].to_numpy(np.int64)
     forbidden = np.zeros(len(planned), bool)
     for kind in range(len(hours.latest)):
         mine, events = hours.of == kind, hours.kind == kind
-        until = np.append(hours.until[events], FAR)  # the last for what is before all of them
+        until = np.append(hours.until[events], FAR)  # the last one is for starts before all events
         forbidden[mine] = planned[mine] > until[np.searchsorted(hours.time[events], log.start_s[mine], "right") - 1]
     return forbidden
 
@@ -133,10 +132,11 @@ def out_of_hours(rule: Rule, log: Recorded) -> np.ndarray:
 class Explained:
     """What a rule explains of the later part, beside known ones.
 
-    ``rules``: a row a rule, ``rule first correlation mean_wait_s off same starts waits decisions``: rank correlations of the first and
-    the later part; ``same`` is the share of recorded seconds of waiting that the same job waits in the replay, too; ``starts`` and
-    ``waits`` are shares of those recorded that it would have decided so, ``decisions`` their mean. ``sizes``: mean waits
-    by processors; ``months``: all months of the log, ``month jobs out_of_hours`` and the correlations of each rule.
+    ``rules``: one row per rule, ``rule first correlation mean_wait_s off same starts waits decisions``: rank correlations in the
+    first and the later part; ``same`` is the share of recorded seconds of waiting that the same job also waits in the replay;
+    ``starts`` and ``waits`` are the shares of recorded ones that the rule would have decided the same, ``decisions`` their mean.
+    ``sizes``: mean waits by processors; ``months``: all months of the log, ``month jobs out_of_hours`` and the correlations of
+    each rule.
     """
 
     rules: pd.DataFrame
@@ -145,7 +145,7 @@ class Explained:
 
 
 def explained(log: Recorded, rule: Rule, progress: Callable[[str, int, int], None] | None = None) -> Explained:
-    """Replay the log under ``rule`` and known ones; compare what follows the first part."""
+    """Replay the log under ``rule`` and known ones; compare the later part."""
     later, wait = slice(log.first, None), log.wait_s.astype(np.float64)
     jobs, rows, waits = log.jobs.iloc[later], [], {}
     asked = [*(Rule(log.procs, name, origin_s=rule.origin_s) for name in KNOWN), rule]

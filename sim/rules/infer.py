@@ -1,8 +1,7 @@
-"""Which rule a record obeys: looked for in the first part of a log, by replays of it.
+"""Infer the rule that a record obeys, from the first part of a log, by replays of it.
 
-Closings, hours and what queues hold are read from the recorded starts. Then one part of the rule after the other is changed in each
-way that is known, and that change kept by which the replay comes nearest to the record: in the order of waits and in their means by
-size.
+Closings, hours and queue limits are read from the recorded starts. Then each round tries every known change of one part of the
+rule, and keeps the change whose replay comes nearest to the record: in the order of waits and in their means by size.
 """
 
 from __future__ import annotations
@@ -21,29 +20,29 @@ from sim.rules.rule import MONDAY_S, Limit, Rule, queue_of
 from sim.simulate import simulate
 
 FIRST = 0.6
-"""The part of the submissions from which a rule is inferred."""
+"""The share of the submissions from which a rule is inferred."""
 GAIN = 0.02
-"""The least gain in nearness for which a rule is changed once more, in the mean of the parts."""
+"""Min gain in nearness for another change of the rule, in the mean of the parts."""
 PARTS = 3
-"""Parts of the first part, in each of which a change must bring the replay nearer."""
+"""Number of parts of the first part; a change must bring the replay nearer in each."""
 OFF = 0.1
-"""What a factor of ten between mean waits by size costs, in rank correlation."""
+"""Cost, in rank correlation, of a factor of ten between mean waits by size."""
 _STEP_S = 1800
 _RARE = 0.1
-"""Jobs planned to run at an hour, or starts in it, are none if so few of what is usual."""
+"""Fewer than this share of the usual number of jobs planned to run at an hour, or of starts in it, count as none."""
 _LEAST, _LEAST_DRAINED = 240, 120
-"""The least number of jobs from which hours are read, and closings alone."""
+"""Min jobs from which hours are read, and closings alone."""
 _FEWEST = 50
-"""The least number of starts from which a rule is inferred."""
+"""Min starts from which a rule is inferred."""
 _HELD_S = 600
 _ROUNDS = 8
 _COLUMNS = (("user",), ("user", "queue"), ("user", "procs"), ("user", "requested_s"))
 _MOST: dict[str, tuple[float, ...]] = {"processors": (0.05, 0.1, 0.2, 0.4), "jobs": (1, 2, 4, 10)}
-"""Limits that are tried: shares of the processors, and numbers of jobs."""
+"""Limits to try: shares of the processors, and numbers of jobs."""
 _ALGORITHMS = ("EASY", "List", "EASY-SPF")
 _PER_REQUESTED = (-1, 0, 1, 4)
 _PER_AREA = (-16, 0, 16)
-"""How many seconds of waiting outweigh a second requested, for a job on no processor and, added, on all."""
+"""Seconds of waiting that outweigh a requested second, for a job on no processor and, in addition, on all processors."""
 Progress = Callable[[str, int, int], None]
 
 
@@ -51,8 +50,8 @@ Progress = Callable[[str, int, int], None]
 class Recorded:
     """A cleaned log with its record.
 
-    ``start_s``, ``end_s`` and ``wait_s`` int64 [jobs] are recorded; ``first`` of the jobs are those of the first part, and ``had_started``
-    tells which of these had started by then.
+    ``start_s``, ``end_s`` and ``wait_s`` int64 [jobs] are recorded. The first part has the ``first`` jobs; ``had_started`` tells
+    which of these had started by its end.
     """
 
     jobs: pd.DataFrame
@@ -69,7 +68,7 @@ class Recorded:
 
     @property
     def had_started(self) -> np.ndarray:
-        """Tell which jobs of the first part had started when it was over, bool [first]."""
+        """Tell which jobs of the first part had started by its last submission, bool [first]."""
         return np.asarray(self.start_s[: self.first] <= int(self.jobs["submit_s"].iloc[self.first - 1]))
 
 
@@ -77,7 +76,7 @@ class Recorded:
 class Inferred:
     """A rule, and the changes that led to it.
 
-    A row a change: ``what correlation off``, means over the parts of the first part.
+    One row per change: ``what correlation off``, means over the parts of the first part.
     """
 
     rule: Rule
@@ -85,7 +84,7 @@ class Inferred:
 
 
 def recorded(jobs: pd.DataFrame, procs: int, clock: Clock, first: float = FIRST) -> Recorded:
-    """Return a log whose waits are all known; InputError for any other, or a short one."""
+    """Return a log all of whose waits are known; InputError for any other, or a short one."""
     start = start_s(jobs)
     if start is None or not (jobs["wait_s"] > 0).any():
         raise InputError("the log states no waits: from what was recorded no rule can be inferred")
@@ -103,7 +102,7 @@ def replayed(rule: Rule, jobs: pd.DataFrame) -> np.ndarray:
 
 
 def by_size(jobs: pd.DataFrame, *waits_s: np.ndarray) -> pd.DataFrame:
-    """Return mean waits by processors, in steps of four.
+    """Return mean waits by processors, in powers of four.
 
     Columns are ``jobs`` and one for each of ``waits_s``.
     """
@@ -113,9 +112,9 @@ def by_size(jobs: pd.DataFrame, *waits_s: np.ndarray) -> pd.DataFrame:
 
 
 def off(jobs: pd.DataFrame, waits_s: np.ndarray, recorded_s: np.ndarray) -> float:
-    """Return by how many powers of ten mean waits by size are off, in the mean over jobs.
+    """Return the error of mean waits by size, in powers of ten, as the mean over jobs.
 
-    Minutes count, seconds do not.
+    A minute is added to both, so that minutes count and seconds do not.
     """
     table = by_size(jobs, waits_s, recorded_s)
     ratio = np.abs(np.log10((table["wait_0"] + 60) / (table["wait_1"] + 60)))
@@ -123,14 +122,14 @@ def off(jobs: pd.DataFrame, waits_s: np.ndarray, recorded_s: np.ndarray) -> floa
 
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Return Spearman's rank correlation, 0 where all are the same."""
+    """Return Spearman's rank correlation, 0 if all values of one are equal."""
     return 0.0 if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
 
 
 def infer(log: Recorded, progress: Progress | None = None, *, drains: bool = False, since: Rule | None = None) -> Inferred:
-    """Return the rule that the first part of ``log`` obeys best, among those that are known.
+    """Return the known rule that the first part of ``log`` obeys best.
 
-    Of closings and what backfills between them alone, if it only ``drains``. Changes are those of ``since``, by default EASY on all processors.
+    With ``drains`` only closings, and backfilling between them. Changes start from ``since``, by default EASY on all processors.
     """
     jobs, has_started = log.jobs.iloc[: log.first], log.had_started
     wait = log.wait_s[: log.first]
@@ -174,7 +173,8 @@ def drained(
 ) -> Rule | None:
     """Return a rule on ``procs`` processors with the closings that jobs kept to, if any.
 
-    Jobs that end after ``until_s`` are not looked at. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` is changed only where another is nearer.
+    Jobs that end after ``until_s`` are not read. ``start_s`` and ``end_s`` int64 [jobs] are recorded; ``since`` changes only to a
+    nearer rule.
     """
     ended = np.flatnonzero(end_s <= until_s)
     log = Recorded(jobs.iloc[ended].reset_index(drop=True), procs, clock, start_s[ended], end_s[ended], len(ended))
@@ -183,7 +183,7 @@ def drained(
 
 
 def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
-    """Return what could be changed of ``rule``, each in words.
+    """Return the possible changes of ``rule``, each with its name.
 
     ``whole`` has all that was read from the starts.
     """
@@ -215,15 +215,15 @@ def changes(rule: Rule, whole: Rule, procs: int) -> list[tuple[str, Rule]]:
 
 
 def _drains(rule: Rule) -> bool:
-    """Tell whether ``rule`` is EASY, or has closings and at most another algorithm beside."""
+    """Tell whether ``rule`` is EASY, or has closings and at most another algorithm."""
     plain = Rule(rule.procs, origin_s=rule.origin_s)
     return rule == plain or (bool(rule.closings) and replace(rule, closings=(), algorithm="EASY") == plain)
 
 
 def seen(log: Recorded, rule: Rule, least: int = _LEAST) -> Rule:
-    """Return ``rule`` with closings, hours and limits as known starts show them.
+    """Return ``rule`` with the closings, hours and limits that known starts show.
 
-    Those of the first part; limits are of queues and of processors. From ``least`` jobs on closings are read.
+    They are those of the first part; limits are of queues and of processors. Closings need at least ``least`` jobs.
     """
     jobs = log.jobs.iloc[: log.first][log.had_started]
     start, end = (times[: log.first][log.had_started] for times in (log.start_s, log.end_s))
@@ -252,7 +252,7 @@ def closings(start: np.ndarray, requested: np.ndarray, least: int) -> tuple[int,
     """
     steps = WEEK_S // _STEP_S
     first, last = start // _STEP_S + 1, -(-(start + requested) // _STEP_S)
-    change = np.zeros(2 * steps + 1, np.int64)  # of the jobs that are planned to run over each step of two weeks
+    change = np.zeros(2 * steps + 1, np.int64)  # jobs planned to run over each step of two weeks
     np.add.at(change, first % steps, 1)
     np.add.at(change, first % steps + np.minimum(np.maximum(last - first, 0), steps), -1)
     over = np.cumsum(change[:-1]).reshape(2, steps).sum(axis=0)
@@ -262,7 +262,7 @@ def closings(start: np.ndarray, requested: np.ndarray, least: int) -> tuple[int,
 
 
 def peak(start: np.ndarray, end: np.ndarray, procs: np.ndarray, until: int) -> int:
-    """Return the most processors held at once up to ``until``.
+    """Return the max processors held at once up to ``until``.
 
     In each second ends count before starts.
     """

@@ -1,7 +1,7 @@
-"""A rule: what may have decided which job starts when, where no configuration says so.
+"""A rule: what may have decided which job starts when, if there is no configuration.
 
-A rule is a machine for the simulator (:class:`sim.machine.nodes.Description`): one pool of processors with limits on what users and
-queues hold, and hours at which jobs may start.
+A rule is a machine for the simulator (:class:`sim.machine.nodes.Description`): one pool of processors with limits on what users
+and queues hold, and hours at which jobs may start.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ from sim.machine.nodes import ALWAYS, NO_LIMIT, Hours, Layout, Requests
 MONDAY_S = 4 * DAY_S
 """Unix time of the first Monday."""
 ALL = "all jobs"
-"""The queue of jobs that state none."""
+"""The queue of jobs without one."""
 FAR = 1 << 60
 """Later than any second."""
 _AFTER_S = 60 * DAY_S
-"""So long after the last submission closings and hours end, so that each job starts some day."""
+"""Time after the last submission at which closings and hours end, so that each job starts some day."""
 
 
 @dataclass(frozen=True)
 class Limit:
-    """The most that jobs which agree in these ``columns`` hold together.
+    """The max that jobs with equal values in ``columns`` hold together.
 
     It is a number of ``processors`` or of ``jobs``. A job that is wider than its limit runs alone.
     """
@@ -45,11 +45,11 @@ class Limit:
 class Rule:
     """What decides which job starts when.
 
-    ``procs`` is what all jobs hold at most, ``algorithm`` a name of :mod:`sim.names`, before which ``order`` is a formula
-    (:mod:`sim.scores`), if any. At ``closings`` (seconds of the week, which begins
-    on Monday) nothing runs: a job starts only if it is planned to end by the next, but one that is longer than any time between two.
-    Jobs of a queue in ``hours`` start in those hours of the day alone. ``queues`` are the most processors of each. Seconds are those of
-    the clock whose second 0 is ``origin_s`` of the trace.
+    ``procs`` is the max that all jobs hold. ``algorithm`` is a name of :mod:`sim.names`; ``order`` is the formula
+    (:mod:`sim.scores`) of the order in front of it, if any. At ``closings`` (seconds of the week, which begins on Monday) nothing
+    runs: a job starts only if it is planned to end by the next, unless it is longer than any time between two. Jobs of a queue in
+    ``hours`` start only in those hours of the day. ``queues`` are the max processors of each. Seconds are those of the clock
+    whose second 0 is ``origin_s`` of the trace.
     """
 
     procs: int
@@ -74,12 +74,12 @@ class Rule:
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Return what changes decisions and is not modelled, as far as it is known: nothing is."""
+        """Return known influences on decisions that are not modelled: none."""
         return ()
 
     @property
     def not_modelled(self) -> tuple[str, ...]:
-        """Return what such a log does not tell."""
+        """Return what such a log does not record."""
         return "nodes and memory", "past usage", "reservations", "holds", "outages"
 
     def holds(self, jobs: pd.DataFrame) -> np.ndarray:
@@ -87,7 +87,7 @@ class Rule:
         return np.asarray(jobs["procs"].to_numpy(np.int64) <= self.procs)
 
     def arrays_for(self, jobs: pd.DataFrame) -> tuple[Layout, Requests]:
-        """Return the empty machine, and what ``jobs`` ask of it."""
+        """Return the empty machine, and the requests of ``jobs``."""
         wide, one, none = jobs["procs"].to_numpy(np.int64), np.ones(len(jobs), np.int64), np.zeros(len(jobs), np.int64)
         of, weights, left, slots = [np.zeros((len(jobs), 0), np.int64)], [np.zeros((len(jobs), 0), np.int64)], [none[:0]], 0
         for holder, value, weight in self._holders(jobs):
@@ -102,7 +102,7 @@ class Rule:
         return layout, Requests(one, wide[:, None].copy(), one, none, none, one, limit, weight)
 
     def _holders(self, jobs: pd.DataFrame) -> list[tuple[np.ndarray, np.ndarray, np.ndarray]]:
-        """Return the holder of each job, what each holder may hold, and for how much each job counts."""
+        """Return the holder of each job, the limit of each holder, and the weight of each job."""
         of: np.ndarray
         procs, holders = jobs["procs"].to_numpy(np.int64), []
         if self.queues:
@@ -117,7 +117,7 @@ class Rule:
         return holders
 
     def _hours(self, jobs: pd.DataFrame) -> Hours:
-        """Return when jobs may start: those of each queue with hours, and apart those that no time between closings holds."""
+        """Return when jobs may start, by queue; jobs too long for any open time ignore closings."""
         if not (self.closings or self.hours):
             return ALWAYS
         first, last = (int(jobs["submit_s"].iloc[at]) + self.origin_s for at in (0, -1))
@@ -146,7 +146,7 @@ class Rule:
 
 
 def closed(text: str, procs: int) -> Rule | None:
-    """Return the rule on ``procs`` processors whose :attr:`Rule.text` is given.
+    """Return the rule on ``procs`` processors from its :attr:`Rule.text`.
 
     None for a scheduler's name, such as EASY.
     """
