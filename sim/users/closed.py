@@ -93,7 +93,7 @@ def _links(batched: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
 
 
 def _joined(children: list[tuple[np.ndarray, _Links]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the children of each batch as one slice, of several kinds of links."""
+    """Return the children of each batch as one slice, from several kinds of links."""
     pairs = [(spread(links.first_child, links.last_child), which) for which, links in children]
     parent = np.concatenate([number for (number, _), _ in pairs])
     child = np.concatenate([which[place] for (_, place), which in pairs])

@@ -1,4 +1,4 @@
-"""What sessions, batches and think times of a trace look like, in numbers."""
+"""Numbers of the sessions, batches and think times of a trace."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from sim.users.sessions import Batches
 class Facts:
     """Numbers of users, sessions, batches and jobs.
 
-    ``median_think_s`` is that of batches which begin no session (None: there are none); ``as_recorded`` counts jobs that wait for none,
-    ``of_several`` those whose batch waits for several batches, at most ``most`` of them, and ``beyond_swf`` those whose wait SWF's fields 17 and 18
-    cannot state. Jobs that name no user count among those as recorded alone.
+    ``median_think_s`` is that of batches which begin no session (None: there are none). ``as_recorded`` counts jobs that wait for
+    none, ``of_several`` jobs whose batch waits for several batches (at most ``most``), and ``beyond_swf`` jobs whose wait SWF's
+    fields 17 and 18 cannot state. Jobs that name no user are counted only in ``as_recorded``, ``jobs`` and ``unnamed``.
     """
 
     users: int

@@ -1,4 +1,4 @@
-"""How users react, by name: ``open``, ``closed`` and ``semi-open``, with options."""
+"""Users' reactions by name: ``open``, ``closed`` and ``semi-open``, with options."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from models.runtime.options import check_known, chosen, named, whole
 
 OPEN, CLOSED, SEMI_OPEN = LOOPS = ("open", "closed", "semi-open")
 LAST, MAX, ARRIVAL = RULES = ("last", "max", "arrival")
-"""What delimits sessions: the time since the end of the user's last job, since the last end of all its earlier jobs, or since its last job's submission."""
+"""What delimits sessions: time since the end of the user's last job, since its last end so far, or since its last submission."""
 SESSION_S = 1200
-"""Think time beyond which the next session begins, by Zakay & Feitelson."""
+"""Max think time within a session, by Zakay & Feitelson."""
 RECORDED = "recorded"
 Rule = Literal["program", "paper"]
 """The formula of the wait that users accept (:func:`sim.metrics.satisfaction.acceptable_wait_s`)."""
@@ -24,8 +24,8 @@ Rule = Literal["program", "paper"]
 class Users:
     """How users react: the ``loop``, and how sessions are found.
 
-    A session begins more than ``session_s`` seconds after what ``rule`` names. Jobs ended as ``ends`` says: as recorded, or as the scheduler of
-    that name makes them of the requests, with the submissions as recorded. Users complain by the rule ``patience``.
+    A session begins more than ``session_s`` seconds after the time that ``rule`` names. ``ends`` of jobs are recorded, or
+    simulated by that scheduler from requests and recorded submissions. Users complain by the rule ``patience``.
     """
 
     loop: str = OPEN
@@ -39,7 +39,7 @@ class Users:
 def users(name: str) -> Users:
     """Return the users called ``name``, such as ``closed(session=1200,rule=last)``.
 
-    InputError with the known names for any other. ``open`` takes ``patience`` alone: submissions are as recorded.
+    InputError with the known names for any other. ``open`` takes ``patience`` alone, because submissions are as recorded.
     """
     try:
         loop, given = named(name)

@@ -1,11 +1,11 @@
-"""Sessions and batches of users, found in a trace as Zakay & Feitelson find them.
+"""Sessions and batches of users, found in a trace by the rules of Zakay & Feitelson.
 
 A user's jobs are taken in order of submission. The think time of a job is its submission minus the end of the job before it; more
 than 20 minutes of it begin a session ("Preserving user behavior characteristics in trace-based simulation of parallel job
-scheduling", MASCOTS 2014). Long jobs make such sessions unrealistically long, so "On identifying user session boundaries in parallel
-workload logs" (JSSPP 2012) compares that rule (``last``) with think times since the last end of all earlier jobs (``max``) and
-with times between submissions (``arrival``). Inside a session, a job submitted before the one before it has ended was not
-submitted because of that end: it belongs to the same batch.
+scheduling", MASCOTS 2014). Long jobs make such sessions unrealistically long, so "On identifying user session boundaries in
+parallel workload logs" (JSSPP 2012) compares that rule (``last``) with think times since the last end of all earlier jobs
+(``max``) and with times between submissions (``arrival``). Inside a session, a job that is submitted before the previous one has
+ended does not wait for that end: it belongs to the same batch.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from sim.users.names import ARRIVAL, MAX, Users
 class Batches(NamedTuple):
     """The batches of a trace, int64: by user, and for each user in order of submission.
 
-    ``of_job`` [jobs] numbers them; the rest is [batches]: ``session`` and ``person`` number sessions and users, a job of an unknown user being
-    a user, a session and a batch of its own. ``submit_s`` is the first submission, ``end_s`` the last end, ``think_s`` the think time
-    before the batch, negative if it overlaps with the batch before it, and 0 for a user's first.
+    ``of_job`` [jobs] numbers them; the rest is [batches]. ``session`` and ``person`` number sessions and users; a job of an
+    unknown user is a user, a session and a batch of its own. ``submit_s`` is the first submission, ``end_s`` the last end.
+    ``think_s`` is the think time before the batch: negative if it overlaps with the batch before it, 0 for a user's first.
     """
 
     of_job: np.ndarray
