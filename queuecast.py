@@ -1,8 +1,8 @@
 """Queuecast in notebooks and programs: ``import queuecast as qc``.
 
-Each function passes on to the packages behind it, which are imported when it is first called. A trace is a name of the catalogue, a path,
-a table of jobs (a DataFrame with ``procs=``), or what :func:`read` returned. Whatever is wrong with what is given is an :class:`InputError`
-of one line.
+Each function calls the packages behind it, which are imported at the first call. A trace is a name of the catalogue, a path, a
+table of jobs (a DataFrame with ``procs=``), or the result of :func:`read`. Invalid input raises an :class:`InputError` of one
+line.
 
 >>> import queuecast as qc
 >>> print(qc.compare([qc.simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")]).attrs["verdict"])
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 _ELSEWHERE = dict.fromkeys(("CleanTrace", "InputError", "jobs_from"), "features") | {"check_predictor": "sim.contracts"}
 _ELSEWHERE |= dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")
-"""Names that are those of a package, and which."""
+"""Names from other packages, and their packages."""
 
 Trace: TypeAlias = "str | Path | pd.DataFrame | CleanTrace"
 
@@ -59,7 +59,7 @@ def traces() -> list[str]:
 def schedulers() -> list[str]:
     """Return the algorithms and orders of which a scheduler's name is made.
 
-    A name is ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, as ``SAF-EASY-SPF``; an unknown one is refused with the one that was meant.
+    A name is ``[ORDER-]ALGORITHM[-BACKFILLORDER]``, as ``SAF-EASY-SPF``; InputError for an unknown one names the most similar.
 
     >>> schedulers()[:4]
     ['EASY', 'JustBF', 'Conservative', 'Harm']
@@ -87,9 +87,9 @@ def predictors() -> list[str]:
 def read(
     trace: Trace, *, procs: int | None = None, from_s: float | None = None, to_s: float | None = None, **settings: Any
 ) -> CleanTrace:
-    """Read and clean a trace; what is dropped or altered is told on standard error.
+    """Read and clean a trace; report dropped and altered jobs on standard error.
 
-    With ``from_s`` or ``to_s``, seconds of the trace, only jobs submitted from the one on and before the other.
+    ``from_s`` and ``to_s``, seconds of the trace, keep only jobs submitted at or after the first and before the second.
     ``settings`` are those of :class:`sim.settings.TraceSettings`, such as ``timezone`` and ``missing_request``.
 
     >>> kth = read("kth-sp2")
@@ -121,7 +121,7 @@ def read(
 def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested", **settings: Any) -> Schedule:
     """Schedule a trace; ``settings`` are those of :func:`sim.simulate`, ``machine`` a file.
 
-    ``predictor`` may be ``registry:NAME`` and ``table:FILE`` too, and ``scheduler`` of ``POLICY(...)``.
+    ``predictor`` may also be ``registry:NAME`` or ``table:FILE``, and ``scheduler`` may contain ``POLICY(...)``.
 
     >>> round(qc.evaluate(simulate("kth-sp2", "EASY-SJBF", "last2", correction="tsafrir"))["mean_bounded_slowdown"], 2)
     63.33
@@ -135,9 +135,9 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
 
 
 def decide(trace: Trace, policy: Decides, **settings: Any) -> Schedule:
-    """Schedule a trace as ``policy(view)`` decides, which returns the jobs to start now.
+    """Schedule a trace by ``policy(view)``, which returns the jobs to start now.
 
-    What it sees is a :class:`View`; ``settings`` are those of :func:`sim.decide`, ``procs`` and ``machine``, a file.
+    ``view`` is a :class:`View`; ``settings`` are those of :func:`sim.decide`, ``procs`` and ``machine``, a file.
 
     >>> def narrowest_first(view):
     ...     return [job for job in sorted(view.queue, key=lambda job: job.procs) if job.procs <= view.free][:1]
@@ -165,9 +165,9 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
 
 
 def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None) -> None:
-    """Write a schedule, or the comparison of a campaign, in the format that the ending of ``path`` says.
+    """Write a schedule, or the comparison of a campaign, in the format of ``path``'s ending.
 
-    SWF needs the ``trace`` too, which knows more of its jobs. A comparison is a table with intervals, ``.md`` or ``.tex``.
+    SWF also needs the ``trace``, which has more columns. A comparison is a table with intervals, ``.md`` or ``.tex``.
 
     >>> kth = read("kth-sp2")
     >>> write(simulate(kth), "easy.swf", kth)
@@ -195,7 +195,7 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     """Compare schedules of the same jobs with the first, by weeks and replicates.
 
     Schedules of one policy with other seeds are its replicates. The table is that of :func:`sim.metrics.comparison.compare`;
-    ``attrs["verdict"]`` says in words which is best, or which of the metrics that it weighs are not there.
+    ``attrs["verdict"]`` says in words which is best, or which of the metrics for a verdict are missing.
 
     >>> both = compare([simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")])
     >>> both[both["metric"] == "mean_bounded_slowdown"][["scheduler", "relative"]].round(3).values.tolist()
@@ -227,13 +227,13 @@ def campaign(
     load: float | Sequence[float] = 1.0,
     **settings: Any,
 ) -> Results:
-    """Simulate all combinations, on every window and seed; a row a simulation.
+    """Simulate all combinations, on every window and seed; one row per simulation.
 
-    A scheduler may be a policy of :func:`decide`, called by its own name: it meets the same windows and shaken submissions as the others.
-    A class that makes policies makes one for each simulation, of an object a copy is taken. ``settings`` are those of
-    :class:`sim.settings.Campaign`, ``procs`` and ``machine``. Of the table ``summary`` compares them with the first, over windows and replicates, on each
-    trace; of several traces ``pooled`` does over all of them, as :func:`sim.campaigns.pooling.over_traces`. ``attrs["verdict"]`` says in words which is
-    best.
+    A scheduler may be a policy of :func:`decide`, with its own name: it gets the same windows and shaken submissions as the
+    others. A class of policies makes one for each simulation; an object is copied. ``settings`` are those of
+    :class:`sim.settings.Campaign`, ``procs`` and ``machine``. The result's ``summary`` compares the policies with the first, over
+    windows and replicates, on each trace; for several traces ``pooled`` does so over all of them
+    (:func:`sim.campaigns.pooling.over_traces`). ``attrs["verdict"]`` says in words which is best.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
     >>> len(made), len(made.summary)
@@ -293,9 +293,9 @@ def plot(
 ) -> Figure:
     """Draw a schedule between two seconds of the trace, or what another function returned.
 
-    Notebooks show the figure; ``savefig`` keeps it. By default a schedule's jobs by processor, a job's colour its wait. ``show="load"`` draws queue
-    length and utilization, and ``"waits"`` waits by width and hour, of several schedules too; the ``trace`` knows the hour. Of a table of
-    :func:`compare` or :func:`campaign` changes, of :func:`whatif` candidates, of :func:`when` starts.
+    Notebooks show the figure; ``savefig`` keeps it. By default it shows a schedule's jobs by processor, coloured by wait.
+    ``show="load"`` draws queue length and utilization; ``"waits"`` waits by width and by the hour of ``trace``, also of several
+    schedules. A table of :func:`compare` or :func:`campaign` gives changes, of :func:`whatif` candidates, of :func:`when` starts.
 
     >>> kth, other = simulate("kth-sp2"), simulate("kth-sp2", "EASY-SJBF")
     >>> plot(kth, 20_000_000, 20_200_000).savefig("gantt.png")
@@ -349,9 +349,9 @@ def plot(
 
 
 def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
-    """Return which change of a site lowers waits, by how much: a row a candidate and metric.
+    """Return which changes of a site lower waits, by how much: a row per candidate and metric.
 
-    As ``queuecast whatif``; ``settings`` are those of :class:`pipelines.workflows.questions.WhatIfSettings`. ``attrs["answer"]`` says it in words.
+    As ``queuecast whatif``; ``settings``: :class:`pipelines.workflows.questions.WhatIfSettings`. ``attrs["answer"]`` is in words.
 
     >>> whatif("kth-sp2", only="no nights")
     Traceback (most recent call last):
@@ -371,9 +371,9 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
 
 
 def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
-    """Return when the waiting jobs of a queue start, and those of ``jobs`` would: a row a job.
+    """Return when the waiting jobs of a queue start, and those of ``jobs`` would: a row each.
 
-    As ``queuecast when``; ``settings`` are those of :class:`pipelines.workflows.questions.WhenSettings`. ``attrs["by"]`` says what told it.
+    As ``queuecast when``; ``settings``: :class:`pipelines.workflows.questions.WhenSettings`. ``attrs["by"]`` names the method.
 
     >>> when("kth-sp2", "queue.csv", id="7")
     Traceback (most recent call last):
@@ -391,7 +391,7 @@ def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
 
 
 def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:
-    """Raise InputError for a setting that ``function`` does not take, and for text in place of a number."""
+    """Raise InputError for a setting that ``function`` lacks, or text instead of a number."""
     from inspect import signature
     from numbers import Real
 
@@ -404,9 +404,9 @@ def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:
 
 
 def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, Any]]:
-    """Return a trace and where and when its jobs run, which ``settings`` say, and no longer do.
+    """Return a trace and its machine and clock; remove their settings from ``settings``.
 
-    The second are arguments of :func:`sim.simulate`.
+    The second result is a dictionary of arguments of :func:`sim.simulate`.
     """
     from pandas import DataFrame
 
@@ -426,7 +426,7 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
             described = entry.described
     elif isinstance(trace, DataFrame):
         size, holds = (asked.procs, None) if described is None else (described.procs, described.holds)
-        if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: what was cut off is cut off again
+        if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: restore what was cut, to be cut again
             trace = trace.assign(runtime_s=trace["runtime_s"] + trace[OVERRUN]).drop(columns=OVERRUN)
         workload = clean(Trace("jobs", jobs_from(trace)), size, asked.missing_request or "drop", holds)
         if workload.touched():
