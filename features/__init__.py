@@ -1,6 +1,6 @@
 """Canonical job tables and the pure functions that turn them into model inputs.
 
-Nothing here reads or writes a file, and nothing here knows Dagster or MLflow.
+Nothing here reads or writes a file, and nothing here depends on Dagster or MLflow.
 """
 
 from features.errors import InputError

@@ -46,7 +46,7 @@ class _Whole(JITCodeLibrary):
         for function in self._final_module.functions:
             if function.linkage == Linkage.linkonce_odr:
                 function.linkage = Linkage.internal
-                function.name = f"{function.name}.{mark}"  # numba's loader tells functions of one process apart by name alone
+                function.name = f"{function.name}.{mark}"  # numba's loader distinguishes functions of one process by name alone
         passes, builder = self._codegen._module_pass_manager()
         unused = create_new_module_pass_manager()
         unused.add_dead_arg_elimination_pass()

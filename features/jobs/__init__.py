@@ -1,1 +1,1 @@
-"""Canonical jobs and what is made of them: cleaning, per-user history, snapshots."""
+"""Canonical jobs, and data derived from them: cleaning, per-user history, snapshots."""

@@ -1,1 +1,1 @@
-"""Canonical monitoring counters and what is made of them: rates, windows, labels."""
+"""Canonical monitoring counters, and data derived from them: rates, windows, labels."""

@@ -59,8 +59,7 @@ class Snapshot:
 class RuntimeContent(Content):
     """A method and the snapshot that it predicts from.
 
-    ``refreshed_from`` is the version that was trained, if it is another. Raises ValueError for a method that a loaded model would
-    not know.
+    ``refreshed_from`` is the version that was trained, if it is another. Raises ValueError for a method missing from ``METHODS``.
     """
 
     trained: Method

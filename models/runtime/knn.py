@@ -66,7 +66,7 @@ def _memory(jobs: pd.DataFrame, k: int, window: int) -> Memory:
 
 @kernel
 def estimate(memory, job, jobs):
-    """Predict seconds for ``job``, as it was at its submission, from what is known now."""
+    """Predict seconds for ``job`` as at its submission, from what is known now."""
     model = memory.model
     if jobs.user[job] < 0:
         return 1.0 * jobs.requested[job]

@@ -130,7 +130,7 @@ def estimate(memory, job, jobs):
 
 @apart
 def answer(memory, job, jobs):
-    """Predict seconds for ``job``, as it was at its submission, from what is known now."""
+    """Predict seconds for ``job`` as at its submission, from what is known now."""
     user, model = jobs.user[job], memory.model
     if user < 0:
         return 1.0 * jobs.requested[job]

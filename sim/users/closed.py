@@ -1,22 +1,22 @@
 """Which batches a batch waits for: the closed loop and the semi-open one.
 
-A batch depends on the earlier batches of its user all of whose jobs had ended when it was submitted. It waits for those of them
-that no other of them depends on: when all these have ended, and the user has thought, its jobs follow with the times between them as
-recorded. The think time is that between the last of those ends and the batch's first submission. So if every job starts when it
-is recorded to have started, every job is submitted when it is recorded to have been. What the papers leave open was decided so:
+A batch depends on the earlier batches of its user all of whose jobs had ended when it was submitted. Of these it waits for those
+on which no other of them depends. When all of them have ended and the user has thought, its jobs follow with the recorded times
+between them. The think time is that between the last of those ends and the batch's first submission. So if every job starts when
+it is recorded to have started, every job is submitted at its recorded time. The papers leave some points open; here:
 
 closed
     All batches wait so, within a session and across sessions. A batch that depends on none is submitted as recorded: a user's
-    first, and such as were submitted while all the user's earlier ones still ran.
+    first, and batches submitted while all the user's earlier ones still ran.
 semi-open
-    Sessions begin as recorded, and the loop is closed within them: a batch waits for those of its own session alone. One that
+    Sessions begin as recorded, and the loop is closed within them: a batch waits only for batches of its own session. One that
     depends on none of these is submitted as recorded, or when the batches of earlier sessions it depends on have ended, if
-    that is later. The name is that of Zakay & Feitelson, "Semi-open trace based simulation for reliable evaluation of job throughput
-    and user productivity" (CloudCom 2015), whose loads differ by scheduler, which these hardly do: nearer are the partly open systems
-    of Schroeder, Wierman & Harchol-Balter (NSDI 2006).
+    that is later. The name is that of Zakay & Feitelson, "Semi-open trace based simulation for reliable evaluation of job
+    throughput and user productivity" (CloudCom 2015). Their loads differ by scheduler; these hardly do. The partly open systems of
+    Schroeder, Wierman & Harchol-Balter (NSDI 2006) are nearer.
 
-"Had ended before" is an order of intervals, so those that a batch waits for are neighbours by their ends, and those that wait
-for a batch neighbours by their submissions: no list of pairs is needed.
+"Had ended before" is an order of intervals. So the batches that a batch waits for are neighbours by their ends, and those that
+wait for a batch are neighbours by their submissions: no list of pairs is needed.
 """
 
 from __future__ import annotations
