@@ -114,11 +114,11 @@ def card(rows: Sequence[Row]) -> Card:
     attempts, findings = (sum(int(row[name]) for row in rows) for name in ("attempts", "findings"))
     return Card(
         question="What do hostile inputs, kills, full disks and power losses do?",
-        answer=f"In {attempts:,} attempts of {len(rows)} campaigns there {'was 1 finding' if findings == 1 else f'were {findings} findings'}: a "
-        "traceback, a hang, a silent change, or a lost or mixed result.",
+        answer=f"In {attempts:,} attempts, {len(rows)} campaigns had {findings} finding{'s' * (findings != 1)}. A finding is a traceback, a hang, a silent "
+        "change, or a lost or mixed result.",
         table=pd.DataFrame(lines, columns=["campaign", "attempts", "findings", "what it does"]),
         table_caption="The last run of each:",
-        fails="What was not drawn was not tried: no findings is no proof. Power losses are simulated at system calls. "
+        fails="Campaigns try only what they draw: no findings is no proof. Power losses are simulated at system calls. "
         "[What is trusted, and what is not](../threat-model.md).",
         data=[ROWS.name],
         made_by=f"Made by `make campaign`, which draws a seed, or in part by `python -m tests.campaigns NAME --seed N --part 0.1 --write`, at "
