@@ -51,16 +51,17 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         )
     return Card(
         question="Does a scheduler that weighs distributions pay for slowdown with packing or fairness, at any load?",
-        answer=f"With `quantile` {met[LEARNED].sum()} of {len(met[LEARNED])} cells have at least 25 % less slowdown than EASY with requested times "
-        f"and neither AWF nor P2SF higher beyond its interval; with `prior`, no model, {met[REQUESTS].sum()} of {len(met[REQUESTS])} have at least 15 % "
-        f"less. {moonshot(rows[rows['section'] == 'bound'])}",
+        answer=f"Against EASY with requested times, `quantile` has at least 25 % less slowdown in {met[LEARNED].sum()} of {len(met[LEARNED])} cells, with "
+        f"neither AWF nor P2SF surely higher (interval above 0); `prior`, without a model, has at least 15 % less "
+        f"in {met[REQUESTS].sum()} of {len(met[REQUESTS])}. "
+        f"{moonshot(rows[rows['section'] == 'bound'])}",
         picture="expected-harm.png",
         picture_caption="95 % intervals; left is better",
         table=pd.DataFrame(table, columns=["trace", "by", *(f"load {load:g}" for load in sorted(cells["load"].unique()))]),
         table_caption=f"Change in % of mean bounded slowdown / AWF (packing) / P2SF (fairness), jobs of {half} halves submitted 1 to 1.3 times as fast; "
-        f"{int(cells['replicates'].max())} replicates; `quantile`: a table that it told along EASY; * misses its claim:",
+        f"{int(cells['replicates'].max())} replicates; `quantile`: predictions along an EASY schedule; * misses its claim:",
         fails=f"{failures(wrong)} {tails(tail)} Jobs run on one pool; users do not react. "
-        "Earlier forms had been seen on these halves; every look is "
+        "Earlier forms were measured on these halves before; every look is "
         "[listed](data/expected_harm_looks.csv).",
         data=["expected-harm.csv"],
         made_by=made_by,
@@ -74,7 +75,7 @@ def failures(wrong: pd.DataFrame) -> str:
         f"`{row['name'].removeprefix('Harm / ')}` on {row['trace']} at {row['load']:g} ({row['missed']})"
         for row in each.to_dict("records")
     ]
-    return f"Claims are missed by {'; '.join(words)}." if words else "No claim is missed."
+    return f"These miss their claim: {'; '.join(words)}." if words else "No claim is missed."
 
 
 def moonshot(rows: pd.DataFrame) -> str:
@@ -85,7 +86,7 @@ def moonshot(rows: pd.DataFrame) -> str:
         rows[rows["metric"].isin([AWF, P2SF])].groupby(["trace", "load"])["relative"].max() <= 0,
     )
     return (
-        f"Against EASY with exact runtimes neither is higher beyond its interval in {total - len(bad)} of {total} cells; "
+        f"Against EASY with exact runtimes, `quantile` has neither surely higher in {total - len(bad)} of {total} cells; "
         f"both means are as low in {int(lower.sum())}."
     )
 
@@ -97,7 +98,7 @@ def tails(rows: pd.DataFrame) -> str:
     words = "; ".join(f"{row['trace']} {row['load']:g}: {100 * row['relative']:+.0f} %" for row in longer.to_dict("records"))
     return (
         f"The longest 1 % of waits change by {100 * mine['relative'].min():+.0f} to {100 * mine['relative'].max():+.0f} %"
-        f"{f', longer by over two standard errors on {words}' if words else ''}."
+        f"{f'; they grow by over two standard errors on {words}' if words else ''}."
     )
 
 

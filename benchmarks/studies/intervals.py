@@ -230,26 +230,26 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         )
     return Card(
         question="How often do intervals cover?",
-        answer=f"At 95 %, those that Queuecast prints (the {CHOSEN}) cover {chosen['coverage'].mean():.1%} of the time on average, and at least "
-        f"{COVERS:.0%} in {(chosen['coverage'] >= COVERS).sum()} of {len(chosen)} cells: a trace or its second half x policy x metric. The others are of "
+        answer=f"Queuecast's 95 % intervals (the {CHOSEN}) cover {chosen['coverage'].mean():.1%} of the time on average, and at least "
+        f"{COVERS:.0%} in {(chosen['coverage'] >= COVERS).sum()} of {len(chosen)} cells: a trace or its second half x policy x metric. The other cells are in "
         + ", ".join(f"{trace}, {part} ({count})" for (trace, part), count in low.items())
-        + "; an interval that covers less is printed with its coverage.",
+        + "; Queuecast prints the coverage of intervals that cover less.",
         picture="intervals.png",
         picture_caption=f"A point is a cell; lines: 95 % (solid), {COVERS:.0%} (dotted)",
         table=pd.DataFrame(table, columns=["method", "mean coverage", f"cells of {COVERS:.0%} or more", "lowest", "width"]),
         table_caption=f"On {', '.join(rows['trace'].unique())}: changes of slowdown, wait, AWF (packing) and P2SF (fairness) by "
-        f"{len(POLICIES)} policies against EASY with requested times. A trace's weeks are taken for all there are; a trial draws as many "
-        f"with replacement, and {DRAWN} of {REPLAYS} replays. Width: median of the ratio to the first row's:",
-        fails=f"The lowest cell would say {lowest['printed']:.0%} of itself. {FAILS}",
+        f"{len(POLICIES)} policies against EASY with requested times. The truth is the change over all weeks of a trace; each trial draws as many weeks "
+        f"with replacement, and {DRAWN} of {REPLAYS} replays. Width: median ratio to the first row:",
+        fails=f"For its lowest cell Queuecast would print a coverage of {lowest['printed']:.0%}. {FAILS}",
         data=["intervals.csv", "pooled-intervals.csv"],
         made_by=made_by,
     )
 
 
 FAILS = (
-    "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these very cells; `Harm` with a model is none "
-    "of them. Cards of schedules, rollouts, predictions, distributions and Goponenko et al. have percentiles, which cover less. "
-    "Pooled over simulated traces (`pooled_intervals`): 94 to 98 %, 90 to 93 % where traces' true changes are far apart and skewed."
+    "Trials assume that weeks are independent and that next year's are like these. The method was chosen on these cells; none has `Harm` with a model. "
+    "Cards of schedules, rollouts, predictions, distributions and Goponenko et al. use percentiles, which cover less. "
+    "Pooled intervals over simulated traces (`pooled_intervals`) cover 94 to 98 %, or 90 to 93 % if true changes are far apart and skewed."
 )
 
 
