@@ -108,14 +108,14 @@ def card(rows: pd.DataFrame, how: str) -> Card:
     first, uncredited = slowdown[next(iter(VARIANTS))], slowdown[UNCREDITED]
     return Card(
         question="Where does Harm raise slowdown on generated workloads?",
-        answer=f"Where jobs as wide as the machine meet short jobs whose requests say nothing: there Harm with `prior` changes slowdown by "
-        f"{first.min():+.0f} to {first.max():+.0f} %, by seed, and without its credit for width by {uncredited.min():+.0f} to "
+        answer="Where jobs as wide as the machine meet short jobs with long requests: there Harm with `prior` changes slowdown by "
+        f"{first.min():+.0f} to {first.max():+.0f} %, by seed; without its credit for width, by {uncredited.min():+.0f} to "
         f"{uncredited.max():+.0f} %.",
         table=table(rows),
-        table_caption=f"On how many of {SEEDS} seeds Harm with `prior` is below EASY with requested times, and min and max of the change, per cent; "
+        table_caption=f"Number of the {SEEDS} seeds on which Harm with `prior` is below EASY with requested times (min to max change, per cent); "
         f"means of {REPLICATES} replays with shaken submissions; less is better:",
-        fails="Measured with the rule's first form. Version 1 has 2 % full-width jobs with 30 to 34 % of the area, and 6 to 12 % of jobs that run "
-        "under ten minutes and ask for over four hours; no trace here has both.",
+        fails="Measured with the rule's first form. In `generator=1`, 2 % of jobs have full width and hold 30 to 34 % of the area; 6 to 12 % of jobs run "
+        "under ten minutes but request over four hours. No trace here has both.",
         data=["harm-generated.csv"],
         made_by=how,
     )
