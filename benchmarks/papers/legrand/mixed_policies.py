@@ -160,9 +160,9 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     held = int(verdicts.isin([HOLDS, BARELY]).all(axis=1).sum())
     beaten = rows[rows["claim"].str.contains("w_train") & ~rows["verdict"].isin([HOLDS, BARELY])]
     answer = (
-        f"Of the {len(verdicts)} claims of Legrand, Trystram & Zrigui {held} come out on both traces with both bounds of the slowdown. "
+        f"Of {len(verdicts)} claims of Legrand, Trystram & Zrigui, {held} come out on both traces with both bounds of the slowdown. "
         + (
-            "What is learned on training weeks beats SAF on later weeks on neither trace."
+            "Learning on training weeks does not beat SAF on later weeks of either trace."
             if beaten.empty
             else "Learning beats SAF."
         )
@@ -171,10 +171,10 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         "Do the results of Legrand et al. (2018) come out?",
         answer,
         verdicts.drop(index=OMITTED).rename(index=lambda claim: claim.partition(":")[0]).replace(_SHORT).reset_index(),
-        f'Do the claims hold, by the bound τ of the slowdown in seconds? "{OMITTED}" does everywhere. Recorded: as recorded, and the '
-        "interval of the shaken replays leaves it open.",
-        "The paper's files are not at hand, so ratios and ranks are compared, not sums; two traces of four. A week's best direction is partly "
-        "luck: on SDSC-SP2 32 % below SAF as recorded, 18 % [2, 34] shaken.",
+        f'Verdicts by the bound τ of the slowdown, in seconds. "{OMITTED}" holds everywhere. Recorded: the claim holds as recorded, but the '
+        "interval of shaken replays leaves it open.",
+        "The paper's files are not available, so ratios and ranks are compared, not sums; two traces of four. A week's best weights are partly "
+        "luck: on SDSC-SP2 32 % below SAF as recorded, 18 % [2, 34] if shaken.",
         [f"{PAGE}{part}" for part in (".csv", "-tables.csv", "-weeks.csv", "-landscapes.parquet")],
         made_by,
         PICTURE,
