@@ -47,7 +47,7 @@ FILES = {"kth-sp2": ("KTH-SP2", "KTH-SP2-filtered.swf.gz", 100), "sdsc-sp2": ("S
 REPLICATES = 10
 POLICIES = ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "learned", "Harm", "RL agent", "untrained", "coin")
 FAILS = (
-    "One agent a trace, one seed, half a million steps. Settings that the paper's abstract does not give are RLScheduler's. "
+    "One agent per trace, one seed, half a million steps. Settings missing in the paper's abstract are RLScheduler's. "
     'SAF has no starvation limit; "learned" has 200,000 s.'
 )
 METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF", "longest_wait_s": "longest wait"}
@@ -152,7 +152,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         picture="rl-backfilling.png",
         picture_caption="Testing weeks, 95 % intervals",
         table=table,
-        table_caption=f"Changes from EASY, % [95 %]: slowdown by trace, others KTH-SP2/SDSC-SP2; {REPLICATES} shaken replays:",
+        table_caption=f"Changes from EASY, % [95 %]: slowdown by trace, others KTH-SP2/SDSC-SP2; {REPLICATES} replays, {REPLICATES - 1} shaken:",
         fails=FAILS,
         data=[
             "rl-backfilling.csv",
