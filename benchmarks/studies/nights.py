@@ -64,18 +64,15 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     last = served.iloc[-1]
     return Card(
         question="What do thirty nights of a site do?",
-        answer=f"Of {len(table)} nights of KTH-SP2, trained as if the trace arrived day by day, {promoted.sum()} promoted a model; over the "
-        "last 14 days' jobs its "
-        f"accuracy as served is {last['champion as served']} on the last night, {last['last2']} for `last2`. The same method trained anew each "
-        f"night is {ahead.iloc[ahead.str[1:].astype(float).argmin()]} to {ahead.iloc[ahead.str[1:].astype(float).argmax()]} points ahead, and "
-        "the evidence for it "
-        f"is {evidence[0].max():.3g} at most, where {evidence[1].max():.0f} is needed.",
+        answer=f"Of {len(table)} nights of KTH-SP2, trained as if the trace arrived day by day, {promoted.sum()} promoted a model; on the last night, its "
+        f"accuracy as served over the last 14 days' jobs is {last['champion as served']}, that of `last2` {last['last2']}. The same method, trained "
+        f"anew each night, is {ahead.iloc[ahead.str[1:].astype(float).argmin()]} to {ahead.iloc[ahead.str[1:].astype(float).argmax()]} points "
+        f"ahead; the evidence for it reaches {evidence[0].max():.3g} at most, and a promotion needs {evidence[1].max():.0f}.",
         picture="nights.png",
         picture_caption="Accuracy as served, challenger less champion, and evidence, night by night",
         table=shown,
-        table_caption="Judge: jobs that decide. Accuracy: mean of min(p / r, r / p) of prediction and runtime. Difference: challenger less "
-        "champion, 95 % "
-        "of that night alone. Every sixth night:",
+        table_caption="Judge: number of jobs that decide. Accuracy: mean of min(p / r, r / p) of prediction and runtime. Difference: challenger minus "
+        "champion, 95 % of that night alone. Promotions and every sixth night:",
         fails=FAILS,
         data=["nights.csv"],
         made_by=made_by,
@@ -84,9 +81,9 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 
 EMPTY = "–"
 FAILS = (
-    "One trace, one month. Another replay, of 212 nights from October 1996, promoted four times; with a margin of under-prediction of 3 points it "
-    "held better challengers back most of the spring, and the margin of 10 was chosen after seeing that. `lightgbm` was another learner "
-    "than the simulator's, which the registry trains since, and which was 1.6 points less accurate."
+    "One trace, one month. Another replay (212 nights from October 1996) promoted four times; a margin of under-prediction of 3 points held "
+    "back better challengers most of the spring, so the margin of 10 was chosen afterwards. Here `lightgbm` is not the simulator's learner. "
+    "The registry now trains the simulator's, which was 1.6 points less accurate."
 )
 """What other replays of the commit 9ef3383fef showed, by hand."""
 

@@ -342,21 +342,21 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     variance = real["variance of nights"].astype(float)
     return Card(
         question="When is a challenger promoted, and how often wrongly?",
-        answer="By evidence that may be read every night (wealth of a gambler staking on each user's mean difference of a day) "
+        answer="With evidence that may be read every night (wealth of a gambler staking on each user's mean difference of a day), "
         f"{rule.min():g} to {rule.max():g} % of "
-        f"{YEARS:,} generated years promote a challenger that is no better; by a fresh 95 % interval each night {interval.min():g} to "
+        f"{YEARS:,} generated years promote a challenger that is no better; with a fresh 95 % interval each night, {interval.min():g} to "
         f"{interval.max():g} % do. The "
-        "price is waiting: one that is 3 points better in accuracy waits a median of "
+        "price is waiting: a challenger 3 points more accurate waits a median of "
         f"{' or '.join(better.loc[better['points better'].astype(int) == 3, 'median night'])} nights instead of "
         f"{' or '.join(better.loc[better['points better'].astype(int) == 3, 'median by interval'])}.",
         picture="promotion.png",
-        picture_caption="Years that have promoted a challenger by each night, generated: equal ones left, better ones right",
+        picture_caption="Generated years that have promoted a challenger by each night: left equal challengers, right better ones",
         table=better[better["points better"] != "5"].rename(
             columns={"the better of three candidates is": "the better of three is"}
         ),
-        table_caption=f"Nights until a better challenger is promoted, {YEARS_OF_BETTER} generated years a row; sizes of differences are those "
-        "of 80 nights of KTH-SP2:",
-        fails="A challenger better by a point may wait over a year. That one night's luck says nothing of the next is assumed, not checked: "
+        table_caption=f"Nights until a better challenger is promoted, {YEARS_OF_BETTER} generated years per row; differences are as large as on "
+        "80 nights of KTH-SP2:",
+        fails="A challenger one point better may wait over a year. The study assumes, without a check, that one night's luck says nothing of the next: "
         "shocks that last for days, or "
         "advantages in long spells, would promote equals more often. On sixty real nights of KTH-SP2 the variance of a night's mean is "
         f"{variance.min():.1f} to {variance.max():.1f} times that of independent users. The stakes were chosen on such simulated years, so "
