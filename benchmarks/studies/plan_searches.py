@@ -209,14 +209,14 @@ def card(table: pd.DataFrame, ends: pd.DataFrame, provenance: str) -> Card:
     least = min(slowdown, key=lambda method: float(slowdown[method].partition("±")[0]))
     return Card(
         question="Which search makes the best plans?",
-        answer=f"In equal time the largest gains are {best}. From end to end little of that is left: against `{BACKFILLING}` the least bounded "
+        answer=f"In equal time, the largest gains are {best}. In whole simulations little of that remains: against `{BACKFILLING}`, the least bounded "
         f"slowdown is {least}'s, {slowdown[least]} %, and `random` has {slowdown['`random`']} %.",
         table=pd.DataFrame(
             rows, columns=["search", "few jobs", "200 to 500", "600 to 900", "wait, %", "slowdown, %", "NUWT, %", "its sd, %"]
         ),
-        table_caption=f"Gain by jobs in the plan, in the time of {ITERATIONS} iterations of `random` (more is better), and changes from end to end (less is "
-        f"better); means of {SEEDS} seeds.",
-        fails="Other traces, predicted runtimes and machines of nodes from end to end are not shown. Seeds move what is drawn alone, not the submissions: an "
+        table_caption=f"Gain by number of jobs in the plan, in the time of {ITERATIONS} iterations of `random` (more is better); changes in whole "
+        f"simulations (less is better); means of {SEEDS} seeds.",
+        fails="Whole simulations of other traces, predicted runtimes and machines of nodes are not shown. Seeds change only random draws, not submissions: an "
         "interval says nothing of other weeks. Options that the paper leaves open have five seeds. Only `random` and `smith` can still be simulated.",
         data=["plan-searches.csv", "plan-searches-replays.csv"],
         made_by=provenance,
