@@ -227,7 +227,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     quirks = kept_table(rows, f"{SECTION}: What the published quirks are worth").set_index("learner")[f"{TRACES[0]}: accuracy, %"]
     return Card(
         question="How good are runtime predictions?",
-        answer=f"On second halves the most accurate is {'; '.join(best.values())}. Against OKCM, also chosen on first halves, it gains "
+        answer=f"On second halves the most accurate predictor is {'; '.join(best.values())}. Against OKCM, also chosen on first halves, the gain is "
         f"{' and '.join(against['difference, points'])} points.",
         picture="runtime-prediction.png",
         picture_caption="Accuracy on second halves, 95 % over weeks; dotted: `last2`",
@@ -235,8 +235,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         table_caption="Mean accuracy min(p / r, r / p) in % of jobs of the second half, walk-forward under EASY, and the paired difference "
         "to `last2` in points "
         "[95 % over weeks]:",
-        fails=f"Accuracy is not slowdown: the published winner `cv-triple` ({quirks.iloc[0]} %) was chosen for its schedules with Tsafrir's "
-        "correction, and "
+        fails=f"Accuracy is not slowdown: the published winner `cv-triple` ({quirks.iloc[0]} %) was chosen for its schedules with Tsafrir's correction; it "
         f"has {quirks.iloc[1]} % without its program's quirks, {quirks.iloc[2]} % with them and the loss of `nag`. {FAILS}",
         data=["runtime-prediction.csv"],
         made_by=made_by,
@@ -248,8 +247,8 @@ SHOWN = (
     "requested", "last2", "hierarchy", "knn", "okcm", "nag", "svr", "lightgbm", "quantile", "quantile(order=accuracy)"
 )  # fmt: skip
 FAILS = (
-    "Two traces; constants of most predictors were chosen on their first halves. Where those of `lightgbm` inside the simulator were first "
-    "chosen is not recorded."
+    "Two traces; constants of most predictors were chosen on their first halves. Unknown: where constants of the simulator's `lightgbm` were "
+    "first chosen."
 )
 
 
