@@ -188,9 +188,8 @@ def tables(distributions: Sequence[Judged], frontiers: Sequence[Frontier]) -> st
 
 SCHEDULE = "What it does to the schedule"
 FAILS = (
-    "On tables of whole traces lie the first halves on which the forest was settled. Calibration proves little: one hour for every job, put "
-    "through the same "
-    "update, has it too."
+    "Tables of whole traces include the first halves on which the forest was chosen. Calibration proves little: one hour for every job, put "
+    "through the same update, is calibrated too."
 )
 
 
@@ -216,17 +215,16 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     )
     return Card(
         question="What is it worth to predict a distribution?",
-        answer=f"As a forecast much: the mean loss over all levels (CRPS) of `quantile` is {ratio.min():.2f} to {ratio.max():.2f} of the best "
-        "other one's on "
-        f"{len(ratio)} traces, and its 80 % quantile holds for {held.xs('0.8', level=1).min()} to {held.xs('0.8', level=1).max()} of the "
+        answer=f"As a forecast, much: on {len(ratio)} traces the mean loss over all levels (CRPS) of `quantile` is {ratio.min():.2f} to {ratio.max():.2f} of "
+        f"the best other forecast's, and its 80 % quantile holds for {held.xs('0.8', level=1).min()} to {held.xs('0.8', level=1).max()} of the "
         "processor-seconds. "
-        f"For schedules little: of what cost neither AWF nor P2SF on the first half the best is, on the second, {free}.",
+        f"For schedules, little: the best choice without cost in AWF or P2SF on the first half gives on the second half: {free}.",
         picture="quantile.png",
-        picture_caption="Jobs that outlive a quantile by month; loss by level, grey what knows nothing; shares that hold by requested time",
+        picture_caption="Jobs that outlive a quantile, by month; loss by level, grey: references that know nothing; shares that hold, by requested time",
         table=shown,
-        table_caption="EASY-SJBF by each predictor on jobs of second halves: change [95 %, each alone] of slowdown and of AWF (packing) from EASY "
-        "with requested times; predictions are prolonged by `tsafrir`, or asked again at every pass:",
-        fails=f"At {levels.shape[1] * len(least) - sum(least.values())} of {levels.shape[1] * len(least)} traces and levels another forecast's "
+        table_caption="EASY-SJBF with each predictor, jobs of second halves: change [95 %, each alone] of slowdown and of AWF (packing) from EASY "
+        "with requested times; `tsafrir` prolongs predictions, `conditional(when=pass)` asks again at every pass:",
+        fails=f"At {levels.shape[1] * len(least) - sum(least.values())} of {levels.shape[1] * len(least)} pairs of trace and level another forecast's "
         f"loss is lower. {FAILS}",
         data=["quantile.csv"],
         made_by=made_by,

@@ -131,8 +131,8 @@ def tidy(results: Results) -> pd.DataFrame:
 NEITHER, SOME = 0.0, 0.05
 """What AWF and P2SF of a choice may be above EASY's on the first half."""
 FAILS = (
-    "`EASY-WFP3` (in the data) was offered after seeing both halves of two traces. Jobs run on one pool: no partitions, nodes, memory; CERIT's two "
-    "machines are one. Its second half has four weeks, and no interval. Left out: LLNL-Atlas, where jobs hardly wait, and logs without "
+    "`EASY-WFP3` (in the data) was added after seeing both halves of two traces. Jobs run on one pool: no partitions, nodes, memory; CERIT's two "
+    "machines are one. CERIT's second half has four weeks, and no interval. Left out: LLNL-Atlas, where jobs hardly wait, and logs without "
     "requests."
 )
 
@@ -181,16 +181,16 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     gains = [sorted(0.0 - 100 * each["relative"] for each in group) for group in (exact, free)]
     return Card(
         question="What do predictions do to the schedule?",
-        answer="Against requested times, exact runtimes would lower mean bounded slowdown under EASY by "
-        f"{gains[0][0]:.0f} to {gains[0][-1]:.0f} %. What was best on the first half of a trace at no price in packing (AWF) and fairness "
-        f"(P2SF) lowers it by {gains[1][0]:.0f} to {gains[1][-1]:.0f} % on the second, with an interval below 0 on "
+        answer="Under EASY, exact runtimes would lower mean bounded slowdown against requested times by "
+        f"{gains[0][0]:.0f} to {gains[0][-1]:.0f} %. The best choice on a trace's first half at no price in packing (AWF) and fairness "
+        f"(P2SF) lowers slowdown by {gains[1][0]:.0f} to {gains[1][-1]:.0f} % on the second half, with an interval below 0 on "
         f"{sum(each['high'] < 0 for each in free)} of {len(free)} traces.",
         picture="schedules.png",
         picture_caption="A point is a scheduler with a predictor and a correction, on the second half; rings: chosen on the first",
         table=pd.DataFrame(table, columns=["trace", "EASY, exact runtimes", "best at no price", "best at up to 5 %"]),
         table_caption="Change of slowdown in % [95 % over weeks and replays], then of AWF and of P2SF, against EASY with requested times. "
-        "Choices are among EASY, EASY-SJBF and JustBF, with requested times or predictors and two corrections; the 5 % was allowed on the "
-        "first half, and is not kept to on the second:",
+        "Choices are among EASY, EASY-SJBF and JustBF, with requested times or predictors and two corrections; the 5 % limits the "
+        "first half, and may be exceeded on the second:",
         fails=FAILS,
         data=["schedules.parquet"],
         made_by=made_by,
