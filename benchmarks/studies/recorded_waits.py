@@ -174,19 +174,19 @@ def card(rows: pd.DataFrame, record: pd.DataFrame, rules: pd.DataFrame, made_by:
     }
     return Card(
         question="How much of CERIT's recorded wait does its machine explain?",
-        answer=f"On one pool jobs would wait under EASY {pool:.1%} of what they did, with clusters, nodes, memory and exclusive nodes {mixed:.0%} to "
-        f"{plain:.0%}, by which nodes are filled first, and {served:.0%} on only the nodes that the log ever used. In the record a waiting "
-        f"job alone had no room on these nodes in {share[EXACT]:.1%} of the time, and after others that waited in {share[FEW]:.0%} to {share[MANY]:.0%}, "
-        "by their order.",
+        answer=f"On one pool, EASY gives {pool:.1%} of the recorded wait; with clusters, nodes, memory and exclusive nodes {mixed:.0%} to "
+        f"{plain:.0%}, depending on which nodes are filled first; on only the nodes that the log ever used {served:.0%}. In the record, a waiting "
+        f"job had no room on these nodes for {share[EXACT]:.1%} of the time if placed alone, for {share[FEW]:.0%} to {share[MANY]:.0%} if placed after "
+        "others that waited, by their order.",
         picture="recorded-waits.png",
         picture_caption="Left: mean waits, whiskers over replays; right: recorded waiting by what was lacking",
         table=pd.DataFrame(table | {"by the same jobs": rows["same"].map("{:.1%}".format)}),
-        table_caption=f"{share['jobs']:,.0f} jobs, which waited {share['mean wait, s']:,.0f} s on average; {REPLAYS} replays. A row "
-        "adds to the one above (the last: 256 for 320). By the same jobs: recorded seconds that the same job waits there:",
-        fails=f"Which nodes were in service is known from the outcome alone: on all nodes described a job alone lacks room in {share[ALONE]:.0%} of "
-        f"the time, after others in {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. With later "
-        f"waits a rule (`recorded_rules`) correlates {by_rule['inferred rule']:.2f}, on endless processors {by_rule[ENDLESS]:.2f}, the user's past waits "
-        f"{by_rule['past waits of the user']:.2f}, waiting jobs {by_rule['waiting jobs of the user']:.2f}. {FAILS}",
+        table_caption=f"{share['jobs']:,.0f} jobs, mean wait {share['mean wait, s']:,.0f} s; {REPLAYS} replays. Each row "
+        "adds to the row above (the last: 256 for 320). By the same jobs: share of recorded seconds that the same job waits there:",
+        fails=f"Only the outcome shows which nodes were in service: on all nodes described, a job alone lacks room for {share[ALONE]:.0%} of "
+        f"the time, after others for {share[AFTER]:.0%}. Three users did {share['waiting of three users']:.0%} of the waiting. Correlation with later "
+        f"waits: inferred rule (`recorded_rules`) {by_rule['inferred rule']:.2f}, on endless processors {by_rule[ENDLESS]:.2f}, the user's past waits "
+        f"{by_rule['past waits of the user']:.2f}, the user's waiting jobs {by_rule['waiting jobs of the user']:.2f}. {FAILS}",
         data=["recorded-waits.csv", RECORD.name, RULES.name],
         made_by=made_by,
     )

@@ -46,8 +46,7 @@ RIVALS = ("Harm", *SINGLE)
 COSTS = STUDIES / "data" / "rollouts-cost.csv"
 FAILS = (
     "Intervals are percentiles of resampled weeks and replicates, not corrected for the number of comparisons; they cover less often than "
-    "those printed "
-    "today. Three replicates. `Rollout`'s policies were chosen on first halves of KTH-SP2 and SDSC-SP2."
+    "those that Queuecast prints now. Three replicates. `Rollout`'s policies were chosen on first halves of KTH-SP2 and SDSC-SP2."
 )
 """The first sentence is of the data of commit c25598dcb2, and goes with them."""
 
@@ -90,13 +89,12 @@ def card(rows: pd.DataFrame, cost: pd.DataFrame, made_by: str) -> Card:
     spans = {name: f"{cost.loc[name].min():.0f} to {cost.loc[name].max():.0f}" for name in ("Rollout", "Harm")}
     return Card(
         question="Does simulating ahead beat weighing expected harm?",
-        answer=f"For slowdown it does, at the price of packing and fairness: with the same information, in {len(beside) // 3} pairs, "
-        "`Rollout` changes "
-        f"{', '.join(counted)} against `Harm`. It costs {spans['Rollout']} microseconds of CPU a job, `Harm` {spans['Harm']}.",
+        answer=f"Yes for slowdown, at the price of packing and fairness: in {len(beside) // 3} pairs with the same information, "
+        f"`Rollout` against `Harm` changes {', '.join(counted)}. `Rollout` costs {spans['Rollout']} microseconds of CPU a job, `Harm` {spans['Harm']}.",
         picture="rollouts.png",
         picture_caption="`Rollout` against `Harm` by what both know, 95 % intervals",
         table=wide.loc[order, list(METRICS.values())].reset_index().rename(columns={"predictor": "both go by"}),
-        table_caption="`Rollout` simulates policies ahead at each choice, `Harm` weighs a start's expected harm to jobs that wait. On jobs "
+        table_caption="`Rollout` simulates policies ahead at each choice; `Harm` weighs a start's expected harm to waiting jobs. Jobs "
         "of second halves: change in % [95 %, each alone] over "
         f"{int(rows['replicates'].min())} replicates with submissions moved by up to {SHAKE_S} s; AWF is packing, P2SF fairness; lower is better. "
         "`prior`: no model, `sp3`: a predictor that learns:",
