@@ -38,20 +38,20 @@ def rush(provenance: str) -> Card:
     return Card(
         question="What is it worth to wait for a quiet machine?",
         answer=f"In the paper's experiment ADAA, simulated, a model of delays with patience changes EASY's runs with variation by "
-        f"{change(model[varied])}, makespans by {change(model[makespan])} and mean waits by {change(model[wait])}; as published, with 282 features and "
-        f"ten skips, by {change(published[varied])}. It is the model, not the waiting (a coin that skips as often: {change(coin[varied])}), and an oracle that "
-        f"counts harm to running jobs changes them by {change(oracle[varied])}; best fit alone changes those of first fit by "
-        f"{ladder.loc['EASY, best fit', 'against first fit'].replace(' ', '')}.",
+        f"{change(model[varied])}, makespans by {change(model[makespan])} and mean waits by {change(model[wait])}; the published model, with 282 features and "
+        f"ten skips, changes runs with variation by {change(published[varied])}. The model matters, not the waiting (a coin that skips as often: "
+        f"{change(coin[varied])}); an oracle that counts harm to running jobs reaches {change(oracle[varied])}, and best fit alone "
+        f"{ladder.loc['EASY, best fit', 'against first fit'].replace(' ', '')} against first fit.",
         table=table.loc[_ROWS].map(change).reset_index(),
         table_caption="Changes against EASY in 400 trials with standard errors; ADPA, PDPA, WS and SS are the paper's other experiments.",
-        fails="Everything is simulated, under assumed disturbances, and says nothing of any site. Few trials with a storm hold half of all "
-        "variation, so means over all are uncertain. The paper's makespans get 18 to 66 s shorter, and its F1 of 0.95 no model reaches here "
+        fails="Everything is simulated, under assumed disturbances, and says nothing of any site. A few trials with a storm hold half of all "
+        "variation, so means over all are uncertain. The paper's makespans get 18 to 66 s shorter; no model here reaches its F1 of 0.95 "
         "([variability.md](variability.md)). "
-        "Figure by figure beside the paper: section `beside` of the data. What the results depend on: [rush-assumptions.md](rush-assumptions.md).",
+        "Beside the paper, figure by figure: section `beside` of the data. What the results depend on: [rush-assumptions.md](rush-assumptions.md).",
         data=["rush.csv"],
         made_by=provenance,
         picture="rush-ladder.png",
-        picture_caption="Runs with variation a trial, each rung with all before it; in per cent the change from EASY with first fit.",
+        picture_caption="Runs with variation per trial; each rung includes all rungs before; per cent: change from EASY with first fit.",
     )
 
 
@@ -82,17 +82,17 @@ def assumptions(provenance: str) -> Card:
     busy, stormy = (changes for _, changes in recorded_counters.changes(recorded).iterrows())
     return Card(
         question="What do the results on RUSH depend on?",
-        answer="On time more than on the noise of sensors: longer patience outlasts storms and is paid for in waits; disturbances ten times as long outlast "
-        f"it. On {further['trials']} trials simulated after everything was chosen, the model changes runs with variation by "
+        answer="More on time than on sensor noise: longer patience outlasts storms but lengthens waits; disturbances ten times as long outlast "
+        f"patience. In {further['trials']} trials simulated after all choices, the model changes runs with variation by "
         f"{further[varied]}, makespans by {further['makespan']} and response times by {further['mean response time']}.",
         table=pd.DataFrame([(name, *cells) for name, cells in shown.items()], columns=["ADAA", varied, "makespan", "mean wait"]),
         table_caption="Changes against EASY in the same trials (200 or 400), simulated, with standard errors.",
-        fails="Runs become steadier, in ADAA jobs hardly faster, and the longest waits grow. `Harm+RUSH` against `EASY+RUSH`: waits "
+        fails="Runs become steadier, but jobs in ADAA hardly faster, and the longest waits grow. `Harm+RUSH` against `EASY+RUSH`: waits "
         f"{harm['WS', 'EASY+RUSH', 'wait_s']} in WS, {harm['SS', 'EASY+RUSH', 'wait_s']} in SS, variation unsure; against `Harm`: WS's runs with "
         f"variation {harm['WS', 'Harm', 'varied']}. At a continuous load of 0.9 the model does little. "
-        "Replays on counters recorded without decisions foresee at most a third of it: in "
-        f"{recorded['seed'].nunique()} trials {busy['estimated varied']} of runs with variation where {busy['true varied']} come, and waits by "
-        f"{busy['estimated wait_s']} where by {busy['true wait_s']}; under `stormy` {stormy['estimated varied']} where {stormy['true varied']} come.",
+        "Replays of counters recorded without its decisions predict at most a third of its effect: in "
+        f"{recorded['seed'].nunique()} trials, runs with variation {busy['estimated varied']} instead of {busy['true varied']}, and waits "
+        f"{busy['estimated wait_s']} instead of {busy['true wait_s']}; under `stormy`, runs {stormy['estimated varied']} instead of {stormy['true varied']}.",
         data=["rush-assumptions.csv", "recorded-counters.csv"],
         made_by=provenance,
         picture="rush-patience.png",
