@@ -89,13 +89,13 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         answer=f"On average over {REPLAYS} replays, a pass when a prediction expires or every 30 seconds changes mean wait by "
         f"{ranges['mean_wait_s'].min():+.1f} to {ranges['mean_wait_s'].max():+.1f} % and mean bounded slowdown by "
         f"{ranges['mean_bounded_slowdown'].min():+.1f} to {ranges['mean_bounded_slowdown'].max():+.1f} %. Of the "
-        f"{len(rows)} changes {int((rows['change'] < -far).sum())} are below zero beyond a 95 % t interval of the replays, and "
-        f"{int((rows['change'] > far).sum())} above, each tested alone.",
+        f"{len(rows)} changes, each tested alone by a 95 % t interval of the replays, {int((rows['change'] < -far).sum())} are surely below zero and "
+        f"{int((rows['change'] > far).sum())} surely above.",
         picture="semantics.png",
         picture_caption="Changes with 95 % t intervals over replays",
         table=wide[list(dict.fromkeys(column))].reset_index().rename(columns={"title": "trace"}),
-        table_caption=f"Published simulators run a scheduling pass when a job is submitted or ends. `expiry=pass` also runs one in each second in "
-        "which a running job outlives its prediction, `every=30` one at each multiple of 30 s, both while jobs wait. Change in % "
+        table_caption=f"Published simulators run a scheduling pass when a job is submitted or ends. While jobs wait, `expiry=pass` adds a pass in each second "
+        "in which a running job outlives its prediction, and `every=30` one at each multiple of 30 s. Change in % "
         f"against neither, mean ± standard error of {REPLAYS} replays with submissions moved by up to {SHAKE_S} s, the same for each; lower is better:",
         fails=FAILS,
         data=["semantics.csv"],
@@ -104,8 +104,8 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 
 
 FAILS = (
-    "It does not tell which semantics is right for a machine. Schedules are chaotic: single replays change by -20 to +27 %. Where no "
-    "prediction expires (requested times, exact runtimes) `expiry=pass` changes nothing. Two traces, five policies."
+    "The study cannot say which semantics fits a machine. Schedules are chaotic: single replays change by -20 to +27 %. If no "
+    "prediction expires (requested times, exact runtimes), `expiry=pass` changes nothing. Two traces, five policies."
 )
 
 

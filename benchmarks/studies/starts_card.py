@@ -49,16 +49,16 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
 
     return Card(
         question="How well are starts predicted?",
-        answer=f"Our loss is below five baselines' in {lower} of {cells} comparisons, surely in {sure}. Scenarios of EASY gain "
-        f"under EASY; the state alone is as good or better on {' and '.join(alone)}.",
+        answer=f"Our loss is below five baselines' in {lower} of {cells} comparisons, surely in {sure}. Scenarios of EASY help "
+        f"under EASY; the state alone is equal or better on {' and '.join(alone)}.",
         picture="starts.png",
-        picture_caption="Loss in parts of ours; logarithmic",
+        picture_caption="Loss relative to ours; logarithmic",
         table=pd.DataFrame(table, columns=names),
-        table_caption="Second halves: pinball loss, hours, of jobs that waited over a minute; 80 % intervals that held, given a wait (worst month's "
-        f"distance); Brier skill of starting within 1 h against rates by hour and size; worst 1 h bin of {MANY} answers (of right chances, in 95 %):",
-        fails=f"Missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {months_in}, skill 0.4 in {skill_in}, "
-        f"bins within 6 in {bins_in}. Chances recalibrated after one look, on first halves. "
-        f"Altered: beside a user's 1,000 jobs others' 80 % held {held(BURST, 'during')}; on a day closed unannounced "
+        table_caption="Second halves: pinball loss (hours) of jobs that waited over a minute; 80 % intervals that held, given a wait (worst month's "
+        f"distance); Brier skill of starting within 1 h against rates by hour and size; worst 1 h bin of {MANY} answers (95 % bound if right):",
+        fails=f"Targets missed: 80 % held within 3 points in {held_in} of {len(table)}, months within 8 in {months_in}, skill 0.4 in {skill_in}, "
+        f"bins within 6 in {bins_in}. Chances were recalibrated on first halves after one look. "
+        f"Altered: beside a user's 1,000 jobs others' 80 % intervals held {held(BURST, 'during')}; on an unannounced closed day "
         f"{held(MAINTENANCE, 'during')} ({held(MAINTENANCE, 'before')} before).",
         data=["starts.csv", ALTERED],
         made_by=made_by,
