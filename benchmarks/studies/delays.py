@@ -223,20 +223,20 @@ def card(provenance: str) -> Card:
     varied = kept_table(data, "delay-thresholds").set_index("threshold").loc["z > 1.5", "came"]
     return Card(
         question="How well can a slow run be predicted?",
-        answer=f"In blocks of time the best classifier of counters reaches an F1 of {ceiling['F1']}, {ceiling['told at start, share']} of what perfect "
-        f"sensors give at the start and {ceiling['told the run, share']} of what knowing the run's own contention gives; the 0.95 of Nichols et al. is "
-        f"not reached. The scheduler's own model, `ordinal` on few columns, has an average precision of {precision[FEW]}, where perfect sensors have "
-        f"{precision[START]}, and its probabilities are frequencies.",
+        answer=f"In blocks of time the best classifier of counters reaches an F1 of {ceiling['F1']}: {ceiling['told at start, share']} of the F1 of perfect "
+        f"sensors at the start, {ceiling['told the run, share']} of the F1 with the run's own contention known, and less than the 0.95 of Nichols et al. "
+        f"The scheduler's own model, `ordinal` on few columns, has an average precision of {precision[FEW]} (perfect sensors: "
+        f"{precision[START]}), and its probabilities match observed frequencies.",
         table=shown.reset_index(),
         table_caption=f"{runs} simulated control runs over {DAYS} days, {varied} of them with z > 1.5, in blocks of time; 95 % intervals over days. "
-        "More is better; the last two rows are told the truth.",
-        fails="Everything is simulated. What is missing is the future: bursts that begin, and neighbours that start, while the job runs. "
-        "Sensors that change after training do harm: where counters read 10 % too much, twice as many delays are said as come. The rarest "
-        "delays (z > 6) are said too low. The F1 of counters was computed with first-fit placement.",
+        "More is better; the last two rows know the truth.",
+        fails="Everything is simulated. Predictions miss the future: bursts that begin, and neighbours that start, while the job runs. "
+        "Sensors that change after training do harm: with counters that read 10 % too much, the model predicts twice as many delays as occur. The "
+        "probabilities of the rarest delays (z > 6) are too low. The F1 of counters was computed with first-fit placement.",
         data=["variability.csv"],
         made_by=provenance,
         picture="variability-delays.png",
-        picture_caption="Reliability of the probability to vary, and how much longer runs take, said and come.",
+        picture_caption="Reliability of the probability to vary; how much longer runs take, predicted and observed.",
     )
 
 

@@ -40,7 +40,7 @@ from sim.users.names import LOOPS
 CARRIED = STUDIES / "data" / "users-carried.csv"
 UNSHOWN = {("KTH-SP2", "SPF-EASY"), ("LANL-CM5", "EASY-SJBF"), ("LANL-CM5", "JustBF")}
 FAILS = (
-    "Users keep recorded think times and batches, whatever machine they meet. Intervals are over replays of one trace, and "
+    "Users keep recorded think times and batches on any machine. Intervals are over replays of one trace, and "
     "say nothing of other traces; predictors were ranked on KTH-SP2 alone."
 )
 
@@ -72,20 +72,21 @@ def card(rows: pd.DataFrame, load: pd.DataFrame, made_by: str) -> Card:
             )
     return Card(
         question="What do users that react change?",
-        answer=f"Where users submit once what they waited for has ended (closed), EASY carries {easy['closed']} of KTH-SP2 and Strict, "
-        f"which keeps them waiting, {strict['closed']}; both carry {easy['open']} where users submit as recorded (open), and about that where "
+        answer=f"If users submit once the jobs they waited for have ended (closed), EASY carries a load of {easy['closed']} on KTH-SP2; Strict, with long "
+        f"waits, {strict['closed']}; both carry {easy['open']} if users submit as recorded (open), and about as much if "
         f"only sessions begin as recorded (semi-open). Exact runtimes cut EASY-SJBF's slowdown by {exact} (open, closed, semi-open), doubled "
-        f"requests by {doubled}; ranks of predictors, open and closed, correlate by {alike(rows, 'ranking'):.2f} (two sets of closed replays "
-        f"{middle:.2f}, {low:.2f} to {high:.2f}), over the second half of the jobs by {alike(rows, HALVES[1]):.2f}.",
+        f"requests by {doubled}; predictors' ranks, open and closed, correlate by {alike(rows, 'ranking'):.2f} (two sets of closed replays "
+        f"{middle:.2f}, {low:.2f} to {high:.2f}), but by {alike(rows, HALVES[1]):.2f} over the second half.",
         picture="users.png",
         picture_caption="Slowdown of predictors on KTH-SP2 under EASY-SJBF",
         table=pd.DataFrame(
             table, columns=["trace", "scheduler", *(f"wait {loop}" for loop in LOOPS), *(f"load {loop}" for loop in LOOPS)]
         ),
-        table_caption=f"Mean wait in s, and load carried until nine tenths of the jobs have ended, by requested times; means of {REPLAYS} "
+        table_caption=f"Mean wait in s, and load carried until nine tenths of the jobs have ended, with requested times; means of {REPLAYS} "
         f"replays with submissions moved by up to {SHAKE_S} s:",
-        fails=f"EASY's gain depends on when load is taken: until half of the jobs have ended {load.at['closed', 'half']:.1%} against "
-        f"{load.at['open', 'half']:.1%} open, until all have {load.at['closed', 'all']:.1%} against {load.at['open', 'all']:.1%}. {FAILS}",
+        fails=f"EASY's gain depends on when load is measured: {load.at['closed', 'half']:.1%} closed against "
+        f"{load.at['open', 'half']:.1%} open until half of the jobs have ended, {load.at['closed', 'all']:.1%} against {load.at['open', 'all']:.1%} until all "
+        f"have. {FAILS}",
         data=["users.csv", "users-carried.csv", "users-sessions.csv"],
         made_by=made_by,
     )
