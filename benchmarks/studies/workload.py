@@ -215,11 +215,9 @@ SHOWN = {
 }
 """Figures on the card."""
 FAILS = (
-    "It queues more than a real machine: at load 0.6 EASY's mean wait is 15,000 s and slowdown 109 (five seeds), on KTH-SP2 at 0.686 6,835 s "
-    "and 93. No "
-    "week, no seasons; few odd sizes; on machines wider than the model's 128 processors jobs are longer. CERIT's requests are weeks. "
-    "Findings belong on "
-    "real traces."
+    "Jobs queue more than on real machines: at load 0.6 EASY's mean wait is 15,000 s and slowdown 109 (five seeds); KTH-SP2 at 0.686 has "
+    "6,835 s and 93. No weekly cycle or seasons; few odd sizes; on machines wider than the model's 128 processors jobs run longer. CERIT's "
+    "requests are weeks. Findings need real traces."
 )
 """The first sentence was measured apart, and is not in the data."""
 
@@ -237,20 +235,19 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
     wide, unsaid = (table.loc[name] for name in ("... their share of the area", "... their share of EASY's slowdown"))
     return Card(
         question="How real is the generated workload?",
-        answer=f"Of {len(shares)} figures {within['generated, default']} of the default lie between the lowest and the highest of "
+        answer=f"Of {len(shares)} figures, {within['generated, default']} of the default lie between min and max of "
         f"{real.shape[1]} recorded traces. "
         f"The first generator, kept for frozen schedules, has {wide['generated, generator 1']:.1%} of its area in jobs as wide as the machine and "
-        f"{unsaid['generated, generator 1']:.0%} of EASY's slowdown in short jobs that ask for hours; now {wide['generated, default']:.1%} and "
-        f"{unsaid['generated, default']:.0%}, recorded at most {wide[list(real)].max():.1%} and {unsaid[list(real)].max():.0%}.",
+        f"{unsaid['generated, generator 1']:.0%} of EASY's slowdown in short jobs that ask for hours; the default has {wide['generated, default']:.1%} and "
+        f"{unsaid['generated, default']:.0%}, recorded traces at most {wide[list(real)].max():.1%} and {unsaid[list(real)].max():.0%}.",
         picture="workload.png",
         picture_caption="Generated like KTH-SP2, and KTH-SP2 as recorded",
         table=pd.DataFrame(
             {"share": list(SHOWN.values())}
             | {name.replace("generated, ", "gen. "): [f"{table.at[figure, name]:.2f}" for figure in SHOWN] for name in COLUMNS}
         ),
-        table_caption="Generated (`gen.`: Lublin & Feitelson's model of batch jobs; users, sessions and requests ours, tuned by hand towards "
-        "KTH-SP2 and SDSC-SP2) and "
-        "recorded; `like KTH` has as many jobs, processors and users, and the load, of KTH-SP2:",
+        table_caption="`gen.`, generated: Lublin & Feitelson's model of batch jobs, with our users, sessions and requests, tuned by hand towards KTH-SP2 and "
+        "SDSC-SP2; `like KTH` has as many jobs, processors and users as KTH-SP2, and its load:",
         fails=FAILS,
         data=["workload.csv"],
         made_by=made_by,
