@@ -45,7 +45,10 @@ def site_files(path: str | Path) -> dict[str, bytes]:
             return {CONF: place.read_bytes()}
         with tarfile.open(place) as packed:
             members = [each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES]
-            return {Path(each.name).name: content.read() for each in members if (content := packed.extractfile(each)) is not None}
+            names = [Path(each.name).name for each in members]
+            if repeated := sorted(name for name in set(names) if names.count(name) > 1):
+                raise InputError(f"{path}: has {repeated[0]} in two folders: pack one site's files")
+            return {name: packed.extractfile(each).read() for name, each in zip(names, members, strict=True)}  # type: ignore[union-attr]
     except tarfile.ReadError as error:
         raise InputError(f"{path}: is no site: neither a folder, nor a tar of one, nor a file of the name {CONF}") from error
     except (EOFError, zlib.error, lzma.LZMAError) as error:

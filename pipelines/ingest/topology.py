@@ -41,7 +41,7 @@ def _conf(source: Source) -> pd.DataFrame:
     for number, line in enumerate(lines, 1):
         line = begun + line.partition("#")[0].rstrip()
         begun = line[:-1] if line.endswith("\\") else ""
-        if begun or not line.strip():
+        if (begun and number < len(lines)) or not line.strip():
             continue
         where = f"{source.path}:{number}"
         named = {key.lower(): value for key, value in _FIELD.findall(line)}

@@ -10,7 +10,7 @@ from typing import Any
 
 import tomlkit
 
-from features.errors import InputError
+from features.errors import InputError, shown
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts
@@ -157,7 +157,10 @@ def first_night() -> date:
     It is $QUEUECAST_NIGHTS_SINCE, else the earliest ``since`` in the catalogue, else today (UTC).
     """
     if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
-        return date.fromisoformat(given)
+        try:
+            return date.fromisoformat(given)
+        except ValueError:
+            raise InputError(f"$QUEUECAST_NIGHTS_SINCE is {shown(given)}, and must be a date such as 2026-03-01") from None
     days = []
     with suppress(InputError):  # an invalid catalogue is reported when a trace is read
         days = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
@@ -165,15 +168,18 @@ def first_night() -> date:
 
 
 def _as_table(entry: Entry) -> dict[str, Any]:
-    """Return an entry as its TOML table with an absolute place.
+    """Return an entry as its TOML table with absolute places.
 
-    The table moves to another file, so a relative place would be lost.
+    The table moves to another file, so relative places would be lost.
     """
     table = {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in _MOVED}
     table = {key: value for key, value in table.items() if value not in (None, "", {})}
-    if entry.place:
-        table["place"] = entry.place if entry.remote else str(entry.path)
-    return table
+    places = {
+        "place": entry.place if entry.remote else str(entry.path),
+        "machine": str(entry.machine_path),
+        "queues": str(entry.queues_path),
+    }
+    return table | {key: place for key, place in places.items() if getattr(entry, key)}
 
 
 def _change(change: Callable[[Any], object]) -> None:

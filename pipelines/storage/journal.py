@@ -87,7 +87,9 @@ class Journal(Generic[K, V]):
         try:
             fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
-            raise InputError(f"{self.path}: another process is running this {self._kind.name}") from error
+            busy = isinstance(error, BlockingIOError)
+            why = f"another process is running this {self._kind.name}" if busy else f"cannot be locked: {error.strerror}"
+            raise InputError(f"{self.path}: {why}") from error
 
     def _take_up(self, restart: bool) -> None:
         """Read the finished pieces and cut off a half-written line; if none, begin anew."""

@@ -7,6 +7,7 @@ machines then collide in conditional puts (:mod:`pipelines.storage.remote`), and
 
 import fcntl
 import hashlib
+import math
 import os
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
@@ -95,7 +96,7 @@ def _advisory(url: str, name: str, most_s: float | None) -> Iterator[Callable[[]
     try:
         with connection.cursor() as cursor:
             try:
-                cursor.execute("SELECT set_config('lock_timeout', %s, false)", (f"{int(1000 * most_s) if most_s else 0}ms",))
+                cursor.execute("SELECT set_config('lock_timeout', %s, false)", (f"{math.ceil(1000 * most_s) if most_s else 0}ms",))
                 cursor.execute("SELECT pg_advisory_lock(%s)" if most_s != 0 else "SELECT pg_try_advisory_lock(%s)", (number,))
                 got = most_s != 0 or bool(cursor.fetchone()[0])
             except psycopg2.errors.LockNotAvailable:

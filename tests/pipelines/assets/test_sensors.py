@@ -94,6 +94,9 @@ def test_nights_are_expected_from_when_the_first_trace_was_remembered(place: Pat
     (place / "queuecast.toml").write_text('[traces.site]\nplace = "site.txt"\nsince = "spring"\n')
     with pytest.raises(InputError, match="since must be a date such as 2026-03-01, not 'spring'"):
         load_catalogue()
+    monkeypatch.setenv("QUEUECAST_NIGHTS_SINCE", "spring")
+    with pytest.raises(InputError, match="NIGHTS_SINCE is 'spring', and must be a date"):
+        first_night()
 
 
 def test_a_night_done_late_sees_what_had_ended_when_its_day_began(place: Path) -> None:

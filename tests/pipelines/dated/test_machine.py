@@ -18,7 +18,8 @@ from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.machine_file import read_machine
-from pipelines.sources.traces import machine_of
+from pipelines.sources.catalogue import load_catalogue, remembered
+from pipelines.sources.traces import machine_of, remember
 from pipelines.storage.lake import Lake
 from sim import simulate
 from sim.settings import Campaign, TraceSettings
@@ -54,6 +55,17 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanTrace:
     jobs = pool.jobs.drop(columns="overrun_s").assign(memory_kib=pd.array(memory, "Int64"), gpus=pd.array(gpus, "Int64"))
     write_canonical(Trace("arriving", jobs, pool.procs, pool.origin_unix_s, pool.timezone), tmp_path / "arriving.parquet")
     return _read("arriving")
+
+
+def test_a_trace_remembered_with_other_options_keeps_its_machine(
+    clean: CleanTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    machine = machine_of("arriving")
+    assert machine is not None
+    remember("arriving", missing_request="runtime")
+    assert load_catalogue()["arriving"].stated_in == remembered()
+    assert machine_of("arriving") == machine
 
 
 @pytest.mark.slow

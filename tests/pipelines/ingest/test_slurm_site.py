@@ -60,6 +60,9 @@ def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
     ):
         (folder / name).write_bytes(content)
         assert refusal(load_site, folder / name).startswith(f"{folder / name}: {message}")
+    (folder / "old").mkdir()
+    (folder / "old" / "slurm.conf").write_text(CONF)
+    assert refusal(load_site, packed(folder)).endswith("has slurm.conf in two folders: pack one site's files")
     with pytest.raises(InputError, match=r"gone: No such file or directory"):
         load_site(folder / "gone")
     with pytest.raises(InputError, match=r"unknown time zone 'Berlin'"):
