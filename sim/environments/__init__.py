@@ -17,7 +17,7 @@ from gymnasium import spaces
 from features.clock import WEEK_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
-from sim.environments.decisions import OF_JOB, OF_MACHINE, Agent, Backfilling, Ordering
+from sim.environments.decisions import KINDS, OF_JOB, OF_MACHINE, Agent, decisions
 from sim.kernel.state import NEXT, STARTED
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import simulation
@@ -26,7 +26,7 @@ from sim.prepare import prepare
 
 __all__ = ["Agent", "Environment"]
 
-SPLITS, ALGORITHMS = ("train", "validation", "test"), ("Strict", "List", "EASY")
+SPLITS = ("train", "validation", "test")
 
 
 class Environment(gymnasium.Env):
@@ -60,9 +60,8 @@ class Environment(gymnasium.Env):
     ) -> None:
         if not isinstance(trace, CleanTrace):
             raise InputError(f"trace: a {type(trace).__name__} is none that qc.read returns")
-        for what, name, names in (("split", split, SPLITS), ("algorithm", algorithm, ALGORITHMS)):
-            if name not in names:
-                raise unknown(what, name, names)
+        if split not in SPLITS:
+            raise unknown("split", split, SPLITS)
         if len(shares) != 3 or min(shares) < 0 or not np.isclose(sum(shares), 1.0) or warm_up < 0 or min(length, slots) < 1:
             raise InputError(f"shares {shares} must be three, 1 together; {warm_up=} 0 or more, {length=} and {slots=} 1 or more")
         week = (trace.jobs["submit_s"] - trace.jobs["submit_s"].iloc[0]) // WEEK_S
@@ -72,7 +71,7 @@ class Environment(gymnasium.Env):
         self.windows = len(self._jobs) - self._length + 1
         if self.windows < 1:
             raise InputError(f"split {split}: {len(self._jobs):,} jobs are fewer than the {self._length:,} of a window")
-        self._decisions = Backfilling(None, slots) if kind == "Backfill" else Ordering(None, slots, algorithm)
+        self._decisions = decisions(kind, None, slots, algorithm)
         actions = slots + self._decisions.may_pass
         self.action_space = spaces.Discrete(actions)
         of_jobs, of_machine = (spaces.Box(0.0, 1.0, shape, np.float32) for shape in ((slots, len(OF_JOB)), (len(OF_MACHINE),)))
@@ -134,5 +133,5 @@ class Environment(gymnasium.Env):
         return float(np.maximum(1.0, (start - self._arrays.submit[jobs] + runtime) / np.maximum(runtime, TAU_S)).sum())
 
 
-for _kind in ("Backfill", "Order"):
+for _kind in KINDS:
     gymnasium.register(f"queuecast/{_kind}-v0", entry_point="sim.environments:Environment", kwargs={"kind": _kind})

@@ -11,7 +11,7 @@ from typing import NamedTuple, TypeAlias
 
 import numpy as np
 
-from features.errors import InputError, shown
+from features.errors import InputError, shown, unknown
 from sim.kernel.outside import CHOSEN_JOBS, HEAD, start_chosen
 from sim.kernel.passes import reserve
 from sim.kernel.scratch import Scratch, Work
@@ -26,6 +26,7 @@ fits into the free processors. ``beyond``: 1 if it is predicted to run beyond th
 OF_MACHINE = ("free", "waiting", "head_wait", "head_requested", "head_procs", "shadow", "extra")
 """Features of the machine. ``free head_procs extra``: shares of it; ``extra`` is left when the head starts. ``waiting``: ln(1
 + waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation; 0 without."""
+KINDS, ALGORITHMS = ("Backfill", "Order"), ("Strict", "List", "EASY")
 _MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
 
 
@@ -183,6 +184,14 @@ class Ordering(Backfilling):
             self.candidates = self.waiting[:0]
 
 
+def decisions(kind: str, act: Act | None, slots: int, algorithm: str) -> Backfilling:
+    """Return the decisions of an environment; InputError for an unknown kind or algorithm."""
+    for what, name, names in (("kind", kind, KINDS), ("algorithm", algorithm, ALGORITHMS)):
+        if name not in names:
+            raise unknown(what, name, names)
+    return Backfilling(act, slots) if kind == "Backfill" else Ordering(act, slots, algorithm)
+
+
 class Agent(NamedTuple):
     """An agent of one of the environments as a scheduler.
 
@@ -197,5 +206,5 @@ class Agent(NamedTuple):
     name: str = "agent"
 
     def decider(self) -> Backfilling:
-        """Return the decider for one simulation."""
-        return Backfilling(self.act, self.slots) if self.kind == "Backfill" else Ordering(self.act, self.slots, self.algorithm)
+        """Return the decider for one simulation; errors of :func:`decisions`."""
+        return decisions(self.kind, self.act, self.slots, self.algorithm)

@@ -58,6 +58,6 @@ def prediction_cost(
             run = simulate_policy(jobs, policy, procs=schedule.procs, clock=clock, scratch=scratch)
         read = simulate_policy(jobs, policy._replace(predictor=table), procs=schedule.procs, scratch=scratch)
         added.append(run.simulate_s - read.simulate_s)
-        shares.append(run.retrain_s / max(added[-1], 1e-9))
+        shares.append(run.retrain_s / max(added[-1], run.retrain_s, 1e-9))
         spent += run.simulate_s
     return Cost(1e6 * statistics.median(added) / len(jobs), statistics.median(shares), len(added))

@@ -184,6 +184,10 @@ def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
     ):
         with pytest.raises(InputError, match=words):
             environment("Backfill", kth, **wrong)
+    with pytest.raises(InputError, match="unknown kind 'backfill'"):
+        sim.environments.Environment(kth, "backfill")
+    with pytest.raises(InputError, match="unknown algorithm 'Easy'"):
+        qc.decide(kth, Agent(lambda _: 0, "Order", algorithm="Easy"))
     with pytest.raises(InputError, match="window 99999: there are"):
         environment("Backfill", kth).reset(options={"first": 99_999})
     with pytest.raises(InputError, match="nothing to decide in window 0"):
