@@ -1,4 +1,4 @@
-"""The stages as assets, one file a stage: read, call one pure function, write, report."""
+"""The stages as assets, one file per stage: read, call a pure function, write, report."""
 
 from pipelines.sources import site_file
 

@@ -1,4 +1,4 @@
-"""Asset checks in one line: what must hold, and the number that shows it."""
+"""Build asset checks: the claim that must hold, and the numbers that show it."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,7 +10,7 @@ from pipelines.report.table import markdown_of
 
 
 def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
-    """Return one check for each claim, name and text.
+    """Return one check specification per claim (name and text).
 
     A check that fails as an error blocks everything downstream of the asset.
     """
@@ -29,13 +29,13 @@ def holds(
 
 
 def broken(name: str, count: int, of: int | None = None) -> dg.AssetCheckResult:
-    """Return a check that fails if ``count`` rows break its claim."""
+    """Return a check that fails if ``count``, the rows that break its claim, is not 0."""
     counted: dict[str, Any] = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
     return holds(name, int(count) == 0, **counted)
 
 
 def as_before(check: str, drift: pd.DataFrame, name: str) -> dg.AssetCheckResult:
-    """Return a warning where anything of ``drift`` drifted."""
+    """Return a check that warns if any row of ``drift`` drifted."""
     drifted = [*drift.loc[drift["drifted"], name]] if len(drift) else []
     table = markdown_of(drift, ".3f", empty="first champion")
     severity = dg.AssetCheckSeverity.WARN

@@ -48,15 +48,15 @@ class TrialConfig(dg.Config):
 def cluster_experiments(
     context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
-    """Run trials with the champion, keep differences; of a real system, tell its model.
+    """Run trials with the champion on the simulated cluster, and keep the differences.
 
-    Without a champion the best classifier is tried. No simulated cluster is like a real system.
+    Without a champion, the trials use the best classifier. A real system gets no trials: no simulated cluster resembles it.
     """
     name = lake.name
     model = VARIABILITY.registered(name)
     named = lake.lake().models(model)
     if name != SIMULATED:
-        # told as made: publishing waits for it, and would be skipped with it
+        # materialised all the same: without it, the publishing step would be skipped, too
         instead = f"none: {name} is no simulated cluster; monitored_schedules asks its model"
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": instead})
         return

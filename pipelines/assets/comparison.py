@@ -1,4 +1,4 @@
-"""Stage 5: schedules compared with EASY on requested times, week by week; and the page."""
+"""Stage 5: compare schedules with EASY with requested times, by week; write the page."""
 
 import dagster as dg
 from matplotlib.figure import Figure
@@ -23,11 +23,11 @@ CHECKS = {
 }
 
 LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
-"""Marks of a page that loads something from elsewhere."""
+"""Strings that show that a page loads something from elsewhere."""
 
 
 def picture(drawing: Figure) -> dg.MetadataValue:
-    """Return a figure as the user interface shows it."""
+    """Return a figure as Markdown that Dagster's UI shows."""
     return dg.MetadataValue.md(f"![plot]({data_uri(drawing)})")
 
 
@@ -94,7 +94,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     description="One self-contained HTML page: what was compared on which trace, metrics with intervals, plots, cleaning, provenance; or that of the night.",
 )
 def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
-    """Read what the other stages kept and write the page; after a night, its page and row."""
+    """Write the page from the tables of the other stages; for a night, its page and row."""
     name = lake.name
     clean = lake.lake().read_clean(name)
     work = lake.work(registry.tracking(), context.run.run_id)

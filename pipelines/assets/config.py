@@ -1,4 +1,4 @@
-"""Dagster's config of assets, made of the same settings as the options of commands."""
+"""Dagster's config of assets, made from the settings that are also command options."""
 
 from typing import Any, get_args, get_origin
 
@@ -11,7 +11,7 @@ from sim.settings import Settings
 def config_of(shape: type[Settings], *names: str) -> type[dg.Config]:
     """Return Dagster's config with the fields ``names`` of ``shape``.
 
-    Defaults and descriptions are the fields' own; Dagster knows lists, no tuples.
+    Defaults and descriptions are those of the fields. Tuples become lists, since Dagster has no tuples.
     """
     fields: dict[str, Any] = {}
     for name in names:

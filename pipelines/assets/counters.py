@@ -1,4 +1,4 @@
-"""Variability, stage 1: new LDMS files, control runs and probe results into the lake."""
+"""Variability, stage 1: read new LDMS files, control runs and probe results."""
 
 import dagster as dg
 import pandas as pd
@@ -117,7 +117,7 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
     description="Repeated runs of the same applications, with the waits of two MPI probes beside each, and the type of each application.",
 )
 def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Read the system's tables, keep new rows, report how many each application has."""
+    """Keep new rows of the system's tables; report the number of runs per application."""
     name = lake.name
     simulate_if_needed(lake.place(), name)
     tables = read_tables(lake.lake(), system(lake.place(), name))

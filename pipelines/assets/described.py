@@ -1,8 +1,8 @@
-"""What Dagster knows of each asset: code and data versions, owner, freshness, columns.
+"""Metadata of each asset in Dagster: code and data versions, owner, freshness, columns.
 
-An asset is stale in the UI when the code that makes it, or the data that it was made from, has another version. The version of
-code is a digest of its files, comments included; that of data is a digest of what a table holds. Reports and publications have no
-data version of their own: Dagster derives it from their code and what they were made from.
+The UI shows an asset as stale if its code version or the data version of one of its inputs has changed. The code version is a
+digest of the code's files, comments included; the data version is a digest of the table's content. Reports and publications state
+no data version: Dagster derives it from their code and inputs.
 """
 
 import hashlib
@@ -47,7 +47,7 @@ _COUNTERS = (*_MONITORING, *_INGEST, "pipelines/storage/counters_*.py", *_flows(
 _PUBLISHING = ("pipelines/storage/publishing.py", "pipelines/storage/versions.py")
 _FILE = {"rejected_jobs": "jobs", "user_history": "history", "report": "comparison", "counters_by_day": "counters"}
 _FILE |= {"control_runs": "counters", "published_trace": "published", "published_system": "published"}
-"""Files of the assets that are not called like theirs."""
+"""The module of each asset whose module does not have the asset's name."""
 MADE_BY = {
     "jobs": (*_JOBS, *_INGEST, *_dated("replay")),
     "rejected_jobs": (*_JOBS, *_INGEST, *_dated("replay")),
@@ -92,11 +92,11 @@ MADE_BY = {
     "published_system": _PUBLISHING,
     "variability_night": (),
 }
-"""Files that make each asset beside its own, apart from those that make what it is made from."""
+"""The files that make each asset, without its own module and without the files that make its inputs."""
 
 
 def described(spec: dg.AssetSpec) -> dg.AssetSpec:
-    """Return the asset with the version of its code, its owner and how fresh it must be."""
+    """Return the asset's specification with its code version, owner and freshness policy."""
     name = spec.key.to_user_string()
     changed = spec.replace_attributes(code_version=code_version(name), owners=[OWNER])
     return changed.replace_attributes(freshness_policy=NIGHTLY) if name in NIGHTS else changed
@@ -120,13 +120,13 @@ def _content(file: Path) -> str:
 
 
 def digest(facts: object) -> str:
-    """Return the SHA-256 (first 16 hex digits) of anything JSON can hold."""
+    """Return the first 16 hex digits of the SHA-256 of ``facts`` written as JSON."""
     return hashlib.sha256(json.dumps(facts, sort_keys=True, default=str).encode()).hexdigest()[:16]
 
 
 @dataclass(frozen=True)
 class WrittenTable:
-    """What a table holds: ``metadata`` with rows and columns, and the ``version`` of its data."""
+    """Facts about a table: ``metadata`` with rows and columns, and the data ``version``."""
 
     metadata: dict[str, Any]
     version: dg.DataVersion
@@ -134,13 +134,13 @@ class WrittenTable:
     def materialized(
         self, metadata: Mapping[str, Any], checks: Iterable[dg.AssetCheckResult] = (), asset: str | None = None
     ) -> dg.MaterializeResult:
-        """Return it as what a stage made, with further ``metadata`` and ``checks``."""
+        """Return a materialisation of the table with further ``metadata`` and ``checks``."""
         facts = {**self.metadata, **metadata}
         return dg.MaterializeResult(asset_key=asset, data_version=self.version, metadata=facts, check_results=[*checks])
 
 
 def written_table(lake: Lake, table: str, name: str) -> WrittenTable:
-    """Return rows, columns and data version of the table ``table`` of ``name`` as written."""
+    """Return rows, columns and data version of ``table`` of ``name``, read from the lake."""
     schema = schema_of(lake.path(table, name))
     frame, _ = lake.read(table, name)
     for field in schema:
@@ -152,9 +152,9 @@ def written_table(lake: Lake, table: str, name: str) -> WrittenTable:
 
 
 def models_version(store: "Tracking", model: str, models: Mapping[str, str], **facts: str) -> dg.DataVersion:
-    """Return the version of what serves: ``models`` by alias and what made them.
+    """Return the data version of ``models`` (version by alias) and of what made them.
 
-    The table of candidates says more, and says it otherwise where nothing new was registered.
+    A digest of the table of candidates would not do: it also changes if nothing new was registered.
     """
     made_from = [store.client.get_model_version(model, number).tags.get(MADE_FROM, "") for number in models.values() if number]
     return dg.DataVersion(digest([sorted(models.items()), sorted(made_from), facts]))
@@ -166,14 +166,14 @@ def _unit(metadata: dict[bytes, bytes] | None) -> str | None:
 
 
 def page_link(page: str) -> dg.MetadataValue:
-    """Return where ``queuecast ui`` answers with a page, once it is published."""
+    """Return the link at which ``queuecast ui`` serves a page once it is published."""
     return dg.MetadataValue.url(f"{PAGES}/{page}")
 
 
 def registry_link(uri: str, model: str) -> dg.MetadataValue:
-    """Return where a model is seen: a link to MLflow's server, or the command that starts one.
+    """Return a link to the model on MLflow's server, or the command that starts a server.
 
-    MLflow's pages show what they do for language models, unless the link, or the switch on them, says model training.
+    MLflow shows its pages for language models, unless the link, or the switch on the page, selects model training.
     """
     if uri.startswith("http"):
         return dg.MetadataValue.url(f"{uri}/#/models/{model}?workflowType=machine_learning")

@@ -1,10 +1,10 @@
-"""What lies outside the graph: a site's files, and the models that consumers load."""
+"""Assets outside the graph: a site's files, and the models that consumers load."""
 
 import dagster as dg
 
 TRACE_FILE, LDMS_DIRECTORY, RUN_FILES = "trace_file", "ldms_directory", "control_run_files"
 MODELS = {"runtime": "published_trace", "policy": "published_trace", "start": "published_trace", "variability": "published_system"}
-"""Kinds of registered models, and the asset that moves their aliases."""
+"""The asset that moves the aliases, by kind of registered model."""
 _FILES = {
     TRACE_FILE: ("ingest", "A trace as the site has it: an SWF log, or Slurm's accounting."),
     LDMS_DIRECTORY: ("variability", "A system's counters as LDMS writes them: a directory of CSV files."),

@@ -1,4 +1,4 @@
-"""Stage 2: what was known of its user when each job was submitted."""
+"""Stage 2: what was known of each job's user when the job was submitted."""
 
 import dagster as dg
 

@@ -24,7 +24,7 @@ def _read(name: str) -> CleanTrace:
 
 
 def _of_day(name: str, day: str) -> dict[str, Any]:
-    """Return what a night that is only recorded would have seen."""
+    """Return metadata of a night that is only recorded: the jobs that it would have read."""
     cleaned = accounting_of(_read(name), day)
     return {"jobs": len(cleaned.jobs), "fingerprint": fingerprint(cleaned.jobs)}
 
@@ -52,9 +52,9 @@ def _of_day(name: str, day: str) -> dict[str, Any]:
 )
 @stage("ingesting", first=True, recorded=_of_day, progress="ingest")
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
-    """Read the trace of this partition by the catalogue, clean it, and keep both tables.
+    """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
 
-    A night sees what had ended when its day began, however late it is done.
+    A night sees what had ended when its day began, even if it runs later.
     """
     name = lake.name
     cleaned = accounting_of(_read(name), lake.night)

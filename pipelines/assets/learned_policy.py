@@ -1,4 +1,4 @@
-"""Stage 3, beside the runtime model: learn an order of the queue, register it."""
+"""Stage 3, beside the runtime model: learn an order of the queue and register it."""
 
 import dagster as dg
 
@@ -32,7 +32,7 @@ class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type:
 def learned_policy(
     context: dg.AssetExecutionContext, config: LearningConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
-    """Learn an order from what had ended by the date; register it."""
+    """Learn an order from the jobs that had ended by the date, and register it."""
     name = lake.name
     clean, store = lake.lake().read_clean(name), registry.tracking()
     accounting = whole_accounting(clean, read_history(lake.lake(), clean))

@@ -1,4 +1,4 @@
-"""Variability, stage 5: a system's jobs with start decisions on its recorded counters."""
+"""Variability, stage 5: replay a system's jobs with start decisions by its counters."""
 
 from collections.abc import Iterator
 
@@ -54,7 +54,7 @@ class MonitoredConfig(dg.Config):
 def monitored_schedules(
     context: dg.AssetExecutionContext, config: MonitoredConfig, lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
-    """Replay the system's trace with the registered model asked; say why where that cannot be."""
+    """Replay the system's trace with the registered model, or report why that is impossible."""
     name = lake.name
     settings, here, model = system(lake.place(), name), lake.lake(), VARIABILITY.registered(name)
     named = here.models(model)
@@ -63,7 +63,7 @@ def monitored_schedules(
         registered = registered_classifier(registry.tracking(), model, named.get("champion") or named["simulated"])
         monitored, unseen = _replayed(here, settings, registered, config.scheduler)
     except InputError as error:
-        # told as made: publishing waits for it, and would be skipped with it
+        # materialised all the same: without it, the publishing step would be skipped, too
         yield dg.MaterializeResult(metadata={"simulated": settings.simulated, "replays": f"none: {error}"})
         return
     here.write(MONITORED_TABLE, name, monitored.table, {"model": registered.version, "trace": monitored.trace})
@@ -87,7 +87,7 @@ def monitored_schedules(
 
 
 def _replayed(lake: Lake, settings: System, registered: Registered, scheduler: str) -> tuple[Monitored, Unseen]:
-    """Replay the jobs of the trace that ``settings`` name; InputError says what is missing."""
+    """Replay the trace that ``settings`` names; raise InputError if something is missing."""
     name, trace = settings.name, settings.trace
     if settings.simulated:
         raise InputError("the simulated cluster is simulated whole, in cluster_experiments")

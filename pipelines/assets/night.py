@@ -1,7 +1,7 @@
-"""The mark of a trace's night: that it was done, what it decided, what drifted.
+"""The mark of a trace's night: it ran, what it decided, and what drifted.
 
-It makes no table. It comes after everything that a night makes and before it is published, so a day without it has no night, and
-its checks see the night before any reader does.
+The asset makes no table. It comes after all other assets of a night and before publishing. So a day without it had no night, and
+its checks run before any reader sees the night.
 """
 
 from typing import Any
@@ -32,7 +32,7 @@ CHECKS = {
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
 def night(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
-    """Tell what the night decided, and what drifted."""
+    """Report what the night decided and what drifted."""
     name, day = lake.name, lake.night
     clean, store, model = lake.lake().read_clean(name), registry.tracking(), f"runtime-{name}"
     decided: dict[str, Any] = lake.lake().read_for(clean, "runtime_model")[1]["night"]

@@ -1,9 +1,9 @@
 """Nights in the asset graph: the stages of a run, with the day's date.
 
-A run of the graph is a night if it makes ``night`` or ``variability_night``, the marks of the day at the end of the graph; jobs,
-backfills and what is selected in the UI are told apart by that alone. A night holds the lock of its trace or system to the end.
-Its stages begin one draft, which is published by the last step. A night behind a later one makes nothing and is recorded, so that
-its day is no longer missing: a champion does not move back in time.
+A run of the graph is a night if it makes ``night`` or ``variability_night``, the marks of the day at the end of the graph. This
+alone counts, whether a job, a backfill or a selection in the UI started the run. A night holds the lock of its trace or system to
+the end. Its stages write into one draft, which the last step publishes. If a later night was published before, a night makes
+nothing, because a champion does not move back in time. It is recorded, so that its day is no longer missing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -21,7 +21,7 @@ from pipelines.dated.publish import night_stage
 from pipelines.workflows.progress import report_progress
 
 RETRIES, RETRY_S = 2, 60
-"""Of a step that a registry or disk did not answer, after 60 and 120 s; errors of the accounting are not retried."""
+"""A step is retried after 60 and 120 s if a registry or disk did not answer. Errors in the accounting are not retried."""
 _OF_THE_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
 
 
@@ -31,11 +31,11 @@ def stage(
     recorded: Callable[[str, str], dict[str, Any]] = lambda name, day: {},
     progress: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Iterator[Any]]]:
-    """Make the function of an asset one of nights, too.
+    """Return a decorator that makes the function of an asset work in nights, too.
 
-    ``does`` says what it does in the words of a status; the ``first`` one begins the draft, and ``recorded`` returns metadata of a
-    night that came too late. ``progress`` is its name on the terminal. A night that fails leaves a line beside the pages. Its steps are
-    tried again only where that may help.
+    ``does`` describes the stage in a night's status. The ``first`` stage begins the draft. ``recorded`` returns metadata of a
+    night that came too late. ``progress`` is the stage's name on the terminal. A failed night leaves a line beside the pages. A
+    step is retried only if that may help.
     """
 
     def of(compute: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
@@ -85,9 +85,9 @@ def _asset(
     progress: str = "",
     **given: Any,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
-    """Make a function an asset of runs and nights, called like it or ``name``, with blocking ``checks``.
+    """Return a decorator that makes a function an asset of runs and nights.
 
-    The others are arguments of :func:`stage` and ``dg.asset``.
+    The asset has the function's name, or ``name``. ``checks`` block. ``given`` is for ``dg.asset``, the rest for :func:`stage`.
     """
 
     def of(compute: Callable[..., Any]) -> dg.AssetsDefinition:
@@ -106,7 +106,7 @@ def _each(result: Any) -> Iterable[Any]:
 
 
 def _away(error: Exception) -> bool:
-    """Tell whether the error, or what it was made of, may be gone in a minute: a registry or disk that does not answer."""
+    """Tell whether the error or a cause of it may pass: a registry or disk does not answer."""
     from mlflow.exceptions import MlflowException
     from sqlalchemy.exc import OperationalError
 

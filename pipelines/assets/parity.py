@@ -1,4 +1,4 @@
-"""Stage 4 of a trace with a Slurm site: how far its replays are from its record."""
+"""Stage 4 of a trace with a Slurm site: the difference of its replays from its record."""
 
 import dagster as dg
 
@@ -28,7 +28,7 @@ CHECKS = {"record_stays_explained": "The rules of the site explain as many decis
     description="Replays of a Slurm site beside its last 30 days, where the trace states its machine: waits, decisions, and since when rules explain fewer.",
 )
 def parity(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Replay the last days; write the page, and which decisions are explained by day."""
+    """Replay the last days; write the page and the explained decisions by day."""
     name = lake.name
     dated = site_of(name, lake.night)
     if dated is None:

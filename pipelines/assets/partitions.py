@@ -1,11 +1,11 @@
 """Partitions: a trace or monitored system and a day; counters by their own days.
 
-A run is the partition of its trace and today, a night that of its trace and its day, and both make the same assets. So one
-partition key starts every stage of a night, a missed night is missing in the grid of ``night``, and a backfill of the missing days
-makes them whole: Dagster wants one partitions definition of all assets of a run. A partition by trace alone could not say which
-day is missing, and a tag with the day is not kept by a backfill. A table has one current version whatever the day: a partition
-says on which day a version was made, not that it is still there. Only nights are expected every day: of what does not grow the
-grid has only the days of runs. The names of traces and systems are added when one is first run.
+A run makes the partition of its trace and today; a night makes that of its trace and its day. Both make the same assets, and
+Dagster requires one partitions definition for all assets of a run. So one partition key starts every stage of a night, a missed
+night is missing in the grid of ``night``, and a backfill of the missing days fills it. A partition by trace alone could not show
+which day is missing, and a backfill does not keep a tag with the day. A table has one current version, whatever the day: a
+partition shows on which day a version was made, not that it still exists. Only nights are expected every day: if a trace does not
+grow, its grid has only the days of runs. The first run of a trace or system adds its name.
 """
 
 from datetime import UTC, datetime
@@ -17,13 +17,13 @@ from pipelines.sources.traces import TRACES, first_night
 traces = dg.DynamicPartitionsDefinition(name=TRACES)
 systems = dg.DynamicPartitionsDefinition(name="systems")
 days = dg.DynamicPartitionsDefinition(name="days")
-# a day's night is due on the day itself, at 02:00: the day that has begun is a partition, too
+# a day's night is due on that day, at 02:00: so today is a partition, too
 night_days = dg.DailyPartitionsDefinition(start_date=first_night().isoformat(), end_offset=1)
 of_traces = dg.MultiPartitionsDefinition({"day": night_days, "trace": traces})
 of_systems = dg.MultiPartitionsDefinition({"day": night_days, "system": systems})
 counter_days = dg.MultiPartitionsDefinition({"day": days, "system": systems})
 JOBS = {"nightly": "night", "nightly_variability": "variability_night"}
-"""Jobs of nights, and the asset that each ends with."""
+"""The jobs of nights, each with the asset that marks its day."""
 
 
 def trace_on(name: str, day: str = "") -> dg.MultiPartitionKey:
@@ -43,6 +43,6 @@ def name_and_day(partition: str) -> tuple[str, str]:
 
 
 def is_night(run: dg.DagsterRun) -> bool:
-    """Tell whether a run is a night, by what it was asked to make."""
+    """Tell whether a run is a night, by the assets that it was asked to make."""
     chosen = {key.to_user_string() for key in run.asset_selection or ()}
     return bool(chosen & {*JOBS.values()}) if chosen else run.job_name in JOBS

@@ -1,9 +1,9 @@
 """The last step of a run: publish its tables, page and registry aliases at once.
 
-It comes after every other asset and so after every blocking check. An asset materialised by itself is a draft: it is checked and
-shown in Dagster, and no reader sees it. Materialise it with what comes after it ("Materialize with downstream"), which ends here;
-or materialise this asset by itself, which publishes the last draft whose run succeeded. Where there is none, it repairs the
-aliases of a run that died while it was published, and says what is current.
+It comes after every other asset, and so after every blocking check. An asset materialised alone is a draft: Dagster checks and
+shows it, but no reader sees it. To publish it, materialise it with all assets after it ("Materialize with downstream"); this step
+is the last of them. Or materialise this asset alone: it publishes the last draft whose run succeeded. Without such a draft, it
+repairs the aliases of a run that died while publishing, and reports what is current.
 """
 
 from dataclasses import replace
@@ -108,7 +108,7 @@ def _published(
 def _last_that_succeeded(instance: dg.DagsterInstance, drafts: list[str]) -> str:
     """Return the last of ``drafts`` whose run succeeded; "" without one.
 
-    Drafts are called like their runs.
+    The name of a draft is the id of its run.
     """
     for draft in reversed(drafts):
         run = instance.get_run_by_id(draft)

@@ -1,4 +1,4 @@
-"""Stage 3 of starts: states of the queue that jobs found, and the queue run ahead."""
+"""Stage 3 of starts: the queue that jobs found, and simulations ahead of it."""
 
 import dagster as dg
 

@@ -36,7 +36,7 @@ class LakeResource(dg.ConfigurableResource):
     _held: ExitStack = PrivateAttr(default_factory=ExitStack)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the draft of the run; a night holds the lock of its trace or system to the end."""
+        """Open the run's draft; in a night, take the lock of its trace or system to the end."""
         run = context.run
         if run is None:
             return
@@ -57,7 +57,7 @@ class LakeResource(dg.ConfigurableResource):
 
     @property
     def night(self) -> str:
-        """Return the day of the night that the run is; "" for another run."""
+        """Return the day of the run if it is a night, else ""."""
         return self._night
 
     @property
@@ -71,19 +71,19 @@ class LakeResource(dg.ConfigurableResource):
         return self._subject
 
     def lake(self) -> Lake:
-        """Return the lake as plain Python uses it."""
+        """Return the lake with the run's draft."""
         return Lake(self.place() / "lake", self._draft)
 
     def place(self) -> Path:
-        """Return the home directory: that of the lake, of reports, locks and ``systems.toml``."""
+        """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
         return trusted_home(place_of(self.home)) if self.home else home()
 
     def alone(self) -> AbstractContextManager[None]:
-        """Hold the lock of the run's trace or system; a night has it already."""
+        """Return a context that holds the lock of the run's subject; a night already holds it."""
         return nullcontext() if self._night else alone(self.place(), lock_of(self._subject), RUN_WAITS_S)
 
     def tell_failure(self, error: Exception) -> None:
-        """Leave a line beside the pages of a trace's nights that says why this one failed."""
+        """Write why a trace's night failed, as a line beside the pages of its nights."""
         if self._subject.startswith("runtime-"):
             tell_failure(self.place(), lock_of(self._subject), self._night, error)
 
@@ -102,5 +102,5 @@ class RegistryResource(dg.ConfigurableResource):
     artifacts: str = Field(default="", description="Absolute path or URI of artifacts; a server decides itself where they lie")
 
     def tracking(self) -> Tracking:
-        """Return the opened store; InputError if it cannot be opened."""
+        """Return the opened store; raise InputError if it cannot be opened."""
         return tracking(self.uri, self.artifacts)

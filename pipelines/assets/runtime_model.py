@@ -21,7 +21,7 @@ CHECKS = {
 
 
 class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):  # type: ignore[misc]
-    """The settings of training; of a night, the seed alone."""
+    """The settings of training; a night uses only the seed."""
 
 
 @trace_stage(
@@ -38,7 +38,7 @@ def runtime_model(
 ) -> dg.MaterializeResult:
     """Register candidates of a trace; keep the results and the version to simulate.
 
-    A run learns from what had ended by a date inside the trace; a night judges the champion as served, and learns from everything.
+    A run learns from jobs that had ended by a date inside the trace. A night judges the champion as served, and learns from all.
     """
     name = lake.name
     work = lake.work(registry.tracking(), context.run.run_id)
@@ -73,7 +73,7 @@ def runtime_model(
         },
         check_results=[
             holds("champion_carries_its_data", champion.tags.get("data_fingerprint", "") != "", version=int(champion.version)),
-            # nothing is expected of a champion that was chosen by hand
+            # a champion that was chosen by hand has no expected predictions
             holds(
                 "champion_predicts_as_here",
                 bool(answers["expected_s"].isna().all() or off <= 1e-6),

@@ -1,6 +1,6 @@
 """Stage 4: the simulation campaign, schedulers x predictors, in one step.
 
-A step costs seconds and a simulation milliseconds.
+One step for all, since a step costs seconds and a simulation milliseconds.
 """
 
 import dagster as dg
@@ -35,7 +35,7 @@ def schedules(
 ) -> dg.MaterializeResult:
     """Simulate every combination, with the registered model; keep schedules and quality.
 
-    After a night, the last days with the champion's answers as served, and with requests.
+    A night simulates the last days, with the champion's answers as served and with requested times.
     """
     name = lake.name
     work = lake.work(registry.tracking(), context.run.run_id)

@@ -24,9 +24,9 @@ from pipelines.storage.home import home
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
-    """Every night, do the day's night of each trace that grows.
+    """Start the day's night of each trace that grows.
 
-    Archives and generated workloads do not change.
+    Archives and generated workloads do not grow.
     """
     names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
@@ -53,7 +53,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     default_status=dg.DefaultScheduleStatus.RUNNING,
 )
 def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
-    """Every night, read each known system, retrain, and promote the better model, if any."""
+    """Start the day's night of each known system: read, retrain, promote a better model."""
     context.instance.add_dynamic_partitions(str(systems.name), list(remembered_systems(home())))
     names = context.instance.get_dynamic_partitions(str(systems.name))
     if not names:
@@ -69,14 +69,14 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def changed_traces(context: dg.SensorEvaluationContext):
-    """Run a remembered trace again once its file was replaced and is stable for a minute.
+    """Run a remembered trace again if its file was replaced and is stable for a minute.
 
     A trace that grows is left to its nights.
     """
     before = json.loads(context.cursor or "{}")
     names = set(context.instance.get_dynamic_partitions(str(traces.name)))
     files = {name: mark for name, mark in remembered_files().items() if name in names}
-    # a file seen first has not changed; one that still changes is not complete
+    # a file that is seen for the first time has not changed; a file that still changes is not complete
     now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
     ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
     requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=trace_on(name)) for name in ready]

@@ -34,7 +34,7 @@ DRIFTED, _SAYS = "answers_as_good_as_at_first", "Answers of late score no worse,
 )
 @stage("learning when jobs start")
 def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
-    """Register models of starts up to the date; keep their answers and what came of them."""
+    """Register models of starts up to the date; keep their answers with the outcomes."""
     name = lake.name
     store, clean = registry.tracking(), lake.lake().read_clean(name)
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])

@@ -1,7 +1,7 @@
 """Asset checks of a trace's tables: faults of exports, options and disks.
 
-What the step before has just enforced (an order, a clipped range) is not checked again: a test does that. Checks of severity
-ERROR block what comes after them.
+They do not repeat what the previous step enforces (an order, a clipped range): tests check that. Checks of severity ERROR block
+the assets after them.
 """
 
 from collections.abc import Sequence
@@ -21,9 +21,9 @@ from sim.schedule import Schedule, recorded
 DROPPED = 0.05
 """Max share of dropped jobs without a warning."""
 LOAD = (0.02, 1.2)
-"""Offered load of a machine that is neither idle nor given more work than it can ever do; beyond, the number of processors is often wrong."""
+"""Min and max offered load of a machine in use. Outside this range, the number of processors is often wrong."""
 OVERBOOKED = 0.01
-"""Max share of the time in which the recorded schedule holds more processors than there are; clocks of accounting differ by seconds."""
+"""Max share of time in which the recorded schedule may hold too many processors: clocks of accounting differ by seconds."""
 _WARN = dg.AssetCheckSeverity.WARN
 
 JOBS = {
@@ -47,7 +47,7 @@ SIMULATED = {
 
 
 def check_jobs(cleaned: CleanTrace, stored: CleanTrace) -> list[dg.AssetCheckResult]:
-    """Check a trace just ingested; ``stored`` is what the lake gives back."""
+    """Check an ingested trace; ``stored`` is the same trace, read back from the lake."""
     jobs, read = cleaned.jobs, max(cleaned.jobs_read, 1)
     dropped = int((cleaned.rejected_jobs["action"] == "dropped").sum())
     area = float((jobs["runtime_s"].to_numpy(np.float64) * jobs["procs"].to_numpy(np.float64)).sum())
@@ -68,7 +68,7 @@ def check_jobs(cleaned: CleanTrace, stored: CleanTrace) -> list[dg.AssetCheckRes
 def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
     """Return the share of recorded time with too many processors in use, and the max in use.
 
-    0, 0 where waits are missing.
+    Return 0, 0 if waits are missing.
     """
     if len(cleaned.jobs) == 0 or cleaned.jobs["wait_s"].isna().any():
         return 0.0, 0
@@ -78,7 +78,7 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
 
 
 def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
-    """Check the schedules of one trace; ``stored`` are those that the lake gives back."""
+    """Check the schedules of one trace; ``stored`` are the same, read back from the lake."""
     jobs = sum(len(schedule.jobs) for schedule in schedules)
     moved = abs(len(schedules) - len(stored)) + sum(
         int((kept.jobs["start_s"].to_numpy() != schedule.jobs["start_s"].to_numpy()).sum())
@@ -99,7 +99,7 @@ def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -
 
 
 def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
-    """Check the simulated registered model, called ``shown``, and all predictors' accuracy."""
+    """Check the simulated registered model (predictor ``shown``) and all accuracies."""
     learned = [name for name in (shown, "lightgbm") if name in accuracy]
     accuracies: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
     return [
@@ -118,7 +118,7 @@ def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -
 def check_history(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, sample: int = 50) -> list[dg.AssetCheckResult]:
     """Check a table of user history whose rows are those of ``jobs``.
 
-    ``end_s`` int64 [jobs] are the ends behind it.
+    ``end_s`` int64 [jobs] holds the ends that the table was computed from.
     """
     rows = np.unique(np.linspace(0, len(jobs) - 1, min(sample, len(jobs))).astype(np.int64))
     submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)

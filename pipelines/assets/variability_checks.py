@@ -19,9 +19,9 @@ from pipelines.workflows.variability_trials import SCHEDULERS, Plan, first_trial
 SEEN = 0.9
 """Min share of expected samples, and of nodes, behind the features."""
 VARIED = (0.02, 0.2)
-"""Plausible shares of runs that vary: 6.7 % of pure noise do, and 31 % is the max (Cantelli's inequality at 1.5)."""
+"""Plausible shares of runs that vary: with pure noise 6.7 % vary; the max is 31 % (Cantelli's inequality at 1.5)."""
 STILL = 0.5
-"""Max share of metrics that are constant before all runs: error counters are on a sound network."""
+"""Max share of metrics that are constant before all runs. On a sound network, error counters are constant."""
 _ASKED = 50
 _WARN = dg.AssetCheckSeverity.WARN
 
@@ -84,7 +84,7 @@ def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.A
 
 
 def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
-    """Check features just made."""
+    """Check the features of a training table."""
     seen, balance = coverage(table), label_balance(table.runs)
     share = float(balance["varied"].sum() / balance["runs"].sum())
     least = float(seen[["nodes", "minutes"]].min().min())
@@ -121,7 +121,7 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
 def check_model(retrained: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
     """Check a retraining.
 
-    ``off`` is the max difference between probabilities of ``rows`` runs given by the registry and here, ``champion`` its tags.
+    ``off`` is the max difference of probabilities, registry against this process, over ``rows`` runs; ``champion`` has the tags.
     """
     carried = champion.get("data_fingerprint", "") != "" and champion.get("scope", "") != ""
     return [
@@ -136,9 +136,9 @@ def check_model(retrained: Retrained, off: float, rows: int, champion: Mapping[s
 
 
 def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """Check the ``runs`` of all trials of ``plan``, and the means by scheduler ``table``.
+    """Check the ``runs`` of all trials of ``plan``, and ``table``, the means by scheduler.
 
-    The first trial under the baseline is simulated once more.
+    It simulates the first trial under the baseline once more.
     """
     again = first_trial(plan)
     base, rush = SCHEDULERS[:2]
@@ -157,9 +157,9 @@ def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
 
 
 def check_monitored(monitored: Monitored) -> list[dg.AssetCheckResult]:
-    """Check replays.
+    """Check that as many recorded runs vary as are predicted without start decisions.
 
-    Recorded varying runs are within three standard deviations of those predicted without decisions.
+    A difference of three standard deviations is allowed.
     """
     seen = monitored.runs[monitored.runs[f"{BASELINE} chance"].notna()]
     chance, recorded = seen[f"{BASELINE} chance"].to_numpy(np.float64), int(seen["varied"].sum())
@@ -169,9 +169,9 @@ def check_monitored(monitored: Monitored) -> list[dg.AssetCheckResult]:
 
 
 def asked_back(retrained: Retrained, features: pd.DataFrame) -> tuple[float, int]:
-    """Return the max difference of probabilities between the registry's version and here.
+    """Compare the probabilities of the registry's version with those of this process.
 
-    And the number of last runs compared.
+    Return the max difference and the number of runs compared, which are the last ones.
     """
     last = features.tail(_ASKED).loc[:, list(retrained.model.columns)].reset_index(drop=True)
     loaded = consumer_model(retrained.name, retrained.model_version, VARIABILITY.name)

@@ -21,7 +21,7 @@ from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, labe
     description="Min, max and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
 )
 def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Compute the features in one pass over the counters, a row a run and scope."""
+    """Compute the features in one pass over the counters, one row per run and scope."""
     name = lake.name
     table = training_table(lake.place(), name)
     frame, metadata = pack_table(table)

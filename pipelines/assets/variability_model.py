@@ -18,9 +18,9 @@ from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, u
 
 
 class VariabilityConfig(dg.Config):
-    """The settings of training; the system's own are in ``systems.toml``.
+    """The settings of training that are not in the system's ``systems.toml``.
 
-    Those are the classifiers, and the nodes' counters and columns that they read.
+    That file names the classifiers, and the nodes and columns whose counters they read.
     """
 
     seed: int = 0
@@ -38,7 +38,7 @@ class VariabilityConfig(dg.Config):
 def variability_model(
     context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
-    """Train and judge classifiers on the features, register, promote or keep; report why."""
+    """Train, judge and register classifiers; promote one or keep the champion; report why."""
     name = lake.name
     settings = system(lake.place(), name)
     work = lake.work(registry.tracking(), context.run.run_id)

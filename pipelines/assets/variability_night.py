@@ -28,7 +28,7 @@ CHECKS = {"a_champion_serves": "A version is good enough for the alias champion 
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",
 )
 def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Add the night's row, and tell what it decided."""
+    """Add the night's row and report what the night decided."""
     name, day, tables = lake.name, lake.night, lake.lake()
     registered, decided = tables.read(MODEL_TABLE, name)
     champion = tables.models(VARIABILITY.registered(name)).get("champion", "")
@@ -59,7 +59,7 @@ def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> 
 
 
 def _new_files(context: dg.AssetExecutionContext) -> int:
-    """Return how many counter files the run read or read on."""
+    """Return the number of counter files that the run read or continued to read."""
     for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         event = entry.asset_materialization
         if event is not None and NEW_FILES in event.metadata:

@@ -1,4 +1,4 @@
-"""Stage 4 of a trace with a Slurm site: what changes of it would have brought."""
+"""Stage 4 of a trace with a Slurm site: the effects that changes would have had."""
 
 import dagster as dg
 import pandas as pd
