@@ -1,4 +1,4 @@
-"""The command line: one file a command, imported only when used.
+"""The command line: one file per command, imported only when used.
 
 So a simulation does not pay for the imports of other commands.
 """
@@ -64,9 +64,9 @@ def cli() -> None:
 def main() -> None:
     """Run the command line.
 
-    One line for whatever went wrong; exit code 2 for bad input, 0 only if everything asked for was done.
+    It prints one line for any error. The exit code is 2 for bad input, and 0 only if everything requested was done.
     """
-    gc.disable()  # until the command is imported: passes over what is imported take a tenth of a second
+    gc.disable()  # until the command is imported: collections during imports take a tenth of a second
     from pipelines.cli.last_resort import tell
     from pipelines.storage.permissions import check_owner, keep_private
 
@@ -83,7 +83,7 @@ def main() -> None:
         sys.exit(1)
     except (Exception, KeyboardInterrupt) as error:
         code = tell(error)
-        # for threads of Arrow to let go of what Python read: one that needs the interpreter later aborts the process
+        # wait until Arrow's threads have released Python objects: a thread that needs the interpreter later aborts the process
         time.sleep(0.02)
         sys.exit(code)
     finally:

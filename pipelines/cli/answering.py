@@ -8,7 +8,7 @@ from pipelines.cli.notes import note
 
 
 class Announced(uvicorn.Server):
-    """A server of uvicorn's that prints the line ``says`` once it listens."""
+    """A uvicorn server that prints the line ``says`` once it listens."""
 
     def __init__(self, config: uvicorn.Config, says: str) -> None:
         super().__init__(config)

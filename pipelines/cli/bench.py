@@ -1,4 +1,4 @@
-"""``queuecast bench``: jobs a second of each algorithm, on generated workloads and traces."""
+"""``queuecast bench``: jobs per second by algorithm, on generated workloads and traces."""
 
 import json
 from collections.abc import Sequence
@@ -19,14 +19,14 @@ from pipelines.workflows.bench import Case, Row, run
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
 LASTING = ("EASY", "EASY-SJBF", "List")
-"""Algorithms for long workloads and long queues: the others' passes grow with the queue, or their queue grows without end."""
+"""Algorithms for long workloads and long queues. With others, a pass grows with the queue, or the queue grows without end."""
 PLANNING = ("JustBF", "SAF-JustBF", "Conservative")
 PROCS = 256
 FULL = 1.02
-"""Offered load of the workload whose queue is long. Of 300,000 jobs on 256 processors under EASY 2,900 wait on average, more than 1,000
-for nine tenths of the time; at 0.98 that is half of the time, at 1.1 up to 13,000 wait."""
+"""Offered load of the workload with a long queue. Of 300,000 jobs on 256 processors under EASY, 2,900 wait on average, and more
+than 1,000 for nine tenths of the time. At 0.98, more than 1,000 wait for half of the time; at 1.1, up to 13,000 wait."""
 DEEP = 2.0
-"""Offered load of the workload whose queue is long for algorithms that plan it: of 40,000 jobs on 256 processors some 5,000 wait under JustBF."""
+"""Offered load of the long queue for planning algorithms. Of 40,000 jobs on 256 processors, some 5,000 wait under JustBF."""
 
 
 @click.command()
@@ -36,7 +36,7 @@ DEEP = 2.0
 )
 @out_option("Write the figures to this JSON file.")
 def command(traces: tuple[str, ...], repeat: int, out: Path | None) -> None:
-    """Measure the simulator: jobs a second on one core, the simulation alone, the median."""
+    """Measure the median speed of the simulation alone, in jobs per second on one core."""
     check_outputs({"--out": out}, traces)
     document = run(plan(traces), repeat, note)
     table(document["figures"]).show()
@@ -47,7 +47,7 @@ def command(traces: tuple[str, ...], repeat: int, out: Path | None) -> None:
 
 
 def plan(traces: Sequence[str]) -> list[Case]:
-    """Return what to measure; InputError for unknown names and two traces of one name."""
+    """Return the cases to measure; raise InputError for unknown traces or equal names."""
     catalogue = load_catalogue()
     places: dict[str, str] = {}
     for trace in traces:

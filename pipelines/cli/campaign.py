@@ -112,7 +112,7 @@ def command(
 
 
 def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
-    """Return the campaigns of a suite, in which ``asked`` takes precedence, or of a trace."""
+    """Return the campaigns of a trace or a suite; options in ``asked`` override the suite."""
     if bool(suite) == bool(asked.trace):
         raise click.UsageError("give a TRACE, or --suite")
     if not suite:
@@ -125,7 +125,7 @@ def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
 
 
 def run_of(asked: Campaign) -> Run:
-    """Return a campaign on its trace, read and cleaned, in its windows."""
+    """Read and clean the trace of a campaign; return the campaign with it and its windows."""
     from pipelines.workflows.campaigns import Run
 
     check_once(asked)
@@ -148,7 +148,7 @@ def tell_windows(windows: Windows) -> None:
 
 @contextmanager
 def told_how_to_go_on() -> Iterator[None]:
-    """Tell on interruption that the campaign can be resumed."""
+    """Print on interruption that the same command resumes the campaign."""
     try:
         yield
     except KeyboardInterrupt:
@@ -173,7 +173,7 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
 
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:
-    """Return mean ranks by slowdown in words, a sentence a load and setting."""
+    """Return mean ranks by slowdown in words, one sentence per load and setting."""
     from sim.campaigns.window_comparison import as_changes
     from sim.metrics.verdict import policy_labels
 
@@ -189,7 +189,7 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:
-    """Write tables with titles and notes as Markdown or LaTeX; InputError for another ending."""
+    """Write tables as Markdown or LaTeX; raise InputError if ``path`` has another ending."""
     from pipelines.storage.places import write
 
     if path.suffix not in (".md", ".tex"):

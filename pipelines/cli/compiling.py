@@ -1,4 +1,4 @@
-"""Announcement of kernel compilation, up to a silent minute on a machine's first use."""
+"""Announce kernel compilation, which would be a silent minute on a machine's first use."""
 
 import gc
 import os
@@ -15,11 +15,11 @@ from numba.core.event import Event, Listener, register
 from pipelines.cli.notes import note
 
 _AFTER_S = 2.0
-"""Seconds of compilation before the announcement; a kernel from the cache takes none."""
+"""Seconds of compilation before the announcement. A cached kernel is not compiled."""
 
 
 class _Announcer(Listener):
-    """Listener of each function that numba compiles; callees are compiled within."""
+    """Listener of numba's compilations; callees are compiled within that of their caller."""
 
     def __init__(self) -> None:
         self._depth = 0
@@ -47,14 +47,14 @@ class _Announcer(Listener):
 
 @cache
 def announce_compilation() -> None:
-    """From now on, announce the first slow compilation, and keep kernels in turn."""
+    """Announce the first slow compilation from now on, and write kernels in turn."""
     register("numba:compile", _Announcer())
     keep_in_turn()
 
 
 _POLICIES = ("policies on clusters", "policies")
 KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, "simulated cluster", "searches for plans")
-"""What :func:`compile_kernel` compiles, from what takes longest."""
+"""The names that :func:`compile_kernel` takes, slowest first."""
 
 
 def compile_kernel(name: str) -> None:
@@ -77,7 +77,7 @@ def compile_kernel(name: str) -> None:
 def compile_kernels() -> None:
     """Compile all kernels, in as many processes as there are cores.
 
-    A process compiles the functions that its kernels share once.
+    A process compiles a function that its kernels share only once.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
@@ -90,7 +90,7 @@ def compile_kernels() -> None:
 
 
 def _begin_compiling() -> None:
-    """Do without the search for cycles of objects, a tenth of the time; a process then holds up to 1 GB."""
+    """Disable garbage collection, a tenth of the time; a process then holds up to 1 GB."""
     gc.disable()
     keep_in_turn()
 
@@ -98,7 +98,7 @@ def _begin_compiling() -> None:
 def keep_in_turn() -> None:
     """Let this process write to numba's cache only while no other does.
 
-    Kernels share functions, compiled for each; numba reads the index of a function's forms, and writes it with one more.
+    Kernels share functions, compiled for each. numba reads the index of a function's forms and rewrites it with one more.
     """
     save = IndexDataCacheFile.save
 
@@ -112,7 +112,7 @@ def keep_in_turn() -> None:
 def import_without_blas() -> None:
     """Import numba's array functions without :mod:`scipy.linalg`, for a faster start.
 
-    It costs a tenth of a second. numba imports it to know whether compiled code may call ``np.cov``; ours does not.
+    That import costs a tenth of a second. numba uses it to tell whether compiled code may call ``np.cov``; ours does not.
     """
     blas = "scipy.linalg.cython_blas"
     if blas in sys.modules:

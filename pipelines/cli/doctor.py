@@ -20,8 +20,8 @@ from pipelines.cli.options import home_option, json_option
 def command(mend: bool, home: Path | None, as_json: bool) -> None:
     """Check everything in the home directory, and mend it with --repair.
 
-    By default in the site's home directory. A JSON object of a finding has part, where, what, mend, by_hand and repaired. Exit code 1
-    where something needs repair, or still does after it.
+    The default is the site's home directory. With --json, a finding has part, where, what, mend, by_hand and repaired. The exit
+    code is 1 if something needs repair, or still needs it after --repair.
     """
     from pipelines.storage.home import home as site_home
     from pipelines.storage.home import trusted_home

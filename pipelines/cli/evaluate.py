@@ -33,8 +33,8 @@ if TYPE_CHECKING:
 def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
-    TRACE is simulated once a predictor, which answers with what had ended by then in that simulation. Intervals are of 95 %, from
-    weeks left out; differences to the baseline are paired. By default all predictors are judged; svr, lightgbm and
+    TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
+    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged. svr, lightgbm and
     quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
     or more), the others milliseconds.
     """
@@ -96,7 +96,7 @@ def check_names(workload: CleanTrace, protocol: Protocol) -> None:
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
-    """Return sentences on what the trace does not allow to judge."""
+    """Return sentences on figures that the trace does not allow."""
     sentences = []
     unknown = int(workload.jobs["user"].isna().sum())
     if unknown == len(workload.jobs):
@@ -109,7 +109,7 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
-    """Print the figures of one part, a row a predictor."""
+    """Print the figures of one part, one row per predictor."""
     from pipelines.report.sharpness_tables import sharpness_tables
     from pipelines.report.table import Table
 

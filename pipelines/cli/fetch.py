@@ -8,9 +8,9 @@ from pipelines.cli.notes import note
 @click.command()
 @click.argument("name")
 def command(name: str) -> None:
-    """Download the trace NAME from where the catalogue says it is, and check it.
+    """Download the trace NAME from its address in the catalogue, and check it.
 
-    Where its checksum is unknown, that of the first download is recorded, and later ones are checked against it.
+    If its checksum is unknown, the first download's is recorded, and later downloads are checked against it.
     """
     from pipelines.sources.catalogue import load_catalogue
     from pipelines.sources.fetch import fetch

@@ -1,10 +1,10 @@
 """The guard between browsers and web servers without passwords.
 
-Those are Dagster's and ``queuecast serve``.
+The servers are Dagster's and ``queuecast serve``.
 
-A page on any site may send requests to a server on the machine of its visitor, and a site may give its own name the address of that
-machine (DNS rebinding). So requests are served under the names of the site only (Starlette looks at those), from pages of those names
-only, and what changes anything comes as JSON, which no page of another site can send without being asked for permission first.
+A page on any site may send requests to a server on its visitor's machine, and a site may give its own name the address of that
+machine (DNS rebinding). So the guard serves requests only under the site's names (Starlette checks those), only from pages of
+those names. A request that changes anything must be JSON, which a page of another site cannot send without permission (CORS).
 """
 
 import re
@@ -19,14 +19,14 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 _READS = ("GET", "HEAD")
 _HEADERS = {"x-frame-options": "SAMEORIGIN", "cross-origin-resource-policy": "same-origin", "x-content-type-options": "nosniff"}
-"""Of every answer: no other site may frame or embed it, and no type is guessed."""
+"""Headers of every answer: no other site may frame or embed it, and browsers guess no type."""
 
 
 def allowed_hosts(host: str, port: int, names: Iterable[str] = ()) -> frozenset[str]:
     """Return the names, with ports, under which a server at ``host`` and ``port`` answers.
 
-    These are ``host`` and the names of the loopback interface, each with the port, and ``names``: with the port that they name, or
-    else with ``port`` and, for a proxy in front, without any.
+    These are ``host`` and the names of the loopback interface, each with ``port``, and ``names``. A name without a port is
+    allowed with ``port`` and, for a proxy in front, without any.
     """
     hosts = {f"{_in_url(name)}:{port}" for name in ("localhost", "127.0.0.1", "::1", host)}
     for name in names:
@@ -48,7 +48,7 @@ def guarded(app: ASGIApp, hosts: Iterable[str]) -> ASGIApp:
 
 
 class OwnPages:
-    """An ASGI application that passes on to ``app`` what pages of ``hosts`` and programs ask."""
+    """An ASGI application that passes requests of programs and of ``hosts``' pages to ``app``."""
 
     def __init__(self, app: ASGIApp, hosts: Iterable[str]) -> None:
         self.app, self.origins = app, {f"{scheme}://{host}" for host in hosts for scheme in ("http", "https")}
@@ -65,7 +65,7 @@ class OwnPages:
         await app(scope, receive, _unframed(send))
 
     def _check_sender(self, request: HTTPConnection) -> None:
-        """Raise HTTPException for two Hosts and for pages of other sites."""
+        """Raise HTTPException for no or two Hosts, and for pages of other sites."""
         headers, socket = request.headers, request.scope["type"] == "websocket"
         if len(headers.getlist("host")) != 1:
             raise HTTPException(400, "a request has one Host")

@@ -15,7 +15,7 @@ from sim.settings import Campaign, TraceSettings
 def command(settings: Campaign, as_json: bool) -> None:
     """Report jobs, users, spans and gaps of TRACE, and the jobs that cleaning would change.
 
-    For each rule that rejects or alters jobs it says how many and why, and with a machine of clusters what the jobs ask of it.
+    Each rule that rejects or alters jobs has their number and a reason. With a machine of clusters, the jobs' requests are shown.
     """
     from pipelines.report.inspection import render
     from pipelines.report.terminal import console

@@ -18,9 +18,9 @@ INTERRUPTED = 130
 def prompt_interrupt(clean_up: Callable[[], object] = lambda: None, grace_s: float = GRACE_S) -> Iterator[None]:
     """End the process soon after SIGINT if the body does not end.
 
-    Everything published is written in one step, so nothing is left half done. The body gets KeyboardInterrupt as usual. Where
-    that is held back (Dagster captures the signal while a step runs), ``clean_up`` is called after ``grace_s`` seconds in a
-    thread of its own, gets as long again, and the process exits with :data:`INTERRUPTED`.
+    The body gets KeyboardInterrupt as usual. If that is held back (Dagster captures the signal while a step runs), ``clean_up``
+    runs after ``grace_s`` seconds in its own thread, has as long again, and the process exits with :data:`INTERRUPTED`. What is
+    published is written in one step, so nothing is left half done.
     """
     reader, writer = socket.socketpair()
     writer.setblocking(False)

@@ -1,4 +1,4 @@
-"""``queuecast judge``: what a service answered, against what the jobs then ran."""
+"""``queuecast judge``: compare a service's answers with the runtimes of the jobs."""
 
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,7 @@ def command(settings: TraceSettings, log: Path, model: str, as_json: bool) -> No
     """Judge the answers in LOG (of queuecast serve --log) by the jobs of TRACE.
 
     An answer is joined to its job by the job's number if it was asked with one, else by user, processors, request and time of submission.
-    What could not be joined is counted; later is what was asked after the last submission of TRACE.
+    Answers without a job are counted; "later" are those that were asked after the last submission of TRACE.
     """
     from pipelines.report.terminal import print_table
     from pipelines.serving.judging import judge

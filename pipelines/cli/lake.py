@@ -1,4 +1,4 @@
-"""``queuecast lake``: what lies in the lake, what of it may go, and its pages."""
+"""``queuecast lake``: list the lake, remove files that nothing names, copy its pages."""
 
 import sys
 from pathlib import Path
@@ -38,10 +38,9 @@ def command(context: click.Context) -> None:
 )
 @click.option("--dry-run", "dry", is_flag=True, help="Say what would be removed, and remove nothing.")
 def collect(older_s: float, dry: bool) -> None:
-    """Remove what no version or draft names any more.
+    """Remove files that no version or draft names any more.
 
-    Versions that were replaced stay for $QUEUECAST_LAKE_KEEP_H hours: a day at an object store, none in a
-    directory.
+    Replaced versions stay for $QUEUECAST_LAKE_KEEP_H hours, by default a day at an object store, and none in a directory.
     """
     from pipelines.storage.collecting import collected
     from pipelines.storage.home import home
@@ -60,7 +59,7 @@ def collect(older_s: float, dry: bool) -> None:
 @command.command()
 @click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
 def pages(directory: Path) -> None:
-    """Copy the published pages into DIRECTORY, to be looked at without the lake."""
+    """Copy the published pages into DIRECTORY, to read them without the lake."""
     from pipelines.storage.collecting import copy_pages
     from pipelines.storage.home import home
 

@@ -1,6 +1,6 @@
-"""One line for whatever ends a command: its cause, and what to do about it.
+"""Print one line for an error that ends a command: its cause, and what to do about it.
 
-A full disk, a locked or damaged database and too little memory are no defects of Queuecast's own; anything that is not known here is.
+A full disk, a locked or damaged database and too little memory are no defects of Queuecast. An error that is unknown here is one.
 """
 
 import os
@@ -17,7 +17,7 @@ from pipelines.cli.interrupts import INTERRUPTED
 from pipelines.storage.remote import is_outage
 
 BAD_INPUT, FAILED = 2, 1
-"""Exit codes: of bad input, and of anything else that went wrong but Ctrl-C."""
+"""Exit codes: for bad input, and for any other error except Ctrl-C."""
 SHOW = "QUEUECAST_TRACEBACK"
 """Environment variable that shows the traceback of a defect."""
 _CAUSES = {
@@ -90,7 +90,7 @@ def _exit_line(error: BaseException) -> tuple[int, str]:
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
-    """Yield an error and those that caused it, the database's own among them."""
+    """Yield an error and its causes, including the error of a database driver (``orig``)."""
     met: set[int] = set()
     while error is not None and id(error) not in met:
         met.add(id(error))

@@ -25,8 +25,8 @@ class LazyGroup(click.Group):
             context.fail(str(unknown("command", name, self._summaries)))
         command: click.Command = importlib.import_module(f"{self._package}.{name}").command
         if gc.get_freeze_count() == 0:
-            gc.freeze()  # what is imported stays: the first pass need not look at it
-        gc.enable()  # which the command line disabled for the imports
+            gc.freeze()  # imported objects stay: the first collection need not visit them
+        gc.enable()  # the command line disabled it for the imports
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

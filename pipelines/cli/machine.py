@@ -1,4 +1,4 @@
-"""``queuecast machine``: what a description of a Slurm site says, and how to make one."""
+"""``queuecast machine``: show the description of a Slurm site, and how to make one."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from features.errors import InputError
 @click.option("--commands", is_flag=True, help="Print the commands that make a site's folder.")
 @click.option("--time-zone", "timezone", default="UTC", show_default=True, help="IANA time zone of the local times in the files.")
 def command(site: Path | None, commands: bool, timezone: str) -> None:
-    """Show what the files of SITE say, and the keys that count for nothing here.
+    """Show the nodes, partitions, QOS and accounts in the files of SITE.
 
-    Nodes, partitions, QOS, accounts.
+    Also shown are the keys that the simulator does not model.
     """
     from sim.slurm.lines import FILES
 

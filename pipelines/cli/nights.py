@@ -56,8 +56,8 @@ def command(
 ) -> None:
     """Replay TRACE day by day: ingest, retrain, judge, promote or refresh, compare, report.
 
-    It does each night what the schedule does. Nights that are done already are not done again: the same command resumes where it
-    ended. The replay has its own registry, in --home: by default replays/TRACE in the site's home directory.
+    Each night does what a scheduled night does. Nights that are done are not done again: the same command resumes where it ended.
+    The replay has its own registry in --home, by default replays/TRACE in the site's home directory.
     """
     from pipelines.dated.night import NightConfig, replay_nights
     from pipelines.dated.replay import replay

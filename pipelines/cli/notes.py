@@ -16,7 +16,7 @@ def note(text: str) -> None:
 
 
 def record(fields: Any) -> None:
-    """Print one JSON object a line to standard output, with null for NaN."""
+    """Print one JSON object as a line to standard output, with null for NaN."""
     click.echo(json.dumps(_plain(fields)))
 
 

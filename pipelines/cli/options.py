@@ -59,7 +59,7 @@ restart_option = click.option("--restart", is_flag=True, help="Discard the journ
 
 
 def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the decorator of a command that listens: its ``port`` by default, host and names."""
+    """Return a decorator that adds --port (default ``port``), --host and --allow-host."""
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         command = click.option(
@@ -76,13 +76,13 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 
 def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option ``--out``, a file unless ``given`` says otherwise."""
+    """Return the option ``--out``, by default a file; ``given`` goes to ``click.option``."""
     return click.option("--out", help=help_text, **{"type": click.Path(path_type=Path, dir_okay=False)} | given)
 
 
 @contextmanager
 def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
-    """Yield the map of ``--on``, of ``--workers`` threads, or of the site's setting."""
+    """Yield the map for ``--on``, for ``--workers`` threads, or by the site's setting."""
     from pipelines.workers.where import configured, mapped
 
     if on and workers is not None:
@@ -112,7 +112,7 @@ class Duration(click.ParamType):
 
 
 def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Put learned policies' formulas into the names of schedulers; tell what each is for."""
+    """Replace learned policies in scheduler names by formulas; print what each is meant for."""
     if not any("policy(" in name.lower() for name in names):
         return names
     from pipelines.storage.policies import resolve
@@ -146,7 +146,7 @@ class Finite(click.FloatRange):
 
 
 class OrNone(click.ParamType):
-    """What another type takes, or ``none``."""
+    """A value of another type, or ``none``."""
 
     def __init__(self, other: click.ParamType) -> None:
         self.name, self._other = f"{other.name}|none", other
@@ -160,9 +160,9 @@ def options(
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator that makes options of the fields of ``shape``.
 
-    The command gets what was given as one value of that type, its first argument; arguments and options of its own that are named like
-    fields go into it, too. ``only`` names the fields to make options of, by default all but the trace and those ``without``. A field with
-    several values may be repeated, unless it is named in ``once``.
+    The command gets the given values as one object of that type, its first argument. The object also gets the command's own
+    arguments and options that have a field's name. ``only`` names the fields to make options of; the default is all but the trace
+    and those in ``without``. An option with several values may be repeated, unless ``once`` names its field.
     """
     names = only or tuple(name for name in shape.model_fields if name != "trace" and name not in without)
 
@@ -218,7 +218,7 @@ _BOUNDS = {"ge": ("min", False), "gt": ("min", True), "le": ("max", False), "lt"
 
 
 def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
-    """Return click's type for values that pydantic takes for an annotation with ``bounds``."""
+    """Return click's type for an annotation of a pydantic field with ``bounds``."""
     origin, parts = get_origin(annotation), get_args(annotation)
     if origin is tuple:
         kind = _type(parts[0], ())
@@ -246,7 +246,7 @@ def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
     """Raise InputError for an output that cannot be written or would overwrite a file in use.
 
-    It is called before anything is done; files in use are inputs and other outputs.
+    Call it before any work. Files in use are the inputs and the other outputs.
     """
     read = {Path(name).resolve() for name in inputs}
     written: dict[Path, str] = {}
@@ -266,7 +266,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 
 def load_machine(settings: TraceSettings) -> Machine | None:
-    """Read the file of ``--machine``, or without ``--procs`` the one of the catalogue."""
+    """Return the machine of ``--machine`` or, without ``--procs``, the catalogue's."""
     if isinstance(settings, Campaign) and settings.machine is not None:
         from pipelines.ingest.machine_file import read_machine
 
@@ -276,7 +276,7 @@ def load_machine(settings: TraceSettings) -> Machine | None:
 
 
 def read(settings: TraceSettings) -> tuple[Trace, str]:
-    """Read TRACE as ``settings`` say; return it and what becomes of jobs without a request."""
+    """Read TRACE by ``settings``; return it and the rule for jobs without a request."""
     entry = find_entry(settings.trace)
     trace = read_trace(
         settings.trace,

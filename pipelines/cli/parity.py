@@ -1,6 +1,6 @@
 """``queuecast parity``: how far replays of a Slurm site are from its accounting.
 
-Or, of any other log, which rule it obeys.
+For any other log: the rule that it obeys.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _LONGEST_NOTE = 600
 def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
     """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
-    Waits are compared with their range over the phases of Slurm's clocks, which no accounting holds; single decisions with what the
-    rules give in the recorded state; and each rule that the site uses is left out once, to show what the figures can see.
+    Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single decisions, with
+    what the rules give in the recorded state. Each rule that the site uses is left out once, to show what the figures can detect.
 
     Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred from the first 60 % of its jobs: closings, hours of queues,
     limits, order, backfilling. What follows is compared with replays under that rule, and under FCFS, EASY and Conservative.
@@ -101,7 +101,7 @@ def show_rule(settings: TraceSettings, as_json: bool) -> None:
 
 
 def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, cluster: str) -> tuple[Site, SlurmJobs]:
-    """Read a site and its accounting; say on standard error what is left out or not modelled."""
+    """Read a site and its accounting; note on standard error what is left out or not modelled."""
     from pipelines.workflows.parity import read_site_jobs
 
     site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", cluster)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 _WIDEST = 1000
 _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replicates", "shake_s")
-"""Settings that are no options: Python gives them."""
+"""Settings that are no options; Python code can set them."""
 
 
 @click.command()
@@ -36,10 +36,10 @@ _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replic
 )
 @click.option("--json", "as_json", is_flag=True, help="The policy file itself on standard output.")
 def command(learning: Learning, name: str | None, out: Path | None, registered: str | None, as_json: bool) -> None:
-    """Learn an order of the queue on SUBJECT, a trace; say what it gains on weeks held out.
+    """Learn an order of the queue on SUBJECT, a trace; print its gain on weeks held out.
 
-    SUBJECT may also be a policy that is there already: FILE.json, registry:NAME[@ALIAS], or a formula such as
-    "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/policies.md says what a policy is.
+    SUBJECT may also be an existing policy: FILE.json, registry:NAME[@ALIAS], or a formula such as
+    "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/policies.md explains policies.
     """
     from models.policies import dumps
     from pipelines.storage.policies import write_policy
@@ -59,7 +59,7 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
 
 
 def _policy(learning: Learning, name: str | None) -> PolicyFile:
-    """Return the policy that the subject is, or that is learned on it."""
+    """Return the policy that the subject names, or learn one on the trace that it names."""
     from pipelines.dated.policy import learned_policy
     from pipelines.storage.policies import policy_named, policy_of
 
@@ -85,7 +85,7 @@ def _register(policy: PolicyFile, place: str, subject: str) -> None:
 
 
 def _described(policy: PolicyFile) -> dict[str, str]:
-    """Return what there is to say of a policy, by its heading."""
+    """Return the lines that describe a policy, by heading."""
     from models.registry.policy_registration import gain, spans
 
     trained = policy.trained

@@ -19,7 +19,7 @@ KNOWN = "user_known"
 ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s", KNOWN)
 LARGEST = {"procs": limits.PROCESSORS, "requested_s": limits.SECONDS}
 _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
-"""A time of day with an offset from UTC behind it, in ISO 8601."""
+"""Pattern of an ISO 8601 time of day that ends with an offset from UTC."""
 
 
 @click.command()
@@ -30,7 +30,7 @@ def command(spec: str, jobs: Path) -> None:
 
     JOBS is .csv or .parquet with user, procs, requested_s, submit_time. Some models also read the columns group and executable,
     if present, and return quantiles (predicted_80_s: 80 % of such jobs run at most as long). An empty user is unknown; user_known
-    says of each job whether the model has a history of its user.
+    is true if the model has a history of the job's user.
     """
     table = read_submissions(jobs)
     from pipelines.storage.registry import predict_registered
@@ -45,10 +45,10 @@ def command(spec: str, jobs: Path) -> None:
 
 
 def read_submissions(path: Path) -> pd.DataFrame:
-    """Return the submissions in a CSV or Parquet file with a model's types; others unchanged.
+    """Read submissions from a CSV or Parquet file; convert the columns that models read.
 
-    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and where it is: the line of a CSV
-    file, the row, counted from 1, of a Parquet file.
+    ``submit_time`` is ISO 8601, the wall clock at the site. Raises InputError with the cause and its place: the line of a CSV
+    file, or the row of a Parquet file, counted from 1.
     """
     table, head, place = read_table(path, ASKED)
     answered = [name for name in ANSWERED if name in table.columns]

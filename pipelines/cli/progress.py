@@ -20,7 +20,7 @@ EVERY_S = 10.0
 
 @contextmanager
 def shown_progress(what: str = "points", doing: str = "simulating", after_s: float = 0.0) -> Iterator[Callable[[int, int], None]]:
-    """Yield a callback for steps done and in all; show it from ``after_s`` on."""
+    """Yield a callback (steps done, steps in total); show progress after ``after_s`` seconds."""
     began = time.monotonic()
     if not sys.stderr.isatty():
         last_note_s = began + after_s - EVERY_S if after_s else began
@@ -51,7 +51,7 @@ def shown_progress(what: str = "points", doing: str = "simulating", after_s: flo
 
 @contextmanager
 def stage_bars() -> Iterator[Listener]:
-    """Yield what shows a bar a stage of work."""
+    """Yield a listener that shows one bar per stage of work."""
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 

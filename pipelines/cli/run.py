@@ -1,6 +1,6 @@
 """``queuecast run``: materialise the whole pipeline for a trace and a monitored system.
 
-In this process; results are printed.
+It runs in this process and prints the results.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ LEFT_OUT = (
     f"queuecast run --trace {FIRST.trace} --replicates 20\n"
     f"the log     {ACKNOWLEDGED}"
 )
-"""What a first run says of itself."""
+"""Text after a first run: what the run leaves out."""
 
 
 @click.command()
@@ -63,8 +63,8 @@ LEFT_OUT = (
 def command(settings: RunSettings, system: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default of one each.
 
-    These are a real log, which comes with Queuecast, and a simulated cluster. Of a trace: ingest, features, registered predictors, their
-    simulation, comparison, report. Of a monitored system: counters, control runs, features, classifiers of variation.
+    The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features, registered
+    predictors, their simulation, comparison, report; a system has counters, control runs, features, classifiers of variation.
     """
     from pipelines.sources.system import SIMULATED
     from pipelines.sources.systems import system as known_system
@@ -91,7 +91,7 @@ def command(settings: RunSettings, system: str | None) -> None:
     name, trace_settings = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
     if settings.trace:
         name = remember(settings.trace, note, **trace_settings)
-    store = tracking()  # fails early without a registry, and with one that lost what was published
+    store = tracking()  # fails early without a registry, or if the registry lost published versions
     for subject in [f"runtime-{name}"] * bool(name) + [f"variability-{system}"] * (system is not None):
         check_registry(Lake(home() / "lake"), store, subject)
     logging.getLogger("alembic").setLevel(logging.WARNING)
@@ -112,7 +112,7 @@ def command(settings: RunSettings, system: str | None) -> None:
 
 
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
-    """Run everything of a trace, print what came of it; return True for warnings at most."""
+    """Run all assets of a trace and print the results; return False if a check is an error."""
     from pipelines.assets.partitions import trace_on
     from pipelines.storage.home import home
 
@@ -125,7 +125,7 @@ def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
 
 
 def _run_system(name: str, seed: int) -> bool:
-    """Run everything of a monitored system, print what came of it; return as of a trace."""
+    """Run all assets of a monitored system, as :func:`_run_trace` does for a trace."""
     from pipelines.assets.partitions import system_on
     from pipelines.storage.home import home
 
@@ -154,7 +154,7 @@ def check_named(schedulers: Sequence[str], predictors: Sequence[str], correction
 
 @contextmanager
 def _also(system: str, seed: int) -> Iterator[None]:
-    """Run the monitored ``system`` in a process of its own meanwhile; print in the end what it printed."""
+    """Run the monitored ``system`` in another process during the body; then print its output."""
     from pipelines.report.terminal import console
 
     command = [sys.executable, "-m", "pipelines", "run", "--system", system, "--seed", str(seed)]
@@ -173,9 +173,9 @@ def _also(system: str, seed: int) -> Iterator[None]:
 
 
 def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
-    """Run a job of one trace or system today in this process; a failure ends the command.
+    """Run a job of one trace or system for today in this process; a failure ends the command.
 
-    Prints what was checked; returns True for warnings at most.
+    Prints the checks that did not pass; returns False if one of them is an error.
     """
     from pipelines.assets.partitions import system_on, systems, trace_on, traces
     from pipelines.cli.compiling import announce_compilation
@@ -209,7 +209,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
 
 
 def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
-    """Tell the instance that the run was interrupted."""
+    """Report to the instance that the run was interrupted."""
     if (run := running.get_run_by_id(run_id)) is not None and not run.is_finished:
         running.report_run_canceled(run)
 
@@ -223,12 +223,12 @@ def _interrupted(event: dg.DagsterEvent) -> bool:
 
 
 def _error(event: dg.DagsterEvent) -> Any:
-    """Return what made a step fail, or the run outside of its steps; None for other events."""
+    """Return the error of a failed step, or of a run that failed between steps, else None."""
     return getattr(event.event_specific_data, "error", None) if event.is_failure else None
 
 
 def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
-    """Print a line for each check that did not pass; return True for warnings at most."""
+    """Print a line for each check that did not pass; return False if one is an error."""
     wrong = [check for check in result.get_asset_check_evaluations() if not check.passed]
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
@@ -238,7 +238,7 @@ def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
 
 
 def _explain(result: dg.ExecuteInProcessResult) -> None:
-    """Print one line for bad input; everything known about a defect of ours, with exit code 1."""
+    """End the command: raise InputError for bad input, else print the error and exit with 1."""
     for event in result.all_events:
         error = _error(event)
         if error is None:
@@ -275,7 +275,7 @@ def described(name: str, generated: bool, kind: str = "trace", simulated: str = 
 
 
 def _serves(lake: Lake, name: str) -> str:
-    """Return a trace's champion, its judgement, and whether this run registered anything."""
+    """Return a sentence on a trace's champion, its accuracy, and whether a version is new."""
     versions, settings = lake.read("runtime_model", name)
     row = versions[versions["alias"] == "champion"].iloc[0]
     judged = (
@@ -326,7 +326,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 
 def _words(predictor: str, trace: str) -> str:
-    """Return where predictions come from, in words."""
+    """Return the source of predictions in words."""
     from pipelines.dated.pages import kind_of
 
     words = {"requested": "requests", PRIOR: "requests", "clairvoyant": "exact runtimes (a bound)", "": "by the site itself"}

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from pipelines.serving.models import Served
 
 ENDS_S, IDLE_S = 10, 75
-"""Max seconds that requests under way have after SIGTERM, and that an idle connection is kept: longer than proxies keep theirs, so that a
-request never meets a connection that is being closed."""
+"""Max seconds for running requests after SIGTERM, and for an idle connection. The latter is longer than proxies keep theirs, so
+that a request never meets a connection that is being closed."""
 
 
 @click.command()
@@ -51,8 +51,8 @@ def command(
 ) -> None:
     """Answer POST /predict and /start from registered models, and GET /health.
 
-    The models follow their aliases, champion where none is named, without a lost request. SIGTERM and Ctrl-C let requests under
-    way end. There are no passwords: any program that reaches the port can ask.
+    Each model follows its alias, by default champion, without losing a request. After SIGTERM or Ctrl-C, running requests are
+    still answered. There are no passwords: any program that reaches the port can ask.
     """
     served = _served(models)
     hosts = listen(host, port, names, "ask what is predicted for any user")
@@ -97,7 +97,7 @@ def _served(models: tuple[str, ...]) -> list[Served]:
 
 
 def _tell(served: Served, loaded: bool) -> None:
-    """Say on standard error what answers now, and what is wrong."""
+    """Print the version that answers now, or the problem, on standard error."""
     at = f"{served.name}@{served.alias}"
     if loaded and served.loaded is not None:
         note(f"{at}: version {served.loaded.number} answers ({served.loaded.method})")
@@ -119,10 +119,10 @@ def _run(app: Callable, host: str, port: int) -> None:
 
     from pipelines.cli.answering import Announced
 
-    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises it once more when it has ended
-    sys.setswitchinterval(0.0005)  # the thread that loads versions holds the answering one up by no more
+    signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has ended
+    sys.setswitchinterval(0.0005)  # the max delay of the answering thread by the thread that loads versions
     gc.collect()
-    gc.freeze()  # what is imported and loaded by now stays; passes over it would take a tenth of a second
+    gc.freeze()  # objects loaded so far stay; collections over them would take a tenth of a second
     config = uvicorn.Config(
         app,
         host,

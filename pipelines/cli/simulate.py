@@ -160,10 +160,10 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
 def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | Predictor, ...]]:
     """Return the cleaned trace of ``asked``, its machine, and its predictors, fitted.
 
-    Wrong names are refused first; what users and jobs wait for is reported on standard error.
+    Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard error.
     """
     for policy in policies(asked):
-        policy.plan()  # a wrong name, before a long trace is read
+        policy.plan()  # raises for a wrong name before a long trace is read
         if ":" not in policy.predictor:
             named_predictor(policy.predictor)
     machine = load_machine(asked)
@@ -176,7 +176,7 @@ def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | P
 
 
 def say_dependencies(workload: CleanTrace) -> None:
-    """Report the trace's dependencies on standard error; InputError if it states none."""
+    """Report the trace's dependencies on standard error; raise InputError if it has none."""
     from features.jobs.dependencies import preceding_rows
 
     dependencies = preceding_rows(workload.jobs)
@@ -205,9 +205,9 @@ def check_planning(schedulers: tuple[str, ...]) -> None:
 
 
 def check_distinct(written: str, asked: Campaign) -> None:
-    """Raise InputError if rows of an output could not be told apart.
+    """Raise InputError if rows of an output could not be distinguished.
 
-    They name the scheduler and the predictor alone.
+    Rows name only the scheduler and the predictor.
     """
     if len(asked.corrections) > 1:
         raise InputError(f"{written} takes one --correction, not {', '.join(asked.corrections)}: its rows do not name it")
@@ -218,7 +218,7 @@ def check_distinct(written: str, asked: Campaign) -> None:
 
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:
-    """Return the files among the predictors."""
+    """Return the paths of prediction tables among the predictors."""
     from pipelines.ingest.prediction_table import PREFIX
 
     return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
@@ -250,7 +250,7 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
 
 
 def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int, *, generated: bool = False) -> None:
-    """Print the main metrics of schedules of so many ``jobs``."""
+    """Print the main metrics of schedules; ``jobs`` and ``procs`` are for the title."""
     from pipelines.report.table import Table
 
     of_machine = f" of {rows[0]['machine']}" if rows[0]["machine"] else ""

@@ -45,7 +45,7 @@ def _list() -> None:
 
 
 def _checksum(entry: Entry) -> str:
-    """Say where the checksum of a trace comes from."""
+    """Return the origin of the checksum of a trace in words."""
     if entry.recorded:
         return f"recorded {entry.recorded}"
     if entry.unrecorded:

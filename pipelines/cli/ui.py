@@ -58,12 +58,12 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
 
 @contextmanager
 def ends_with_children() -> Iterator[None]:
-    """End the body at SIGINT and SIGTERM, and what it started within :data:`ENDS_S` seconds.
+    """End the body at SIGINT and SIGTERM, and its children within :data:`ENDS_S` seconds.
 
-    Where they have to be killed, the process exits with :data:`INTERRUPTED`, whatever the body makes of their end.
+    If children must be killed, the process exits with :data:`INTERRUPTED`, whatever the body does when they end.
 
-    A shell starts what it puts in the background with SIGINT ignored; here, and in children, that is undone, as Dagster stops its
-    processes by it.
+    A shell starts background processes with SIGINT ignored. This is undone here and in children, since Dagster stops its
+    processes with SIGINT.
     """
     began: list[psutil.Process] = []
     gave_up = Event()
@@ -99,7 +99,7 @@ def ends_with_children() -> Iterator[None]:
 
 
 def become(module: str, *arguments: str) -> NoReturn:
-    """Run a Python module in place of this process, as a child of :func:`serve` would be run."""
+    """Replace this process by a Python module, run as a child of :func:`serve` would be."""
     leave_directory()
     os.execv(sys.executable, [sys.executable, "-m", module, *arguments])
 
@@ -127,9 +127,9 @@ def run_daemon() -> None:
 
 
 def listen(host: str, port: int, names: Iterable[str], what: str) -> frozenset[str]:
-    """Return the names under which a server will answer; InputError where it cannot.
+    """Return the host names that a server answers to; raise InputError if it cannot listen.
 
-    ``names`` are those of ``--allow-host``. Says on standard error that other machines can do ``what``, if they reach it.
+    ``names`` are those of ``--allow-host``. If other machines can reach ``host``, it notes that they can do ``what``.
     """
     for name in names:
         if not _NAME.fullmatch(name):
@@ -158,7 +158,7 @@ def serve(host: str, port: int, hosts: frozenset[str]) -> None:
 
 
 def leave_directory() -> None:
-    """Make places absolute, then leave the working directory for the instance's.
+    """Make paths in the environment absolute, then change to the instance's directory.
 
     Dagster and its children would run Python modules and read an ``.env`` that lie in the working directory.
     """
@@ -181,7 +181,7 @@ def leave_directory() -> None:
 def behind_guard(parts: Sequence[str], hosts: frozenset[str]) -> list[str]:
     """Return the command line ``parts`` with the guarded web server in place of Dagster's.
 
-    That of the daemon stays. RuntimeError for any other: rather no web server than one without a guard.
+    The daemon's command line stays. Raises RuntimeError for any other, so that no web server runs without the guard.
     """
     python, _, module, *options = parts
     if module == "dagster_webserver":
@@ -197,9 +197,9 @@ def web_server(host: str, port: int) -> list[str]:
 
 
 def check_free(host: str, port: int) -> str:
-    """Return the address of ``host``; InputError if nothing can listen on its ``port``.
+    """Return the address of ``host``; raise InputError if its ``port`` cannot be listened on.
 
-    For example because a web server does already.
+    For example, a web server may listen on it already.
     """
     try:
         kind, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]

@@ -1,6 +1,6 @@
 """Dagster's web server behind the guard, with the pages of runs and nights beside it.
 
-``python -m pipelines.cli.webserver HOSTS [OPTION]...``: HOSTS are the served names, with a comma between; the
+``python -m pipelines.cli.webserver HOSTS [OPTION]...``: HOSTS are the served names, separated by commas; the
 options are those of ``dagster-webserver``. ``queuecast ui`` starts it.
 """
 
@@ -23,9 +23,9 @@ from pipelines.storage.home import PAGES, home
 LARGEST = 16 << 20
 """Max bytes of a request's body."""
 ENDS_S = 2
-"""Max seconds that requests under way have after a signal."""
+"""Max seconds for running requests after a signal."""
 _KINDS = {"html": "text/html", "csv": "text/csv", "png": "image/png"}
-"""The files of a page, by ending: itself, its rows and its picture."""
+"""Media types of a page's files by ending: the page, its rows and its picture."""
 _PAGE = re.compile(rf"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.({'|'.join(_KINDS)})")
 
 
@@ -47,7 +47,7 @@ def run(app: Any, host: str, port: int, log_level: str) -> None:
 
 
 def main() -> None:
-    """Run Dagster's web server, its application wrapped."""
+    """Run Dagster's web server with its application behind the guard."""
     hosts = sys.argv.pop(1).split(",")
     create = cli.create_app_from_workspace_process_context
 

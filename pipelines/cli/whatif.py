@@ -1,4 +1,4 @@
-"""``queuecast whatif``: what a site should change, and what it would bring."""
+"""``queuecast whatif``: changes that a site should make, and their effects."""
 
 from __future__ import annotations
 
@@ -35,8 +35,8 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
     judges.
 
-    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred as by queuecast parity, from the jobs that choose; the
-    others judge, and what the rule leaves unexplained of them makes intervals wider.
+    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred as in queuecast parity, from the jobs that choose.
+    The others judge; intervals are wider by what the rule does not explain of them.
     """
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import records
@@ -87,7 +87,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
 
 
 def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
-    """Read a site or a log, replay its candidates, and judge them; ``on`` says where."""
+    """Read a site or a log; replay its candidates at the place ``on``, and judge them."""
     from pipelines.cli.compiling import announce_compilation
     from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure
 
@@ -107,7 +107,7 @@ def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
 
 
 def load_rule(settings: TraceSettings) -> tuple[Rule, SlurmJobs, int]:
-    """Read a trace and infer its rule; return what :func:`site_of` does."""
+    """Read a trace and infer its rule; return the result of :func:`site_of`."""
     from pipelines.workflows.rules import site_of
 
     trace = load(settings)

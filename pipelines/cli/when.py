@@ -1,4 +1,4 @@
-"""``queuecast when``: when the jobs of a queue start, and what would start sooner."""
+"""``queuecast when``: when the jobs of a queue start, and changes for an earlier start."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from pipelines.workflows.when import Answer, Queue, Record
 
 _LONG = 20
-"""Answers that are shown with no job asked about; the first that wait."""
+"""Max number of answers in the table; they are those of the first waiting jobs."""
 _NEW = "new-"
 
 
@@ -36,12 +36,12 @@ _NEW = "new-"
 @options(WhenSettings)
 @json_option
 def command(asked: WhenSettings, as_json: bool) -> None:
-    """Say when jobs of the queue of TRACE start.
+    """Predict when jobs of the queue of TRACE start.
 
-    Of a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead, up to a day; TRACE may be its accounting. Else
-    TRACE was run, and the registered model start-TRACE answers. An answer: the median, intervals, chances, how good such answers were in
-    the last 30 days, and of one job what would start it sooner. It is logged as those of queuecast serve, judged once the job has started, and
-    shown again when the job is asked about anew.
+    For a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead for up to a day; TRACE may be its
+    accounting. Otherwise TRACE was run before, and the registered model start-TRACE answers. An answer has the median, intervals,
+    chances, the quality of such answers in the last 30 days and, for one job, changes for an earlier start. It is logged like those
+    of queuecast serve, judged once the job has started, and shown again when the job is asked about again.
     """
     answers = answered(asked)
     if as_json:
@@ -57,9 +57,9 @@ def command(asked: WhenSettings, as_json: bool) -> None:
 
 
 class Answers(NamedTuple):
-    """Answers as ``--json`` prints them, and what told them.
+    """Answers as ``--json`` prints them, and ``by``, the source of the answers.
 
-    ``earlier`` has the last three answers by job, as the site's clock shows them.
+    ``earlier`` has the last three answers by job, in times of the site's clock.
     """
 
     records: list[dict[str, Any]]
@@ -114,9 +114,9 @@ def answered(asked: WhenSettings) -> Answers:
 def _read(
     trace: str, path: Path, machine: Path | None, timezone: str | None, model: str | None
 ) -> tuple[Record, QueueFile, StartModel | None, str, pd.DataFrame]:
-    """Return the record, the snapshot, the model that answers (None: scenarios do), its version, and how its answers came true.
+    """Return record, snapshot, model (None: scenarios answer), its version and past answers.
 
-    A Slurm site is left aside where the snapshot does not tell what it needs. There a model answers that has learned with its scheduler.
+    A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its scheduler.
     """
     from pipelines.cli.parity import load_site_jobs
     from pipelines.ingest.queue_file import read_queue
@@ -144,13 +144,13 @@ def _read(
 
 
 _NOT_LEARNED = None, SLURM, pd.DataFrame()
-"""What answers at a Slurm site where no model has learned with its scheduler: that alone."""
+"""Result of :func:`_learned` if no model has learned with the scheduler of a Slurm site: the scheduler alone answers."""
 
 
 def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | None, str, pd.DataFrame]:
-    """Return the model that answers where ``ahead`` runs ahead, its version, and how its answers came true, in Unix seconds at a Slurm site.
+    """Return the model for the scheduler ``ahead``, its version and its past answers.
 
-    InputError for a ``model`` that has learned from something else than the Slurm that runs ahead.
+    Times are Unix seconds at a Slurm site. Raises InputError if ``model`` has not learned with the Slurm that runs ahead.
     """
     from models.registry.registration import registered_version
     from models.registry.start_registration import START, load
@@ -201,7 +201,7 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
 
 
 def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
-    """Return a job to be submitted as a row of a snapshot."""
+    """Return the job of ``--job``, submitted now, as a row of a snapshot."""
     from pipelines.ingest.accounting import duration
     from pipelines.ingest.queue_file import OF_SLURM
 
@@ -230,7 +230,7 @@ _SHOWN = ("wait_10_s", "wait_25_s", "wait_50_s", "wait_75_s", "wait_90_s")
 
 
 def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
-    """Return when an answer was given and the times that it told, as the site's clock shows them."""
+    """Return the time of an answer and its predicted starts, as the site's clock shows them."""
     from pipelines.workflows.when import clock_of
 
     return {"now": clock_of(clean, at_s)[:-3]} | {
@@ -252,7 +252,7 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
 
 
 def _by(queue: Queue, name: str, version: str) -> str:
-    """Say which scheduler ran ahead, and what made an answer of it."""
+    """Return a sentence on the scheduler that ran ahead and the model that answered."""
     from sim.rules.rule import closed
     from sim.site_ahead import SiteAhead
 

@@ -1,6 +1,6 @@
 """``queuecast variability``: from monitoring counters to a scheduler that waits.
 
-Performance variability; one file a subcommand.
+Performance variability; one file per subcommand.
 """
 
 import click

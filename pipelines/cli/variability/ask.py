@@ -1,4 +1,4 @@
-"""``queuecast variability ask``: would a job vary if it started now on these nodes.
+"""``queuecast variability ask``: whether a job would vary if it started on these nodes.
 
 The champion answers from the ingested counters.
 """
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 _SHOWN = 3
 _NEIGHBOURS = 10
 _PUBLISHED = 2
-"""Thresholds of the three classes, whose probabilities say little about how long a delay is."""
+"""Number of thresholds of the three published classes. Their probabilities say little about the length of a delay."""
 
 
 @click.command()
@@ -50,8 +50,8 @@ def command(
 ) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
-    It uses the ingested counters of the five minutes before, and says how many samples those were; with an ingested topology also
-    what runs under the same leaf switches.
+    It uses the ingested counters of the five minutes before, and prints their number of samples. With an ingested topology it
+    also prints the jobs under the same leaf switches.
     """
     from features.node_list import expand_nodes
     from pipelines.ingest.topology import read_running
@@ -85,7 +85,7 @@ def command(
 
 
 def moment(text: str) -> float:
-    """Return Unix seconds of a number, or of ISO 8601 with an offset; InputError otherwise."""
+    """Return Unix seconds from a number or ISO 8601 with an offset; else raise InputError."""
     try:
         number = float(text)
     except ValueError:

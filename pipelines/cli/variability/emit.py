@@ -33,9 +33,9 @@ from sim.cluster.presets import CONGESTED
 def command(cluster_name: str, days: float, each: int | None, seed: int, packed: bool, out: Path) -> None:
     """Simulate a cluster under continuous load and write what a site would record.
 
-    Counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512 nodes of congested is some 135
-    million values, 1.6 GB of text and half of that packed; of the 128 nodes of congested-small, which are sampled a quarter as
-    often, 8 million and 0.1 GB.
+    It writes counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512
+    nodes of congested is some 135 million values: 1.6 GB of text, and half of that packed. A day of the 128 nodes of
+    congested-small, which are sampled a quarter as often, is 8 million values and 0.1 GB.
     """
     check_outputs({"--out": out}, [])
     from pipelines.sources.simulated_site import small_cluster

@@ -26,7 +26,7 @@ from pipelines.workflows.variability_table import SCOPES, TrainingTable
 def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print F1, precision, recall and average precision of each classifier.
 
-    In blocks of time and with each application left out, by counters of the runs' own nodes and of all, with 95 % intervals over days.
+    Folds: blocks of time, and single applications. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
     """
     from pipelines.storage.home import home
     from pipelines.workflows.variability_table import training_table
@@ -57,7 +57,7 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
 
 
 def without_intervals(measures: pd.DataFrame) -> str:
-    """Return why some values have no interval, in words; "" if all have one."""
+    """Return the reason why some values have no interval; "" if all have one."""
     from features.statistics import FEWEST_BLOCKS
 
     pooled = measures[(measures["application"] == "all") & (measures["measure"] == "f1")]
@@ -70,9 +70,9 @@ def without_intervals(measures: pd.DataFrame) -> str:
 
 
 def calibrations(predicted: pd.DataFrame) -> Iterator[str]:
-    """Say how reliable the probabilities of ``ordinal`` are.
+    """Yield sentences on the reliability of the probabilities of ``ordinal``.
 
-    Those of other classifiers are no frequencies.
+    The probabilities of other classifiers are no frequencies.
     """
     from models.variability.reliability import skill, squared_error
 
@@ -101,7 +101,7 @@ def _print(measures: pd.DataFrame, title: str) -> None:
 
 
 def _cell(value: float, low: float, high: float) -> str:
-    """Format a value, with its interval where it has one."""
+    """Format a value, with its interval if it has one."""
     interval = f" [{low:.2f}, {high:.2f}]" if math.isfinite(low) else ""
     return f"{value:.3f}{interval}" if math.isfinite(value) else "–"
 
@@ -110,7 +110,7 @@ def _cell(value: float, low: float, high: float) -> str:
 class Evaluated:
     """Results of :func:`evaluate`.
 
-    ``predicted`` as of ``predictions``, ``measures`` of ``measured``, and ``own_against_all``.
+    ``predicted`` comes from ``predictions``, ``measures`` from ``measured``; ``own_against_all`` has differences of the scopes.
     """
 
     predicted: pd.DataFrame

@@ -39,7 +39,7 @@ if TYPE_CHECKING:
 def command(model: str, schedulers: tuple[str, ...], trials: int, seed: int, report: Path | None, as_json: bool) -> None:
     """Compare schedulers that ask a registered model before each start.
 
-    They schedule trials of the simulated cluster. All numbers but the model are simulated: what varies, why, and what counters show of it.
+    They schedule trials of the simulated cluster. All but the model is simulated: the runs that vary, the causes, the counters.
     """
     from pipelines.report.cluster import overall, render_cluster
     from pipelines.workflows.variability_trials import SCHEDULERS, trial_plan, try_model
@@ -66,7 +66,7 @@ def command(model: str, schedulers: tuple[str, ...], trials: int, seed: int, rep
 
 
 def _registered(spec: str) -> Adviser:
-    """Return a model of the registry, with the scope that it was trained on."""
+    """Return an adviser: a registered model with the scope that it was trained on."""
     from models.registry.registration import version_at
     from models.registry.variability_registration import registered_classifier
     from pipelines.dated.promote import SIMULATED

@@ -1,6 +1,6 @@
-"""``queuecast variability ingest``: a system's monitoring files into the lake.
+"""``queuecast variability ingest``: read a system's monitoring files into the lake.
 
-LDMS counters, control runs, probe results, application types and the topology.
+These are LDMS counters, control runs, probe results, application types and the topology.
 """
 
 from __future__ import annotations

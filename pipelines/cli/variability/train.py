@@ -1,6 +1,6 @@
 """``queuecast variability train``: train classifiers on a system's control runs.
 
-They are registered, and promoted by the rule.
+It registers them, and promotes the best by the rule.
 """
 
 import uuid
