@@ -1,4 +1,4 @@
-"""Everything Dagster knows of Queuecast: the single place where it all comes together."""
+"""The Dagster definitions of Queuecast: assets, jobs, schedules, sensors and resources."""
 
 import dagster as dg
 
@@ -86,6 +86,6 @@ defs = dg.Definitions(
     schedules=[nightly_retraining, nightly_variability_retraining],
     sensors=[changed_traces, failed_nights, drift],
     resources={"lake": LakeResource(), "registry": RegistryResource()},
-    # stages are seconds of numpy and numba in one process; a process a stage would cost more than it gains, and a night holds a lock
+    # stages are seconds of numpy and numba; a process per stage would cost more than it gains, and a night holds a lock
     executor=dg.in_process_executor,
 )

@@ -35,8 +35,8 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
     judges.
 
-    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred as in queuecast parity, from the jobs that choose.
-    The others judge; intervals are wider by what the rule does not explain of them.
+    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred as in queuecast parity, from the jobs that
+    choose. The others judge; intervals are wider by what the rule does not explain of them.
     """
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import records

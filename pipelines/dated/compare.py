@@ -1,4 +1,4 @@
-"""Compare kept schedules, judged on the same jobs; and how good predictions were."""
+"""Compare kept schedules on the same judged jobs, and judge their predictions."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -27,7 +27,7 @@ def keep_schedules(
 ) -> pd.DataFrame:
     """Write ``schedules`` of the jobs that ``date`` replays.
 
-    ``model`` says which version was simulated. Writes ``prediction_quality``, too, and returns it.
+    ``model`` identifies the simulated version. Also writes ``prediction_quality``, and returns it.
     """
     table, settings = pack_schedules(schedules)
     quality = pd.DataFrame({"predictor": [], "by": [], "measure": []})
@@ -40,7 +40,7 @@ def keep_schedules(
 
 
 def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated]:
-    """Return the kept schedules of ``clean``, of all jobs they replayed, and their date."""
+    """Return the kept schedules of ``clean`` with all replayed jobs, and their date."""
     table, marks = lake.read_for(clean, "schedules")
     date = dated_of(marks)
     return unpack_schedules(date.replayed(clean), table, marks["schedules"]), date
@@ -49,7 +49,7 @@ def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Dated
 def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) -> tuple[list[Schedule], Dated]:
     """Return the judged part of the kept schedules, and their date.
 
-    Of a run stands beside them the schedule that its site recorded. Without ``replicates`` only the first replay of each policy.
+    A run adds the schedule that its site recorded. Without ``replicates``, only the first replay of each policy is returned.
     """
     schedules, date = kept_schedules(lake, clean)
     first = [schedule for schedule in schedules if schedule.seed == schedules[0].seed]
@@ -66,7 +66,7 @@ def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) ->
 def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
     """Compare the judged schedules with EASY on requests; write and return ``comparison``.
 
-    Empty where nothing was submitted that could be compared.
+    The table is empty if there are no schedules to compare.
     """
     schedules, date = judged_schedules(lake, clean, replicates=True)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
@@ -90,14 +90,14 @@ def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
 
 
 def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Dated, seed: int = 0) -> pd.DataFrame:
-    """Judge what each predictor said in its first schedule, from ``date`` on.
+    """Judge each predictor in its first schedule, on the jobs submitted from ``date`` on.
 
-    Of the jobs submitted since. Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Of predictors that tell quantiles there are rows ``by``
-    ``level``, whose measure ``at_most`` is the share of jobs that ran at most as long.
+    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Predictors with quantiles also have rows ``by`` ``level``,
+    whose measure ``at_most`` is the share of jobs that ran at most as long.
     """
     first: dict[str, Schedule] = {}
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
-    for schedule in schedules:  # the waits of a shaken replay, behind the recorded submissions
+    for schedule in schedules:  # the waits of a shaken replay, counted from the recorded submissions
         by_s = schedule.jobs["submit_s"] - submit
         begun = {"submit_s": submit, "start_s": schedule.jobs["start_s"] - by_s, "end_s": schedule.jobs["end_s"] - by_s}
         first.setdefault(schedule.predictor, replace(schedule, jobs=schedule.jobs.assign(**begun)))
@@ -127,7 +127,7 @@ def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: D
 
 
 def moved(clean: CleanTrace, shake_s: int, seed: int) -> CleanTrace:
-    """Return a trace as a shaken replay has it, in the order of the trace."""
+    """Return a trace with the submissions of a shaken replay, in the order of the trace."""
     if not shake_s:
         return clean
     submit = clean.jobs["submit_s"] + moves(len(clean.jobs), shake_s, seed)
@@ -135,7 +135,7 @@ def moved(clean: CleanTrace, shake_s: int, seed: int) -> CleanTrace:
 
 
 def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
-    """Return the schedule the site recorded, or nothing where it recorded no waits."""
+    """Return the schedule that the site recorded; an empty list if a wait is missing."""
     if clean.jobs["wait_s"].isna().any():
         return []
     return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]

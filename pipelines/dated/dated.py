@@ -1,7 +1,7 @@
-"""The date of a run or a night: what is learned from, and what is simulated and judged.
+"""The date of a run or a night: it sets the jobs to learn from, simulate and judge.
 
-What had ended by the date is learned from. A run has a date inside its trace, simulates what is submitted from then on, and so judges
-what was registered. A night has the end of its accounting, and simulates the last days once more with what was served in them.
+Models learn from jobs that had ended by the date. A run has a date inside its trace; it simulates later submissions, and judges
+the registered model by them. A night has the end of its accounting; it simulates the last days again with the answers served.
 """
 
 from collections.abc import Mapping
@@ -19,18 +19,18 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.accounting import Accounting, accounting
 
 LEFT_SHARE, LEFT_WEEKS = 1 / 3, 4
-"""By default a run leaves the last third of the trace's time, and at least so many weeks."""
+"""By default a run does not learn from the last third of the trace's time, and at least this number of weeks."""
 COMPARED_DAYS = 30
 """Days of submissions that a night simulates, also before a first night."""
 
 
 @dataclass(frozen=True)
 class Dated:
-    """What a run or night of ``subject`` learns from, and what it simulates and judges.
+    """The times by which a run or night of ``subject`` learns, simulates and judges.
 
-    It learns from what had ended by ``until_s``, and judges what was submitted from ``simulate_from_s`` on, both in seconds from the
-    trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, "" of a run, which
-    replays what was submitted from ``replay_from_s`` on.
+    It learns from jobs that had ended by ``until_s``, and judges jobs submitted from ``simulate_from_s`` on, both in seconds from
+    the trace's origin. ``note`` says why these are not the default, else it is empty. ``night`` is the day of a night, or "" for
+    a run. A run replays jobs submitted from ``replay_from_s`` on.
     """
 
     subject: str
@@ -42,14 +42,14 @@ class Dated:
 
     @property
     def follows(self) -> bool:
-        """Tell whether it simulates what follows the date, and not what came before."""
+        """Tell whether jobs after the date are simulated, and not those before."""
         return self.simulate_from_s >= self.until_s
 
     @property
     def first_s(self) -> int | None:
         """Return the first submission that is replayed; None for the whole trace.
 
-        What follows is simulated from the state that the replay leads to, in which learners have learned.
+        The judged jobs are simulated from the state at the end of the replay, in which learners have learned.
         """
         return (self.replay_from_s or None) if self.follows else self.simulate_from_s
 
@@ -77,11 +77,11 @@ def dated_of(marks: Mapping[str, Any]) -> Dated:
 def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str = "", warm_up_weeks: int | None = None) -> Dated:
     """Return the date of a night, or of a run, of ``clean``.
 
-    Its jobs ended at ``end_s``; ``night`` is the day of a night. A night learns from everything and simulates the last
-    :data:`COMPARED_DAYS`. A run divides the trace at ``until`` if that is given, else at a midnight that leaves :data:`LEFT_SHARE`
-    and :data:`LEFT_WEEKS`. A trace too short for that leaves its last third, however little, or what is submitted after the first
-    job has ended. It replays ``warm_up_weeks`` before that, or everything. Raises InputError for a date at which nothing has ended or
-    after which nothing is submitted.
+    Its jobs ended at ``end_s``; ``night`` is the day of a night. A night learns from all jobs and simulates the last
+    :data:`COMPARED_DAYS`. A run divides the trace at ``until`` if that is given, else at a midnight that leaves
+    :data:`LEFT_SHARE` and :data:`LEFT_WEEKS`. A trace too short for that leaves its last third, however little, or the jobs
+    submitted after the first end of a job. A run replays ``warm_up_weeks`` before that, or everything. Raises InputError if no
+    job has ended by the date, or none is submitted after it.
     """
     subject = f"runtime-{clean.name}"
     if night:
@@ -94,7 +94,7 @@ def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str =
 
 
 def as_of(clean: CleanTrace, records: Accounting, at_s: int) -> tuple[CleanTrace, Accounting]:
-    """Return a trace and its accounting as of a second: jobs that had ended, and no others."""
+    """Return a trace and its accounting with only the jobs that had ended by ``at_s``."""
     rows = records.ended(at_s)
     if len(rows) == len(clean.jobs):
         return clean, records
@@ -111,7 +111,7 @@ def ended_jobs(clean: CleanTrace, rows: np.ndarray) -> pd.DataFrame:
 
 
 def _divided(clean: CleanTrace, end_s: np.ndarray, until: str) -> tuple[int, str]:
-    """Return the date of a run, and why it is not the default; errors of :func:`dated`."""
+    """Return the date and note of a run for :func:`dated`, with the same errors."""
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
     if until:
         at_s = _second(clean, until)
@@ -142,7 +142,7 @@ def _divided(clean: CleanTrace, end_s: np.ndarray, until: str) -> tuple[int, str
 
 
 def midnights(clean: CleanTrace, at_s: int) -> list[int]:
-    """Return when nights take snapshots for what is submitted from ``at_s`` on."""
+    """Return the instants of nightly snapshots for jobs submitted from ``at_s`` on."""
     instants, last = [at_s], int(clean.jobs["submit_s"].iloc[-1])
     while (following := clean.clock.next_midnight(instants[-1])) <= last:
         instants.append(following)

@@ -1,4 +1,4 @@
-"""What a night decided, and what drifted: its row and what its page shows."""
+"""The decisions and the drift of a night: its row, and facts for its page."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -23,7 +23,7 @@ NO_COMPARISON = "nothing was submitted in the last days"
 
 
 def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) -> dict[str, Any]:
-    """Return what a night decided, as the metadata of ``runtime_model`` hold it."""
+    """Return a night's decisions and drift as metadata of the table ``runtime_model``."""
     clean, records, ledger, rival = judging.clean, judging.records, judging.ledger, judging.rival
     local = local_clock_s(records.jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
     learned = rival.trained_until_s if rival is not None and rival.method is not None else records.until_s
@@ -45,9 +45,9 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
 
 
 def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[str]) -> dict[str, Any]:
-    """Return the row of the night in the table ``nights`` but for its :func:`pipelines.dated.ledger.slowdowns`, as JSON holds it.
+    """Return the night's row of ``nights`` without :func:`pipelines.dated.ledger.slowdowns`.
 
-    Accuracies are means over the judged window, shares. The evidence alone is of all jobs since the champion's training.
+    Values are JSON's. Accuracies are mean shares over the judged window; evidence is of all jobs since the champion's training.
     """
     clean, rival, compared = judging.clean, judging.rival, result.comparison
     serves = rival is not None and rival.serves
@@ -97,8 +97,8 @@ def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
 def _accuracies(window: pd.DataFrame) -> dict[str, float]:
     """Return the mean accuracy in the window of every column of predictions.
 
-    All are on the same jobs: those a champion answered, once there are ``FEWEST_JOBS`` of them; before, on all, and of the
-    champion NaN.
+    All are over the same jobs: those that a champion answered, if there are at least ``FEWEST_JOBS`` of them. Otherwise they are
+    over all jobs, and the champion's is NaN.
     """
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS

@@ -1,4 +1,4 @@
-"""What was known of its user at each job's submission, with the starts behind it."""
+"""User histories: what was known of each job's user at submission, from which starts."""
 
 from dataclasses import dataclass
 
@@ -16,9 +16,9 @@ from sim.history_starts import history_starts
 
 @dataclass(frozen=True)
 class History:
-    """What was known of its user at each job's submission.
+    """What was known of each job's user at submission, one row per job.
 
-    ``source`` says whether the starts behind it were recorded or simulated.
+    It is computed from ``start_s``; ``source`` says whether these starts were recorded or simulated.
     """
 
     table: pd.DataFrame
@@ -27,7 +27,7 @@ class History:
 
 
 def user_history(clean: CleanTrace) -> History:
-    """Return the history features of a cleaned trace, one row a job in order of submission."""
+    """Return the user history of a cleaned trace, one row per job in order of submission."""
     start, source = history_starts(clean.jobs, clean.procs)
     local = local_clock_s(clean.jobs["submit_s"].to_numpy(), clean.origin_unix_s, clean.timezone)
     return History(history(clean.jobs, start, local, recorded_end_s(clean.jobs, start)), start, source)
@@ -47,5 +47,5 @@ def read_history(lake: Lake, clean: CleanTrace) -> History:
 
 
 def whole_accounting(clean: CleanTrace, users: History) -> Accounting:
-    """Return the whole accounting of a trace, with the history that the features stage made."""
+    """Return the accounting of the whole trace, with its user history as model inputs."""
     return Accounting(clean.jobs, users.start_s, model_inputs(clean.jobs, users.table), clean.origin_unix_s, clean.timezone)

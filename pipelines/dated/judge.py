@@ -27,11 +27,11 @@ from sim.metrics.comparison import compare
 from sim.settings import Campaign
 
 Schedules = Callable[[str], pd.DataFrame]
-"""Compares a method's schedules with the champion's: rows as of ``models.registry.promotion.of_schedules``."""
+"""Compares a method's schedules with the champion's; returns rows for ``models.registry.promotion.of_schedules``."""
 SCHEDULERS = ("EASY", "EASY-SJBF")
-"""Simulated every night; by these a challenger's schedules are judged, too."""
+"""Schedulers that each night simulates. A challenger's schedules are judged under them, too."""
 REPLICATES, SHAKE_S = 10, 60
-"""Replays behind a veto, and max seconds by which submissions move: one replay of a chaotic schedule is one draw."""
+"""Replays for a veto, and max seconds by which submissions move: one replay of a chaotic schedule is only one draw."""
 _CHALLENGER = "challenger"
 
 
@@ -55,9 +55,9 @@ def judge(
     """Judge the candidates ``names`` tonight, at ``until_s``.
 
     ``served`` has the jobs of :func:`models.registry.as_served.predict_served` and ``window`` those of them that ended in the last
-    days; of both the jobs count that the champion answered whose training is ``trained``: version and instant. Of the candidates
-    for which there is enough evidence, or else of all, the challenger is the most accurate in the window, within ``TIE`` the
-    simplest. ``schedules`` are made only where they could decide.
+    days. In both, only jobs count that the champion of ``trained`` (version and instant of training) answered. The challenger is
+    the most accurate candidate in the window, or the simplest within ``TIE`` of it. Only candidates with enough evidence count,
+    if there are any. ``schedules`` is called only if it could decide.
     """
     version, trained_until_s = trained
     mine, judged = (rows[rows["champion_version"] == version] for rows in (served, window))
@@ -81,10 +81,10 @@ def judge(
 
 
 def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[int]:
-    """Return instants in place of the nights before a retraining, ascending, a day apart.
+    """Return instants that stand for the nights before a retraining, ascending, a day apart.
 
-    They reach back over the judged ``window`` and, with a champion, another time to begin at of its evidence, and are counted
-    from its training: so retrainings on several days use the same nights.
+    They cover the judged ``window`` and, with a champion, at most ``EPOCH_DAYS`` of evidence before it, since the training. They
+    are counted from the training, so that retrainings on several days use the same nights.
     """
     if trained_until_s is None:
         return window.nights
@@ -94,9 +94,9 @@ def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[
 
 
 def instants_of_nights(submit_s: np.ndarray, end_s: np.ndarray, nights: Sequence[int], until_s: int) -> list[int]:
-    """Return the instants of ``nights`` before one at ``until_s``, ascending.
+    """Return the instants of ``nights``, and of days before the first one, ascending.
 
-    And others in place of nights before the first, which reach back as far as the comparison or the judged window.
+    Those days stand for nights, and cover the compared days and the judged window. Without nights, they are before ``until_s``.
     """
     first_s = nights[0] if nights else until_s
     ended = end_s <= first_s
@@ -108,14 +108,14 @@ def instants_of_nights(submit_s: np.ndarray, end_s: np.ndarray, nights: Sequence
 
 
 def best(judged: pd.DataFrame, names: Sequence[str]) -> str:
-    """Return the name of the highest mean accuracy, within TIE the simplest."""
+    """Return the name with the highest mean accuracy, or the simplest within ``TIE`` of it."""
     scores = {name: mean_accuracy(judged, name) for name in names}
     highest = max(scores.values())
     return next((name for name in names if scores[name] >= highest - TIE), names[0])
 
 
 def mean_accuracy(rows: pd.DataFrame, name: str) -> float:
-    """Return the mean accuracy of a column of ``served``; NaN over no jobs."""
+    """Return the mean accuracy of a column of ``served``; NaN without jobs."""
     return float(_accuracies(rows, name).mean()) if len(rows) else float("nan")
 
 
@@ -126,10 +126,10 @@ def against_the_champion(
     trained_until_s: int,
     schedulers: Sequence[str] = SCHEDULERS,
 ) -> Schedules:
-    """Return a comparison of a challenger's schedules with the champion's.
+    """Return a function that compares a challenger's schedules with the champion's.
 
-    Of the last jobs submitted after the champion was trained. Rows are those of :func:`sim.metrics.comparison.compare` for each
-    of ``schedulers``, the champion's schedules the baseline, over shaken replicates and weeks; none where there are no such jobs.
+    It compares the last jobs submitted after the champion's training. Rows are of :func:`sim.metrics.comparison.compare` for each
+    of ``schedulers``, over shaken replicates and weeks, with the champion as baseline. Without such jobs there are no rows.
     """
 
     def of(name: str) -> pd.DataFrame:
@@ -155,7 +155,7 @@ def against_the_champion(
 
 
 def rows_served(records: Accounting, rows: np.ndarray, served: pd.DataFrame) -> np.ndarray:
-    """Return where in ``served`` the jobs ``rows`` are; ValueError for one without an answer."""
+    """Return positions in ``served`` of the jobs ``rows``; raise ValueError if one is missing."""
     place = job_keys(served).get_indexer(job_keys(records.jobs.iloc[rows].assign(end_s=records.end_s[rows])))
     if (place < 0).any():
         raise ValueError(f"{int((place < 0).sum())} of {len(rows)} jobs were not answered")
@@ -163,9 +163,9 @@ def rows_served(records: Accounting, rows: np.ndarray, served: pd.DataFrame) -> 
 
 
 def answers_table(name: str, answers: pd.DataFrame) -> TablePredictor:
-    """Return answers as a predictor called ``name``, a row a job to simulate.
+    """Return answers, one row per job to simulate, as a predictor called ``name``.
 
-    A column ``PREDICTED``, and one a level in (0, 1) where there are quantiles, in seconds.
+    ``answers`` has the column ``PREDICTED`` and, with quantiles, one column per level in (0, 1), all in seconds.
     """
     answers = answers.reset_index(drop=True)
     seconds, quantiles = answers[PREDICTED].to_numpy(np.float64), answers.drop(columns=PREDICTED)

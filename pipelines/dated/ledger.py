@@ -1,4 +1,4 @@
-"""The ledger of a trace's nights: a row for each, and what was served in them."""
+"""The ledger of a trace's nights: one row per night, and the answers served in them."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -25,9 +25,9 @@ def _no_nights() -> pd.DataFrame:
 
 @dataclass(frozen=True)
 class Ledger:
-    """The rows of the ``nights`` before one, and the table ``served`` of them; a run has none.
+    """The rows of ``nights`` before one, and the answers ``served`` in them; a run has none.
 
-    ``new_jobs`` came since what was published last, ``gone_jobs`` of then changed or are gone.
+    ``new_jobs`` jobs are new since the last publication; ``gone_jobs`` of its jobs have changed or are gone.
     """
 
     nights: pd.DataFrame = field(default_factory=_no_nights)
@@ -42,15 +42,15 @@ class Ledger:
         return [int(each) for each in self.nights["until_s"]]
 
     def keep(self, lake: Lake, clean: CleanTrace, served: Callable[[], pd.DataFrame]) -> None:
-        """Write what was ``served`` until this night, for the next one; of a run nothing."""
+        """Write the answers ``served`` until this night, for the next night; a run writes none."""
         if self.night:
             lake.write("served", clean.name, served(), {"generated": clean.generated})
 
 
 def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:
-    """Return the nights before that of ``date``, and what changed since.
+    """Return the nights before that of ``date``, and the changes since.
 
-    InputError for accounting that ends before the last night's: some is missing.
+    Raises InputError if the accounting ends before that of the last night: some is missing.
     """
     if not date.night:
         return Ledger()
@@ -86,7 +86,7 @@ def later_night(lake: Lake, subject: str, day: str) -> str:
 
 
 def slowdowns(comparison: pd.DataFrame) -> dict[str, float]:
-    """Return the part of a night's row that is of the comparison of its last days."""
+    """Return the slowdowns of a night's row, from the comparison of its last days."""
     values = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
     return {name: float(values.get(key, np.nan)) for name, key in _SLOWDOWNS.items()}
 

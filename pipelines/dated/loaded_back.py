@@ -1,4 +1,4 @@
-"""A registered version loaded back as a consumer does, against its answers here."""
+"""Compare a registered version, loaded back as consumers load it, with its answers here."""
 
 import numpy as np
 
@@ -21,9 +21,9 @@ _TOLERANCE = 1e-9
 def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate: Candidate, method: Method) -> dict[str, bool]:
     """Return checks of a version of ``method``, by answers to the last submissions.
 
-    It runs before any alias points to the version. Raises InputError, with the first error, for a version that is damaged: one
-    that does not load, does not answer, answers outside of 1..request or otherwise than ``method`` does here. A submission in an
-    hour that the wall clock shows twice has no one answer and is not compared.
+    It runs before any alias points to the version. Raises InputError if the version is damaged: it does not load, does not
+    answer, or fails a check, such as answers in 1..request that equal those of ``method`` here. A submission in an hour that the
+    wall clock shows twice has more than one answer and is not compared.
     """
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))

@@ -1,7 +1,7 @@
-"""Nights in this process, each all or nothing: its stages in a row.
+"""Run nights in this process, each all or nothing, stage by stage.
 
-The replay of a trace does many of them; the scheduled job does the same stages as assets. Nothing changes for readers before the
-last step, so a night that fails leaves the night before in place.
+The replay of a trace runs many nights; the scheduled job runs the same stages as assets. Readers see no change before the last
+step, so a failed night leaves the previous night in place.
 """
 
 from collections.abc import Callable, Iterator
@@ -53,8 +53,8 @@ def night(
     """Do the night ``label`` of ``trace`` in this process.
 
     ``read`` returns the current accounting, ``connect`` the registry, ``home`` holds lake and reports. On any error, aliases,
-    tables and pages are those of the night before, and a file ``<label>.failed.txt`` beside the pages says in one line what
-    happened. Raises InputError for bad input, and any other error.
+    tables and pages stay those of the previous night, a file ``<label>.failed.txt`` beside the pages has the cause in one line,
+    and the error is raised: InputError for bad input, or any other.
     """
     lake, subject = Lake(home / "lake", f"{NIGHT}{label}"), f"runtime-{trace}"
     try:

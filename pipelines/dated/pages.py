@@ -27,10 +27,10 @@ from sim.metrics.verdict import verdict
 
 
 def write_pages(work: Work, clean: CleanTrace) -> str:
-    """Write and return the report of a trace; after a night it is the night's page.
+    """Write and return the report of a trace; for a night, the night's page.
 
-    Beside a run's lie its comparison as CSV, and what it shows as a picture. A night's row is added to the table ``nights``, and shown
-    in the index of nights, too.
+    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights`` and to the index
+    of nights.
     """
     if dated_of(work.lake.read_for(clean, "runtime_model")[1]).night:
         return write_night(work, clean).html
@@ -46,7 +46,7 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
 
 
 def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
-    """Log the page, and the table of versions that were judged, with the champion's run."""
+    """Log the page and the table of judged versions to the champion's MLflow run."""
     champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
     if champion.run_id:
         versions, _ = work.lake.read_for(clean, "runtime_model")
@@ -55,7 +55,7 @@ def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
 
 
 def write_night(work: Work, clean: CleanTrace) -> Night:
-    """Write the row of a night and its pages; return what they show."""
+    """Write the row and the pages of a night; return the content of the pages."""
     lake, pages = work.lake, f"nights/{clean.name}"
     registered, marks = lake.read_for(clean, "runtime_model")
     comparison, _ = lake.read_for(clean, "comparison")
@@ -140,7 +140,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
 
 
 def kind_of(predictor: str) -> str:
-    """Return where a predictor of a run gets its answers, in words."""
+    """Return the source of the answers of a run's predictor in words."""
     if predictor.startswith(PREFIX):
         return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
     name = predictor.partition("*")[0]

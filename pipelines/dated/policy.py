@@ -1,6 +1,6 @@
 """The order of the queue that a run or night learns, registers and simulates.
 
-It learns from the whole weeks before its date. The champion follows what was published, unless it was registered by hand.
+It is learned from the whole weeks before the date. The champion follows the published version, unless it was registered by hand.
 """
 
 from collections.abc import Callable, Mapping
@@ -30,17 +30,17 @@ from sim.schedule import Schedule
 from sim.settings import Campaign
 
 RUN = "dagster_run_id"
-"""Tag of a version that a run or night registered; others were registered by hand."""
+"""Tag of a version that a run or night registered. Versions without it were registered by hand."""
 
 
 def keep_learned_policy(
     lake: Lake, clean: CleanTrace, end_s: np.ndarray, until_s: int, store: Tracking, learning: Learning, run_id: str = ""
 ) -> pd.DataFrame:
-    """Learn from the weeks before ``until_s``, register; write the table ``learned_policy``.
+    """Learn from the weeks before ``until_s``, register; write, return ``learned_policy``.
 
-    Return the table. Of the jobs, which ended at ``end_s``, only those that had ended by then are read. What the same jobs, settings and code
-    made before is not learned again. One row: ``version scheduler relative low high note``; without a version where ``note`` says why
-    nothing was learned. No alias moves before the run is published (:func:`point_champion`).
+    Only jobs whose ``end_s`` is at most ``until_s`` are read. A version that the same jobs, settings and code made before is used
+    again. The table has one row, ``version scheduler relative low high note``. If nothing was learned, ``version`` is empty and
+    ``note`` says why. No alias moves before the run is published (:func:`point_champion`).
     """
     ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
     row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
@@ -76,8 +76,8 @@ def policy_schedules(
 ) -> list[Schedule]:
     """Simulate the registered policy of the table ``learned_policy``, if there is one.
 
-    With requests and the threshold that it was learned with, on the jobs submitted from ``first_s`` on. ``seed`` is recorded, and
-    ``replicates`` shaken, as in the schedules beside it.
+    It has requests and the starvation threshold that it was learned with, and the jobs submitted from ``first_s`` on. As in the
+    other schedules, ``seed`` is recorded and ``replicates`` are shaken.
     """
     version = lake.read_for(clean, "learned_policy")[1]["version"]
     if not version:
@@ -102,9 +102,9 @@ def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
 
 
 def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", until_s: int | None = None) -> PolicyFile:
-    """Return the policy that is learned on weeks of ``clean``, with its evidence.
+    """Learn a policy on the weeks of ``clean`` that end by ``until_s``, with evidence.
 
-    On those that end by ``until_s``, by default on all. It is called like the trace, or ``name``. Raises InputError as
+    The default is all weeks. The policy's name is ``name``, or that of the trace. Raises InputError as
     :func:`sim.campaigns.learned_order.learn_order`.
     """
     learned = learn_order(clean.jobs, learning, trace=clean.name, procs=clean.procs, clock=clean.clock, until_s=until_s)
@@ -114,9 +114,9 @@ def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", unt
 
 @dataclass(frozen=True)
 class RegisteredPolicy:
-    """A new version.
+    """A new version of a registered policy.
 
-    ``scheduler`` is how a simulation names it, ``doubt`` says why it may not be better than its baseline, if so.
+    ``scheduler`` is its name in simulations. ``doubt`` says why it may not be better than its baseline, else it is empty.
     """
 
     model: str
@@ -136,8 +136,8 @@ def register_policy(
 ) -> RegisteredPolicy:
     """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
 
-    The version is read back first; if that fails none is left. An empty ``alias`` moves none. ``tags`` say what made it. Raises
-    InputError for a policy that cannot be simulated, a trace or alias that is no name, and a registry that refuses.
+    The version is read back first; if that fails, no version is left. An empty ``alias`` moves none. ``tags`` record its origin.
+    Raises InputError for a policy that cannot be simulated, an invalid trace or alias, and a registry that refuses.
     """
     model = POLICY.registered(trace)
     if (alias and not alias.isidentifier()) or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":

@@ -1,8 +1,8 @@
-"""Promotion: where a champion comes from, of runs and nights, of all kinds of models.
+"""Choose champions in runs and nights, for all kinds of models.
 
-A :class:`Judge` says what is scored on which jobs or runs, and how a version is trained, registered, checked and refreshed;
-:func:`promote` decides, by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion` says which
-versions are to be champion and challenger, and its publication moves them.
+A :class:`Judge` scores candidates on jobs or runs, and trains, registers, checks and refreshes versions. :func:`promote` decides
+by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion` names the next champion and
+challenger, and its publication moves the aliases.
 """
 
 from __future__ import annotations
@@ -25,29 +25,29 @@ from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM, aliases, all_versions
 
 SIMULATED = "simulated"
-"""Alias of the version that a run simulates where the champion has learned from what it simulates."""
+"""Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
 MADE_FROM = "made_from"
-"""Tag of a version: the :func:`made_from` of its data, settings and code."""
+"""Tag of a version: the fingerprint by :func:`made_from` of its data, settings and code."""
 _HOUSE = Path(__file__).resolve().parents[2]
 _LEARNING = ("features", "models", *(f"pipelines/dated/{name}.py" for name in ("promote", "train", "judge", "systems")))
-"""Code that decides what is learned and judged; a change makes something new."""
+"""Code that decides what is learned and judged. After a change, candidates are registered again."""
 _NONE = "No champion"
-"""How the note of the best candidate begins where it is too weak."""
+"""Beginning of the note of a best candidate that is too weak."""
 _LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 Method = TypeVar("Method")
 
 
 class Outdated(Exception):
-    """A version that can be neither judged nor refreshed, because of ``str(self)``."""
+    """Raised for a version that can be neither judged nor refreshed, with the reason."""
 
 
 @dataclass(frozen=True)
 class Incumbent(Generic[Method]):
-    """The champion as a retraining finds it.
+    """The champion before a retraining.
 
-    ``version`` is what the alias points to, ``trained_version`` the one whose training it is, ``trained_until_s`` the end of its
-    training data, and ``method`` what it learned. ``method`` is None for one that can neither be judged nor refreshed: ``stays``
-    says whether it was chosen by hand, so that it keeps its place, and ``note`` why.
+    ``version`` has the alias. It may be a refresh of ``trained_version``, whose training data end at ``trained_until_s`` and
+    whose model is ``method``. ``method`` is None if the champion can be neither judged nor refreshed: ``note`` says why, and
+    ``stays`` is true if it was chosen by hand, so that it keeps its place.
     """
 
     version: str
@@ -60,14 +60,14 @@ class Incumbent(Generic[Method]):
 
     @property
     def serves(self) -> bool:
-        """Tell whether it can be compared with, or stays without."""
+        """Tell whether it can be compared with candidates, or stays without a comparison."""
         return self.method is not None or self.stays
 
 
 def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], Method]) -> Incumbent[Method] | None:
     """Return the present champion of ``subject``, None if there is none.
 
-    ``read`` returns what a version learned; it raises :class:`Outdated` for one that the present code cannot use.
+    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it.
     """
     present = version_at(store, kind.registered(subject))
     if present is None:
@@ -107,7 +107,7 @@ class Score:
 class Verdict:
     """A judge's challenger, its score, and its comparison with the champion.
 
-    None for a champion chosen by hand. ``vetoes`` are further reasons against the challenger.
+    ``comparison`` is None for a champion chosen by hand. ``vetoes`` are further reasons against the challenger.
     """
 
     challenger: str
@@ -117,10 +117,10 @@ class Verdict:
 
 
 class Judge(Protocol):
-    """What a kind of model defines for its promotion.
+    """The part of promotion that each kind of model defines.
 
-    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new. ``instead`` says why a version
-    ``{}`` is simulated in place of a champion that has learned from what is simulated, "" if it has not.
+    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new. If the champion has learned from
+    the jobs to simulate, ``instead`` says why version ``{}`` is simulated in its place; else it is "".
     """
 
     @property
@@ -133,29 +133,29 @@ class Judge(Protocol):
     def instead(self) -> str: ...
 
     def scores(self) -> Mapping[str, Score]:
-        """Score every candidate where there is no champion to compare with."""
+        """Score every candidate if there is no champion to compare with."""
 
     def against(self, present: Incumbent[Any]) -> Verdict:
         """Choose a challenger and compare it with the champion."""
 
     def register(self, name: str, score: Score) -> Candidate:
-        """Train the candidate ``name`` on everything and register it."""
+        """Train the candidate ``name`` on all data and register it."""
 
     def checks(self, candidate: Candidate) -> Mapping[str, bool]:
         """Check a version, loaded back from the registry: claims that must hold."""
 
     def refresh(self, present: Incumbent[Any], verdict: Verdict) -> Candidate | None:
-        """Register the champion's model with what is known by now, if that makes a difference."""
+        """Register the champion's model with the data known by now, if that changes answers."""
 
 
 @dataclass(frozen=True)
 class Promotion:
-    """The result: which versions of ``name`` are to be champion and challenger, and why.
+    """The result of :func:`promote`: the next champion and challenger of ``name``, and why.
 
-    Champion and challenger are "" if there is none. ``simulated`` is the version to simulate, and ``instead`` says why that is not the
-    champion's model, if so. ``versions`` are the numbers of the new versions and of those that serve. ``challenger_method`` is
-    the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a first champion. Where there was
-    ``nothing_new`` no version was made.
+    Champion and challenger are "" if there is none. ``simulated`` is the version to simulate; if that is not the champion's
+    model, ``instead`` says why. ``versions`` are the numbers of the new versions and of those that serve. ``challenger_method``
+    is the method that was judged, over ``judged`` jobs or runs. ``comparison`` is None for a first champion. With
+    ``nothing_new``, no version was made.
     """
 
     name: str
@@ -178,20 +178,20 @@ class Promotion:
         return {"champion": self.champion, "challenger": self.challenger}
 
     def beside(self, store: Tracking) -> dict[str, str]:
-        """Return the alias of what is simulated instead of a champion's model.
+        """Return the alias of the version that is simulated instead of a champion's model.
 
-        It keeps a version that nothing else points to.
+        It keeps a version that has no other alias.
         """
         if self.instead:
             return {SIMULATED: self.simulated}
         return {SIMULATED: ""} if SIMULATED in aliases(store, self.name) else {}
 
     def serving(self, champion: str) -> Promotion:
-        """Return it with another version of the champion's model as the one to serve."""
+        """Return the promotion with another version of the champion's model to serve."""
         return replace(self, champion=champion, versions=tuple(dict.fromkeys([*self.versions, champion])))
 
     def table(self, store: Tracking, kind: Kind) -> pd.DataFrame:
-        """Return ``model version method alias``, score, over how many, ``why`` of each version."""
+        """Return a row per version: ``model version method alias``, score, count, ``why``."""
         titles = {self.champion: "champion", self.challenger: "challenger"}
         rows = []
         for number in self.versions:
@@ -203,12 +203,12 @@ class Promotion:
 
 
 def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Promotion:
-    """Judge the candidates, register what is new, and say which versions are to serve.
+    """Judge the candidates, register new versions, and choose the versions to serve.
 
-    A first champion is the best of all candidates, which are all registered; if that is too weak there is none, and the best is
-    simulated all the same. Else the best is registered as challenger, and promoted by the rule. A champion chosen by hand stays. So
-    does one that has learned from what is to be simulated: the best of the candidates is simulated in its place. Where champion or
-    challenger was made from the same, nothing is done. InputError for a first champion that fails a check.
+    Without a champion, all candidates are registered, and the best becomes champion; if it is too weak, it is only simulated.
+    With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion chosen by hand stays. So
+    does a champion that has learned from the jobs to simulate; the best candidate is simulated in its place. If champion or
+    challenger has the same ``key``, nothing is done. Raises InputError if a first champion fails a check.
     """
     name = judge.kind.registered(judge.subject)
     if present is not None and judge.instead:
@@ -265,7 +265,7 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
 
 
 def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | None:
-    """Return the promotion of the night before, if its best was too weak and was made from the same."""
+    """Return the previous promotion if its best was too weak and has the same ``key``."""
     best = aliases(store, name).get(SIMULATED)
     same = [each for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
     for each in same:
@@ -281,7 +281,7 @@ def _without(name: str, best: str, why: str, versions: tuple[str, ...], judged: 
 
 
 def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -> Promotion:
-    """Choose among candidates for the simulation alone; the champion, which knows what is simulated, stays."""
+    """Choose a candidate only to simulate; the champion, which has seen those jobs, stays."""
     named = aliases(store, name)
     challenger, old = named.get("challenger", ""), named.get(SIMULATED)
     same = [str(each.version) for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
@@ -314,7 +314,7 @@ def _by_hand(champion: str, simulated: str) -> str:
 
 
 def _made_from_the_same(store: Tracking, name: str, key: str) -> list[Any]:
-    """Return the versions of ``name`` with ``key`` and those that serve, if one of these has it."""
+    """Return the versions of ``name`` with ``key`` or an alias, if one has both; else none."""
     named = set(aliases(store, name).values())
     every = all_versions(store, name)
     if not any(each.tags.get(MADE_FROM) == key and str(each.version) in named for each in every):
@@ -333,7 +333,7 @@ def made_from(facts: Mapping[str, object]) -> str:
 
 
 def learning_code() -> dict[str, str]:
-    """Return the SHA-256 of every file of the learning code, by its name in the repository."""
+    """Return the SHA-256 of every file of the learning code, by its path in the repository."""
     places = [_HOUSE / part for part in _LEARNING]
     files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
     return {file.relative_to(_HOUSE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}

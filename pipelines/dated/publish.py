@@ -1,4 +1,4 @@
-"""The work of a run or night on its draft: begun, in stages, published whole."""
+"""The work of a run or night on its draft: begin it, do stages, publish it whole."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -18,7 +18,7 @@ from pipelines.storage.versions import PUBLISHED, Versions
 class Work:
     """Where a run or night of ``subject`` reads and writes: a draft of ``lake``, a registry.
 
-    ``night`` is the day of a night, "" of a run; ``run_id`` is the Dagster run that versions name, "" of a ``command``.
+    ``night`` is the day of a night, "" for a run. ``run_id`` is the Dagster run that versions record, "" for a ``command``.
     """
 
     lake: Lake
@@ -30,19 +30,19 @@ class Work:
 
     @property
     def tags(self) -> dict[str, str]:
-        """Return what versions say of what registered them."""
+        """Return the tags that record on a version which run or night registered it."""
         tags = {"dagster_run_id": self.run_id, "night": self.night}
         return {name: value for name, value in tags.items() if value}
 
     @property
     def made_by(self) -> str:
-        """Return what a publication says of what made it."""
+        """Return the origin that a publication records: a command, a night or a run."""
         return self.command or (f"{NIGHTS}{self.night}" if self.night else f"run {self.run_id}")
 
     def begin(self) -> list[str]:
-        """Finish what a dead process was publishing; a night discards what dead nights left.
+        """Finish the publication of a dead process; a night also discards dead nights' drafts.
 
-        Return a line for each. Call it with the lock of the subject.
+        A night returns a line for each. The caller must hold the lock of the subject.
         """
         if self.night:
             return begin_night(self.lake, self.store, self.subject)
@@ -51,25 +51,25 @@ class Work:
 
     @contextmanager
     def stage(self, does: str) -> Iterator[None]:
-        """Note how far a night is, and on errors where they happened."""
+        """Record the stage of a night in its draft, and add it to errors as a note."""
         with night_stage(self.lake.versions(self.subject), self.lake.draft, self.night, does):
             yield
 
     def publish(self) -> None:
-        """Publish the draft; InputError where another version came first.
+        """Publish the draft; raise InputError if another version was published first.
 
-        Call it with the lock of the subject.
+        The caller must hold the lock of the subject.
         """
         publish(self.lake, self.subject, self.made_by, self.store)
 
     def tidy(self, keep: Keep | None = None) -> str:
-        """Remove old registered versions, but what ``keep`` or else the site keeps; say what went."""
+        """Remove registered versions that neither ``keep`` nor else the site keeps; list them."""
         return pruned(self.store, self.subject, keep or kept_versions())
 
 
 @contextmanager
 def night_stage(versions: Versions, draft: str, night: str, does: str) -> Iterator[None]:
-    """Note in the draft of a ``night`` how far it is, and on errors where they happened."""
+    """Record the stage ``does`` of a ``night`` in its draft, and add it to errors as a note."""
     if not night:
         yield
         return
@@ -80,7 +80,7 @@ def night_stage(versions: Versions, draft: str, night: str, does: str) -> Iterat
 
 @contextmanager
 def noted(does: str, night: str, name: str) -> Iterator[None]:
-    """Note on errors in which stage of which night they happened."""
+    """Add the stage ``does`` and the night to errors as a note."""
     try:
         yield
     except Exception as error:
@@ -89,7 +89,7 @@ def noted(does: str, night: str, name: str) -> Iterator[None]:
 
 
 def tell_failure(home: Path, trace: str, night: str, error: Exception) -> None:
-    """Leave a line beside the pages that says why the night failed, and what readers see now."""
+    """Write a line beside the pages: why the night failed, and what readers see now."""
     notes = getattr(error, "__notes__", [])
     where = next((each for each in notes if each.startswith(f"night {night} ")), f"night {night} of {trace}")
     cause = " ".join(str(error).split()) or type(error).__name__

@@ -1,7 +1,7 @@
-"""The queue of a trace at moments, asked about as a whole.
+"""Questions about the whole queue of a trace at chosen moments.
 
-Snapshots that a site kept tell what waited, also what never started. Of a Slurm site its accounting tells the rest, and its own scheduler runs
-ahead from these moments, as it does from the queue that ``queuecast when`` is shown.
+Snapshots that a site kept list all waiting jobs, also those that never started. A Slurm site's accounting gives the queue at
+other moments, and its own scheduler runs ahead from all moments, as in ``queuecast when``.
 """
 
 from __future__ import annotations
@@ -26,16 +26,16 @@ from sim.questions import as_table
 from sim.slurm.site import Site
 
 EVERY_S, DAYS, LATER = 3 * 3_600, 30, 100
-"""One moment in so many seconds, of so many days before the date, and so many after a run's."""
+"""Seconds between moments, days before the date that have moments, and max number of moments after a run's date."""
 MOST, LONG = 8, 100
-"""Jobs that are asked about of a queue in which up to so many wait; of a longer one more, at fewer moments."""
+"""Max number of jobs asked about in a queue of up to ``LONG`` waiting jobs. A longer queue has more, at fewer moments."""
 
 
 @dataclass(frozen=True)
 class Moments:
     """A record, and snapshots of its queue by Unix second.
 
-    Some are ``kept`` in files, the others made of ``accounting``. ``number`` are the canonical numbers of jobs by those of the queue.
+    Some are ``kept`` in files, the others made from ``accounting``. ``number`` has canonical numbers by a job's id in the queue.
     """
 
     record: Record
@@ -50,16 +50,16 @@ class Moments:
         return self.record.site
 
     def snapshot(self, at_s: int) -> pd.DataFrame:
-        """Return the queue at a second, as :class:`pipelines.ingest.queue_file.QueueFile` has it."""
+        """Return the queue at a second, as in :class:`pipelines.ingest.queue_file.QueueFile`."""
         if at_s in self.kept:
             return read_queue(self.kept[at_s], self.record.clean.timezone).jobs
         assert self.accounting is not None
         return queue_at(self.accounting, at_s)
 
     def wanted(self) -> Iterator[tuple[int, list[int]]]:
-        """Yield Unix seconds, and canonical numbers of jobs that are asked about then.
+        """Yield Unix seconds, each with the canonical numbers of the jobs to ask about.
 
-        They wait, and the one submitted last is among them.
+        These are waiting jobs, including the one submitted last.
         """
         for at_s in self.at_s:
             queue = self.snapshot(at_s)
@@ -74,7 +74,7 @@ class Moments:
     ) -> pd.DataFrame:
         """Return the table of the questions ``wanted``, by job and second of the trace.
 
-        Its second 0 is ``origin_s``. On a pool the queues are run ahead by ``ahead``.
+        ``origin_s`` is the Unix time of second 0. On one pool, the scheduler ``ahead`` runs the queues ahead.
         """
         record, tables, jobs_at = replace(self.record, ahead=ahead), [], wanted.to_frame(index=False).groupby("at_s")["job_id"]
         for done, second in enumerate(wanted.unique("at_s").tolist()):
@@ -88,9 +88,9 @@ class Moments:
 
 
 def moments_of(clean: CleanTrace, users: History, date: Dated) -> Moments | None:
-    """Return the moments of a trace before a date and, of a run, after it.
+    """Return the moments of a trace before a date and, for a run, after it.
 
-    None where the catalogue states neither a Slurm site nor kept queues. InputError for what it states and cannot be read.
+    Return None if the catalogue names neither a Slurm site nor kept queues. Raises InputError if their files cannot be read.
     """
     entry, site, origin_s = load_catalogue().get(clean.name), None, clean.origin_unix_s or 0
     if entry is None or not (entry.machine or entry.queues):
@@ -102,7 +102,7 @@ def moments_of(clean: CleanTrace, users: History, date: Dated) -> Moments | None
     kept = kept_queues(entry.queues_path) if entry.queues else {}
     times = np.array(
         [*kept, *(site.jobs.table["submit_s"] if site is not None else ())], np.int64
-    )  # in a slot those kept come first
+    )  # in a slot, kept moments come first
     times = times[(times >= until_s - DAYS * DAY_S) & (times <= last_s if date.follows else times < until_s)]
     chosen = np.sort(times[np.unique(times // EVERY_S, return_index=True)[1]])
     later = chosen[chosen >= until_s]

@@ -1,4 +1,4 @@
-"""States of a trace's queue before a date and, of a run, after it, as a table."""
+"""States of a trace's queue before a date and, for a run, after it, as a table."""
 
 from __future__ import annotations
 
@@ -28,17 +28,17 @@ from sim.rules.rule import closed
 TABLE = "queue_states"
 Progress = Callable[[int, int], object]
 FEWEST = 500
-"""Questions whose jobs have started, below which nothing is learned."""
+"""Min number of questions whose jobs have started. With fewer, nothing is learned."""
 MOST_JUDGED = 1_000
-"""Questions after a run's date that are asked, evenly spread."""
+"""Max number of questions after a run's date, evenly spread."""
 _WARM_JOBS = 3_000
-"""Jobs before the first question from which runtimes are predicted."""
+"""Number of jobs before the first question from which runtimes are predicted."""
 
 
 class Asked(NamedTuple):
     """Questions of a trace, by time.
 
-    With the starts of all its jobs, int64 [jobs] seconds, and what ran ahead: EASY, Slurm, or the text of a rule.
+    ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a rule.
     """
 
     questions: Questions
@@ -47,11 +47,11 @@ class Asked(NamedTuple):
 
 
 def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Progress, seed: int = 0) -> str:
-    """Write the table ``queue_states``; return why it is empty, if it is.
+    """Write the table ``queue_states``; return the reason if it is empty, else "".
 
-    The last ``LEARNED`` questions before the date and, of a run, ``MOST_JUDGED`` of those that follow. Kept snapshots of the queue add those of
-    :mod:`pipelines.dated.queue_moments`, which are all that a Slurm site is asked. What an earlier version holds of moments before any job that it
-    did not know is not asked again.
+    It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of the queue
+    add those of :mod:`pipelines.dated.queue_moments`; a Slurm site has only these. Questions of an earlier version are reused if
+    their moments are before any job that is new since then.
     """
     why, rows, origin_s = "", rows_by_number(clean.jobs), clean.origin_unix_s or 0
     moments, single, whole = None, _none(), _none()
@@ -89,9 +89,9 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
 
 
 def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> str:
-    """Return what runs queues of a pool ahead: EASY, or the text of a rule with the closings that jobs kept to.
+    """Return what runs queues of a pool ahead: EASY, or a rule's text with its closings.
 
-    A night's is that of the table before; a run's is as well, unless what had ended by its date is nearer to another.
+    A night keeps that of the previous table. So does a run, unless the jobs ended by its date fit another rule better.
     """
     marks: Mapping[str, Any] = lake.read(TABLE, clean.name)[1] if lake.has(TABLE, clean.name) else {"why": "none yet"}
     before = marks.get("ahead", EASY)
@@ -105,9 +105,9 @@ def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> s
 
 
 def rows_by_number(jobs: pd.DataFrame) -> pd.Series:
-    """Return the row of each job by its number, without jobs that share theirs.
+    """Return the row of each job by its number, without numbers that several rows share.
 
-    Accounting lists a job that was requeued once for each of its runs.
+    Accounting lists a requeued job once for each of its runs.
     """
     return pd.Series(np.arange(len(jobs)), jobs["job_id"])[~jobs["job_id"].duplicated(keep=False).to_numpy()]
 
@@ -141,9 +141,9 @@ def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.nda
 
 
 def _kept_questions(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_with: dict[str, object]) -> pd.DataFrame:
-    """Return the questions of an earlier version that are still right, by job and second.
+    """Return the questions of an earlier version that are still valid, by job and second.
 
-    At a Slurm site all are: its accounting lists what runs and waits, too.
+    At a Slurm site all are valid: its accounting also lists running and waiting jobs.
     """
     empty = pd.DataFrame(columns=["job_id", "at_s", *FEATURES, *STARTS, PLAN], dtype=np.float64)
     table, marks = lake.read(TABLE, clean.name) if lake.has(TABLE, clean.name) else (empty, {"why": "none yet"})
@@ -157,7 +157,7 @@ def _kept_questions(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_wit
 
 
 def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:
-    """Return the questions that :func:`keep_states` wrote; None where there are none."""
+    """Return the questions that :func:`keep_states` wrote, or None without questions."""
     table, marks = lake.read_for(clean, TABLE)
     if marks["why"]:
         return None

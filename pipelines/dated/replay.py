@@ -1,4 +1,4 @@
-"""A trace as it arrives day by day: each midnight accounting holds the ended jobs."""
+"""A trace as it arrives day by day: at each midnight, accounting has the ended jobs."""
 
 from dataclasses import dataclass, replace
 from datetime import UTC, date, datetime, timedelta
@@ -27,7 +27,7 @@ class Replay:
     def midnights(self) -> list[int]:
         """Return every midnight from the first submission to the one after the last end.
 
-        Seconds from the origin; UTC where the trace knows its date.
+        They are seconds from the origin, of midnights in UTC if the trace has dates.
         """
         phase = (self.clean.origin_unix_s or 0) % DAY_S
         first, last = int(self.clean.jobs["submit_s"].iloc[0]), self.last_end_s
@@ -36,13 +36,13 @@ class Replay:
 
     @property
     def last_end_s(self) -> int:
-        """Return when the last job ends, seconds from the origin."""
+        """Return the end of the last job in seconds from the origin."""
         return int(self._end_s().max())
 
     def up_to_the_last_submission(self) -> int:
         """Count the midnights up to the one after the last submission.
 
-        Later ones have no new jobs except stragglers' ends.
+        Later midnights have no new submissions, only ends of late jobs.
         """
         last = int(self.clean.jobs["submit_s"].iloc[-1])
         return int(np.searchsorted(self.midnights, last, side="right")) + 1
@@ -54,7 +54,7 @@ class Replay:
         return (datetime.fromtimestamp(0, UTC) + timedelta(seconds=self.clean.origin_unix_s + midnight_s)).strftime("%Y-%m-%d")
 
     def accounting(self, midnight_s: int) -> CleanTrace:
-        """Return accounting at a midnight: ended jobs, with their waits; InputError for none."""
+        """Return the jobs ended by a midnight, with waits; raise InputError if there are none."""
         ended = self._end_s() <= midnight_s
         if not ended.any():
             raise InputError(f"{self.clean.name}: no job had ended by {self.label(midnight_s)}")
@@ -78,16 +78,16 @@ class Replay:
 
 
 def replay(clean: CleanTrace) -> Replay:
-    """Prepare a trace for replay; starts are recorded, or EASY's where waits are missing."""
+    """Prepare a trace for replay; starts are recorded, or EASY's if waits are missing."""
     start, source = history_starts(clean.jobs, clean.procs)
     return Replay(clean, start, source)
 
 
 def accounting_of(clean: CleanTrace, night: str) -> CleanTrace:
-    """Cut accounting to what had ended when the night of a day (2026-03-01) began.
+    """Return the jobs that had ended when the night of a day (2026-03-01) began.
 
-    However late that night is done; without a night it stays whole. InputError where nothing had ended by then, and for a past day
-    of a trace without dates.
+    It does not matter when the night runs. Without ``night``, return the whole trace. Raises InputError if no job had ended by
+    then, and for a past day of a trace without dates.
     """
     if not night:
         return clean

@@ -1,6 +1,6 @@
-"""What a run of the pipeline simulates, as one value.
+"""The settings of a pipeline run as one value.
 
-The options of ``queuecast run`` and the config of assets are made of it.
+The options of ``queuecast run`` and the config of assets are made from it.
 """
 
 from typing import Any
@@ -12,10 +12,10 @@ from sim.settings import Campaign, Count, Positive, TraceSettings
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")
 PRIOR = "prior"
-"""What schedulers that weigh a distribution, as Harm, go by in place of requests: what a request tells without any model."""
+"""Predictor in place of requests for schedulers that weigh a distribution, such as Harm: what a request tells without a model."""
 COMPARED = ("requested", "quantile", "clairvoyant")
 CORRECTIONS = ("conditional(when=pass)",)
-"""Simulated by default: every learned predictor under one correction, so that predictors are compared and not corrections."""
+"""Default: one correction for all learned predictors, so that predictors are compared and not corrections."""
 
 
 class RunSettings(TraceSettings):
@@ -62,7 +62,7 @@ class RunSettings(TraceSettings):
 
 
 def shaken(seed: int, replicates: int) -> dict[str, Any]:
-    """Return the settings of a campaign's replays: none for a single one, as recorded."""
+    """Return a campaign's settings of shaken replays; none for a single replay, as recorded."""
     return {"seeds": tuple(range(seed, seed + replicates)), "shake_s": SHAKE_S} if replicates > 1 else {}
 
 
@@ -71,4 +71,4 @@ ACKNOWLEDGED = (
     "publish results, acknowledge Lars Malinowsky and the archive."
 )
 FIRST = RunSettings(trace="kth-sp2", warm_up_weeks=4, replicates=2)
-"""What a run does that names neither trace nor system: a real log, within a minute on two cores."""
+"""Settings of a run without a trace and a system: a real log, within a minute on two cores."""

@@ -1,8 +1,8 @@
-"""Make a registered model a predictor of the simulator that answers as it is served.
+"""Make a registered model a predictor of the simulator that answers as served.
 
-Each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry. What it
-learned stays; its snapshot is made anew each midnight from what had ended by then. Before the date that divides the trace there
-was no such model, so the request answers there, and nothing there is judged.
+Each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry. Its
+learned part stays; its snapshot is made anew each midnight from the jobs that had ended by then. Before the date that divides the
+trace there was no such model: there the request answers, and no job is judged.
 """
 
 from collections.abc import Callable, Mapping
@@ -28,11 +28,11 @@ from pipelines.storage.registry import PREFIX, quantile_table, replaced, submiss
 
 @dataclass(frozen=True)
 class ServedModel:
-    """A version whose answers are simulated, and how far consumers get the same.
+    """A version whose answers are simulated, and their difference from consumers' answers.
 
-    ``off_s`` is the max difference in seconds between the answers of its files in the registry and those simulated: over the
-    ``asked`` submissions of the day after its own snapshot, 0 of them where the accounting before that snapshot has changed since
-    the version was made.
+    ``off_s`` is the max difference in seconds between the answers of its files in the registry and the simulated ones, over
+    ``asked`` submissions of the two days after its own snapshot. ``asked`` is 0 if the accounting before that snapshot has
+    changed since the version was made.
     """
 
     model: str
@@ -57,9 +57,9 @@ class SimulatedModel(ServedModel):
 
 
 def served_model(name: str, version: str, clean: CleanTrace, records: Accounting, store: Tracking) -> ServedModel:
-    """Return a ``version`` of ``name``, loaded back and asked.
+    """Load back a ``version`` of ``name``, and compare its answers.
 
-    One chosen by hand is not asked. InputError where it cannot be loaded.
+    A version chosen by hand is not compared. Raises InputError if the version cannot be loaded.
     """
     tags = dict(store.client.get_model_version(name, version).tags)
     if not {"method", "training_window_s"} <= tags.keys():
@@ -84,7 +84,7 @@ def simulated_model(
 ) -> SimulatedModel:
     """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
 
-    Tables call it ``shown``. Raises InputError where it cannot be loaded and, unless ``seen``, where it has learned from jobs submitted from the date on.
+    Tables call it ``shown``. Raises InputError if it was chosen by hand, cannot be loaded or, unless ``seen``, has learned later.
     """
     served = served_model(name, version, clean, records, store)
     if served.learned_until_s > date.until_s and not seen:
@@ -106,9 +106,9 @@ def simulated_model(
 def _disagreement(
     model: RuntimePredictor, tags: Mapping[str, str], clean: CleanTrace, records: Accounting, method: Method
 ) -> tuple[int, float]:
-    """Return how many submissions ``model`` was asked, and its max difference to ``method``.
+    """Return the number of compared submissions, and the max difference of ``method``.
 
-    They are those of the day after its snapshot.
+    They are the first 200 of the two days after the snapshot of ``model``.
     """
     at_s = int(tags["training_window_s"].split("..")[1])
     if fingerprint(ended_jobs(clean, records.ended(at_s))) != tags.get("data_fingerprint"):
@@ -116,7 +116,7 @@ def _disagreement(
     submit = records.jobs["submit_s"].to_numpy(np.int64)
     rows = np.flatnonzero((submit > at_s) & (submit <= at_s + 2 * DAY_S))[:200]
     answers = ask(model, submissions(clean).iloc[rows].reset_index(drop=True))
-    same = answers["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # the wall clock tells all hours apart but one in autumn
+    same = answers["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # on the wall clock, one hour in autumn is ambiguous
     here = method.answer(records.served_inputs(rows, at_s), records.asked(rows))
     off = [np.abs(answers[name].to_numpy(np.float64) - seconds)[same] for name, seconds in here.items()]
     return int(same.sum()), float(np.max(off, initial=0.0))

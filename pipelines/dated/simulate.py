@@ -1,8 +1,8 @@
-"""Simulate the registered model as it serves, beside learners in the simulator.
+"""Simulate the registered model as served, beside learners in the simulator.
 
-A run replays the trace under the same schedulers and corrections, and is judged on what was submitted from its date on. Before
-it the learners in the simulator learn; for the registered model the request answers, so that it begins from the state in which the
-baseline is. A night replays the last days, with what the champions of their nights answered.
+A run replays the trace under the same schedulers and corrections, and is judged on the jobs submitted from its date on. Before
+the date, learners in the simulator learn; for the registered model the request answers, so it begins from the baseline's state.
+A night replays the last days, with the answers that the champions of those nights served.
 """
 
 from collections.abc import Callable, Sequence
@@ -37,7 +37,7 @@ from sim.settings import Campaign
 from sim.shaken import in_order, moved_by_seed
 
 LAST_DAYS = RunSettings(schedulers=(*judge.SCHEDULERS, "Harm"), predictors=("requested",), corrections=("requested",))
-"""What a night simulates of its last days, beside the champion."""
+"""Settings of a night's simulations of the last days, beside the champion."""
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,8 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
     """Simulate by ``settings`` with the registered model, and keep the schedules.
 
     Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this
-    trace's model is served night by night, another's model answers from the one snapshot that it brings, by ``ask``. Raises
-    InputError for a model that has learned from jobs submitted from the date on and is not asked for as seen.
+    trace's model is served night by night; another trace's model answers from its own snapshot, through ``ask``. Raises
+    InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
     """
     lake, store, name = work.lake, work.store, work.subject
     records = whole_accounting(clean, read_history(lake, clean))
@@ -107,7 +107,7 @@ def named_sources(
 ) -> list[str | Predictor]:
     """Return the ``predictors`` with the ``registered`` model among them.
 
-    Errors of :func:`simulate`.
+    Raises the errors of :func:`simulate`.
     """
     named = aliases(store, date.subject)
     sources: list[str | Predictor] = []
@@ -122,15 +122,15 @@ def named_sources(
                 sources.append(other.predictor)
             else:
                 sources.append(registered_predictor(text, clean, date.until_s, ask))
-    sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # the bound comes last
+    sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # clairvoyant, a bound, comes last
     return sources
 
 
 def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
-    """Return what the champion answered, as a predictor's table takes it.
+    """Return the champion's answers as the table of a predictor.
 
-    In the order of ``served``. Jobs without its answer have that of the method ``stand_in``, or their request where ``served`` has
-    no such column. Where a distribution is told of some jobs, the others have their point at all levels.
+    Rows are in the order of ``served``. Jobs without an answer get that of the method ``stand_in``, or their request if
+    ``served`` has no such column. If some jobs have quantiles, jobs without quantiles get their point estimate at every level.
     """
     stand_in = stand_in if stand_in in served else Requested.name
     absent, levels = served[CHAMPION].isna(), quantile_columns(stand_in)
@@ -153,9 +153,9 @@ def campaign(
 ) -> list[Schedule]:
     """Simulate every scheduler with every predictor and correction.
 
-    Corrections apply where jobs can outlive the predictor's predictions and the scheduler goes by these. Schedulers that go by none
-    take ``PRIOR`` for requests. Schedules come scheduler by scheduler, and in the order of predictors and corrections within one;
-    ``replicates`` behind each other, shaken by the seeds from ``seed`` on.
+    Corrections apply if jobs can outlive the predictions and the scheduler takes corrections. Other schedulers take ``PRIOR`` in
+    place of requests. Schedules are sorted by scheduler, then predictor and correction; ``replicates`` follow each other, shaken
+    by the seeds from ``seed`` on.
     """
     outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
     correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)
@@ -165,7 +165,7 @@ def campaign(
         (correcting, outlived, tuple(corrections)),
         ([name for name in schedulers if name not in correcting], list(weighed.values()), one),
     ]
-    # a seed is refused where nothing learns by it; the schedules of such a run still record it
+    # a seed is refused if nothing depends on it; the schedules of such a run still record it
     parts = [
         Campaign(
             schedulers=tuple(by),
@@ -192,9 +192,9 @@ def campaign(
 
 
 def never_outlived(predictor: str) -> bool:
-    """Tell whether no job runs longer than ``predictor`` says.
+    """Tell whether no job runs longer than ``predictor`` predicts.
 
-    These are the request, the runtime itself, and multiples of at least one of them.
+    This holds for the request, the runtime itself, and multiples of them by a factor of at least 1.
     """
     name, _, factor = predictor.partition("*")
     return name in ("requested", "clairvoyant") and float(factor or 1) >= 1

@@ -20,13 +20,13 @@ from sim.slurm.site import Site
 
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
-"""The last jobs, so many of which are replayed."""
+"""Max number of replayed jobs, the last ones."""
 
 
 class Dated(NamedTuple):
     """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone.
 
-    ``machine`` is where its files are.
+    ``machine`` is the folder of its files.
     """
 
     site: Site
@@ -43,14 +43,14 @@ class Dated(NamedTuple):
         return self.jobs._replace(table=table[there].tail(MOST_JOBS).reset_index(drop=True))
 
     def since(self, days: int) -> int:
-        """Return when the last days begin."""
+        """Return the Unix second at which the last ``days`` days begin."""
         return self.at_s - days * DAY_S
 
 
 def site_of(trace: str, night: str = "") -> Dated | None:
-    """Return the site that the catalogue states for a trace, if any, with its jobs.
+    """Return the site that the catalogue names for a trace with its jobs; None without one.
 
-    As of a ``night``, or all.
+    The jobs are those as of ``night``, or all.
     """
     entry = load_catalogue()[trace]
     if not (entry.machine and is_site(entry.machine_path)):
@@ -64,7 +64,7 @@ def site_of(trace: str, night: str = "") -> Dated | None:
 
 
 def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
-    """Return the jobs as accounting had them at ``at_s``: none later, some waiting, and some that ran until then."""
+    """Return the jobs as accounting had them at ``at_s``: no later job, start or end."""
     table = table[table["submit_s"] <= at_s].reset_index(drop=True)
     waits = table["start_s"] > at_s
     return table.assign(
@@ -76,7 +76,7 @@ def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
 
 
 def site_night(lake: Lake, clean: CleanTrace) -> SiteNight | None:
-    """Return what the stages of the site kept of these jobs; None where there is no site."""
+    """Return the results of the site's stages for these jobs; None without results."""
     tables = [lake.read(table, clean.name) for table in ("parity", "what_if") if lake.has(table, clean.name)]
     if len(tables) < 2 or any(marks["jobs"] != fingerprint(clean.jobs) for _, marks in tables):
         return None

@@ -1,7 +1,7 @@
-"""When jobs start: models of it, and how their answers came true.
+"""Train, judge and register models of when jobs start, and keep their answers.
 
-A run learns from the questions before its date and answers those that follow, calibrated each midnight; a night judges what the
-versions of the night before answered. Promoted is by the rule of all models (``models.registry.promotion``), on ranked scores.
+A run learns from the questions before its date and answers the later ones, calibrated each midnight. A night judges the answers
+of the previous night's versions. Promotion is by the rule of all models (``models.registry.promotion``), on ranked scores.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ KEPT_DAYS = 120
 _HELD_OUT = 0.2
 """Share of the questions, the last ones, that choose a first champion and calibrate a new model."""
 _TOLD, _OTHER = ([f"{of}{edge:.0f}_s" for edge in EDGES_S] for of in ("by_", "challenger_by_"))
-"""Columns of what champion and challenger told: chances to have started by each edge."""
+"""Columns of the answers of champion and challenger: chances to have started by each edge."""
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,7 @@ class StartComparison(Comparison):
 class StartJudge:
     """Judge of models of starts by ranked scores (:class:`pipelines.dated.promote.Judge`).
 
-    ``ledger`` is the table ``starts`` of the nights so far; ``models`` are those that it registered, by version.
+    ``ledger`` is the table ``starts`` of the nights so far; ``models`` are the models that this judge registered, by version.
     """
 
     store: Tracking
@@ -94,7 +94,7 @@ class StartJudge:
         )
 
     def _held_out(self, method: str) -> tuple[Told, Questions]:
-        """Return what a model of the first questions tells of the last ones, which it has not learned from, and these."""
+        """Return answers to the last questions of a model trained on the first, and the last ones."""
         if method not in self.held_out:
             questions = self.questions
             split = int(len(questions) * (1 - _HELD_OUT))
@@ -132,7 +132,7 @@ class StartJudge:
         return Verdict(HAZARD, Score(float(ours.mean()) if len(ours) else float("nan"), len(ours)), comparison)
 
     def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
-        """Return the scores of both on questions that neither has learned from, where no night has kept answers."""
+        """Return scores of both on questions new to both, in place of a night's answers."""
         distributions, last = self._held_out(HAZARD)
         kind, _ = better(distributions, *last.waited(self.asked.start_s, self.date.until_s))
         new = last.at_s >= champion.trained_s
@@ -195,7 +195,7 @@ def keep_start_model(
 ) -> Promotion:
     """Train, judge and register models of starts; write the tables; no alias moves.
 
-    The tables are ``start_model`` and ``starts``. :func:`point_start_champion` moves them once the tables are published.
+    The tables are ``start_model`` and ``starts``. :func:`point_start_champion` moves the aliases once the tables are published.
     """
     name = START.registered(clean.name)
 
@@ -232,7 +232,7 @@ def keep_starts(
     tags: Mapping[str, str],
     seed: int = 0,
 ) -> Promotion | None:
-    """Do :func:`keep_start_model` with the questions of ``queue_states``; write their page.
+    """Call :func:`keep_start_model` with the questions of ``queue_states``; write the page.
 
     Without questions, the tables are empty, and None is returned.
     """
@@ -251,9 +251,9 @@ def keep_starts(
 
 
 def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return whether scores of a night's table ``starts`` fell, as ``performance_drift`` does.
+    """Return the drift of scores in a night's table ``starts``, by ``performance_drift``.
 
-    Those of the last ``JUDGED_DAYS`` days against those of the first after the champion's training, where these are other days.
+    It compares the last ``JUDGED_DAYS`` days with the first ones after the champion's training, if these do not overlap.
     """
     scored = rows[(rows["trained_version"] == rows["trained_version"].iloc[-1]) & rows["score"].notna()] if len(rows) else rows
     if scored.empty:
@@ -287,7 +287,7 @@ def _no_rows() -> pd.DataFrame:
 
 
 def _rows(clean: CleanTrace, questions: Questions, distributions: np.ndarray, version: str, learned: str) -> pd.DataFrame:
-    """Return answers as rows of the table ``starts``, before it is known what comes of them."""
+    """Return answers as rows of the table ``starts``, without outcomes."""
     jobs = clean.jobs.iloc[questions.row]
     return pd.DataFrame(
         {
@@ -306,10 +306,10 @@ def _rows(clean: CleanTrace, questions: Questions, distributions: np.ndarray, ve
 
 
 def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until_s: int) -> pd.DataFrame:
-    """Return the rows with what came of them by ``until_s``: ``waited_s place score challenger_score``, NaN of jobs that still wait."""
+    """Add outcomes by ``until_s``: waited_s place score challenger_score; NaN if a job waits."""
     place = rows_by_number(clean.jobs).reindex(rows["job_id"], fill_value=-1).to_numpy()
     start = np.where(place >= 0, start_s[place], np.nan)
-    began = start <= until_s  # false of jobs that accounting does not hold any more
+    began = start <= until_s  # false for jobs that are gone from accounting
     waited = np.where(began, start - rows["at_s"].to_numpy(np.float64), 0.0)
     distributions, theirs = (rows.reindex(columns=names).to_numpy(np.float64) for names in (_TOLD, _OTHER))
     place = at_waits(given_waiting(distributions), waited)
@@ -323,7 +323,7 @@ def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until
 
 
 def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
-    """Return a run's answers to what follows its date, calibrated at each midnight on those before."""
+    """Return a run's answers after its date, calibrated at each midnight on earlier ones."""
     later, parts = asked.questions.take(asked.questions.at_s >= date.until_s), [_no_rows()]
     day, distributions = later.at_s // DAY_S, told_of(model, later)
     for number in np.unique(day):
@@ -345,14 +345,14 @@ def _ledger(
     present: Incumbent[StartModel] | None,
     challenger: StartModel | None,
 ) -> pd.DataFrame:
-    """Return the answers of nights so far, with those since the last one, and what has come of all of them.
+    """Return the answers of all nights and since the last one, with their outcomes.
 
-    What was asked since the champion's training and is not in the table is answered by the versions that served until tonight, also
-    about jobs that were not in accounting the night before, as they still ran.
+    Questions since the champion's training that are not in the table are answered by the versions that served until tonight. They
+    include jobs that were not in accounting the night before, since they still ran.
     """
     before = lake.read("starts", clean.name)[0] if lake.has("starts", clean.name) else _no_rows()
     if not set(_OTHER) <= set(before.columns):
-        before = _no_rows()  # a run's, which one version answered
+        before = _no_rows()  # a run's table, with the answers of one version
     before = before[before["at_s"] >= date.until_s - KEPT_DAYS * DAY_S]
     if present is None or present.method is None:
         return _came_true(before, clean, asked.start_s, date.until_s) if len(before) else before

@@ -1,8 +1,7 @@
 """The state of a trace's nights, and the removal of what blocks them.
 
-A night is stuck where every later one fails for the same reason: its results cannot be published (a version that they name is
-gone from the registry), or an earlier night used accounting that reached farther than it does now, so that every later one finds
-rows missing.
+Nights are stuck if every later one fails for the same reason: results cannot be published (they name a version that is gone from
+the registry), or an earlier night used accounting that reached farther than it does now, so that later nights find rows missing.
 """
 
 from collections.abc import Sequence
@@ -25,9 +24,9 @@ from sim.history_starts import history_starts
 
 @dataclass(frozen=True)
 class NightStatus:
-    """Lines for users: the last night ``done``, what is ``stuck``, ``failed`` nights since.
+    """Lines for users: the last night ``done``, what is ``stuck``, and nights that ``failed``.
 
-    ``failed`` has one line a night.
+    ``failed`` has one line per failed night since the last one done.
     """
 
     done: str
@@ -68,8 +67,8 @@ def status(home: Path, clean: CleanTrace) -> NightStatus:
 def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
     """Remove what blocks later nights of ``clean``; return a line for each removal.
 
-    Finishes or discards what a dead night left. Nights on accounting that reaches farther than it does now are removed from the
-    tables ``nights`` and ``served``, and the champion is again that of the last remaining night, or none. InputError while a
+    Finishes or discards the work of a dead night. Nights that used accounting beyond its present end are removed from the tables
+    ``nights`` and ``served``, and the champion is again that of the last remaining night, or none. Raises InputError while a
     night or a run is at work.
     """
     name, lines = f"runtime-{clean.name}", []

@@ -37,9 +37,9 @@ from pipelines.dated.publish import Work
 from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 
 _ASKED_BACK = 200
-"""Last runs that a version loaded back from the registry is asked about."""
+"""Number of last runs that a version loaded back from the registry is asked about."""
 _STRETCHES = 20
-"""Min stretches of time into which the record is cut where a first champion is judged."""
+"""Min number of stretches of time into which the record is cut to judge a first champion."""
 _NO_F1 = 0.5
 """The F1 of a champion without a record."""
 
@@ -48,8 +48,8 @@ _NO_F1 = 0.5
 class Retrained(Promotion):
     """The result of a retraining; ``registered`` is its :meth:`table`.
 
-    ``model`` is the new champion, the best without one, or the challenger or, with ``nothing_new``, what serves; ``model_version`` its number and
-    ``importance`` its columns', NaN nowhere; ``left_out`` counts runs not used for training.
+    ``model`` is the new champion; without one, the best candidate; else the challenger or, with ``nothing_new``, the champion.
+    ``model_version`` is its number, ``importance`` has that of its columns, never NaN, ``left_out`` counts runs not learned from.
     """
 
     registered: pd.DataFrame = field(kw_only=True)
@@ -62,7 +62,7 @@ class Retrained(Promotion):
 def train(work: Work, table: TrainingTable, scope: str, learning: Learning, begun: Sequence[str] = ()) -> Retrained:
     """Train, judge and register classifiers, and name the versions to serve; no alias moves.
 
-    Writes ``variability_model``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Errors as :func:`retrain`.
+    Writes ``variability_model``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Errors: :func:`retrain`.
     """
     result = retrain(table, scope, work.store, learning, tags=work.tags)
     marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": [*begun]}
@@ -76,10 +76,10 @@ def retrain(
 ) -> Retrained:
     """Train candidates on the features of ``scope``; judge and register them.
 
-    Without a champion all classifiers are registered, judged by cross-validation in blocks of time; the best becomes champion if its
-    F1 is surely above that of warning of every run. With one, candidates and
-    champion are judged on the runs that started after all that it learned from had ended
-    (:func:`models.variability.evaluation.forward`), and the best candidate is registered. InputError for a champion of another scope.
+    Without a champion, all classifiers are registered and judged by cross-validation in blocks of time; the best becomes champion
+    if its F1 is surely above that of warning of every run. With a champion, it and the candidates are judged on the runs that
+    began after all runs of its training had ended (:func:`models.variability.evaluation.forward`); the best candidate is
+    registered. Raises InputError for a champion of another scope.
     """
     judge, name = ClassifierJudge(store, table, scope, learning, tags or {}), VARIABILITY.registered(table.system)
 
@@ -115,7 +115,7 @@ def retrain(
 class ClassifierJudge:
     """Judge of classifiers by F1 (:class:`pipelines.dated.promote.Judge`).
 
-    ``models`` are those that it registered, by version.
+    ``models`` are the models that this judge registered, by version.
     """
 
     store: Tracking
@@ -160,10 +160,10 @@ class ClassifierJudge:
         return scores
 
     def _below(self, rows: pd.DataFrame) -> str:
-        """Say why predictions are too weak for a first champion: their F1 is not surely above that of warning always.
+        """Return why predictions are too weak for a first champion, "" if they are not.
 
-        Of all answers that read no counters that has the highest F1. ``rows`` come from :func:`predictions`; those of one stretch of
-        time, a day or a part of a short record, err together.
+        Their F1 must surely be above that of warning of every run, the highest F1 without counters. ``rows`` come from
+        :func:`predictions`; rows of one stretch of time, a day or a part of a short record, err together.
         """
         start = rows["start_s"].to_numpy(np.int64)
         stretch = (start - start.min()) // max(min(DAY_S, int(np.ptp(start)) // _STRETCHES), 1)
@@ -254,7 +254,7 @@ class ClassifierJudge:
     def importance(self, model: VariabilityModel) -> pd.Series:
         """Return importance of the columns of ``model``, sorted.
 
-        By permutation for the nearest neighbours, if they are of these runs.
+        It is by permutation for nearest neighbours, if these are of the present training runs.
         """
         own, (rows, label, _, _) = model.importance, self._taught
         if model.classifier == "knn" and len(model.arrays.rows) == len(rows):

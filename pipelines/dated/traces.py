@@ -56,7 +56,7 @@ class Memo:
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
     """Return the present champion of ``runtime-<trace>``, None if there is none.
 
-    InputError if what it learned cannot be read.
+    Raises InputError if its learned model cannot be read.
     """
 
     def read(number: str) -> Method:
@@ -75,8 +75,8 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
 class TraceJudge:
     """Judge of methods by accuracy as served (:class:`pipelines.dated.promote.Judge`).
 
-    ``whole`` is the trace, ``clean`` and ``records`` what had ended by the date. ``present`` is the champion and ``ledger`` the nights
-    before, in which it answered.
+    ``whole`` is the trace; ``clean`` and ``records`` have the jobs that had ended by the date. ``present`` is the champion, and
+    ``ledger`` has the earlier nights with the answers served.
     """
 
     store: Tracking
@@ -123,12 +123,12 @@ class TraceJudge:
 
     @cached_property
     def rival(self) -> Incumbent | None:
-        """Return the champion where candidates compete with it, and not only with each other."""
+        """Return the champion if candidates compete with it, None if only with each other."""
         return None if self.instead else self.present
 
     @cached_property
     def served(self) -> pd.DataFrame:
-        """Return the answers served, or that would have been, in the nights before the date."""
+        """Return the answers that nights before the date served or would have served."""
         rival, records = self.rival, self.records
         submit = records.jobs["submit_s"].to_numpy(np.int64)
         if self.date.follows:
@@ -161,7 +161,7 @@ class TraceJudge:
     def _trained_weekly(self, name: str, rows: np.ndarray, instants: Sequence[int]) -> pd.DataFrame:
         """Return the answers of a candidate trained each week and carried on each night.
 
-        So is what a run simulates. A row each of ``rows``, a column an output, seconds.
+        A run simulates such a candidate. There is one row for each of ``rows``, one column per output, in seconds.
         """
         submit, parts = self.records.jobs["submit_s"].to_numpy(np.int64)[rows], []
         for nights in (instants[first : first + 7] for first in range(0, len(instants), 7)):
@@ -173,7 +173,7 @@ class TraceJudge:
         return pd.concat(parts).sort_index()
 
     def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
-        """Return the champions of nights before that answered jobs submitted at ``submit_s``, by night."""
+        """Return by night the champions that answered jobs submitted at ``submit_s``."""
         learned_s = self.rival.trained_until_s if self.rival is not None and self.rival.method else 2**62
         nights = self.ledger.nights
         every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
@@ -189,20 +189,20 @@ class TraceJudge:
 
     @cached_property
     def window(self) -> pd.DataFrame:
-        """Return the rows of ``served`` that judge."""
+        """Return the rows of ``served`` on which candidates are judged."""
         judging = judged_window(self.records.jobs["submit_s"].to_numpy(np.int64), self.records.end_s)
         return self.served[judging.jobs(self.served["end_s"].to_numpy()) & (self.served["end_s"] <= self.records.until_s)]
 
     @property
     def answered(self) -> pd.DataFrame:
-        """Return those of ``window`` that the champion answered."""
+        """Return the rows of ``window`` that the champion answered."""
         if self.rival is None or self.rival.method is None:
             return self.window.iloc[:0]
         return self.window[self.window["champion_version"] == self.rival.trained_version]
 
     @cached_property
     def trained(self) -> dict[str, Method]:
-        """Return every candidate, trained on everything."""
+        """Return every candidate, trained on all jobs that had ended by the date."""
         until, models = self.records.until_s, self.memo.models
         for name in TRAINERS:
             if (name, until) not in models:
@@ -255,7 +255,7 @@ class TraceJudge:
     def up_to_date(self, records: Accounting, champion: str) -> str:
         """Return the version of a champion that has the histories of all ``records``.
 
-        It is itself, or a new one of the same model.
+        It is ``champion`` itself, or a new version of the same model.
         """
         tags = dict(self.store.client.get_model_version(self.kind.registered(self.subject), champion).tags)
         data = fingerprint(self.whole.jobs)
@@ -269,9 +269,9 @@ class TraceJudge:
 
 
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]]):
-    """Say which champion answered which jobs.
+    """Return a function that tells which champion answered which jobs after a night.
 
-    The incumbent answered what was submitted after it was trained, else the champion after the night (``before``, by instant).
+    The incumbent answered jobs submitted after its training, the champion of the night (``before``, by instant) the others.
     """
 
     def answered(at_s: int, rows: np.ndarray) -> Iterable[tuple[np.ndarray, str, Method]]:
@@ -287,7 +287,7 @@ def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[i
 
 
 def snapshot_of(clean: CleanTrace, records: Accounting) -> Snapshot:
-    """Return the histories of the present, for a version to bring."""
+    """Return the present histories as the snapshot of a version."""
     until = records.until_s
     return Snapshot(records.snapshot(until), until, clean.origin_unix_s, clean.timezone, fingerprint(clean.jobs), clean.hashed_with)
 
@@ -302,10 +302,10 @@ def refreshed(
     judged: tuple[float, int] | None = None,
     metrics: Mapping[str, float] | None = None,
 ) -> Candidate:
-    """Register the model of version ``number`` with the histories of the present.
+    """Register the model of version ``number`` with the present histories.
 
-    ``method`` is what it learned. ``tags`` and ``metrics`` are the new version's; records of training and promotion stay, and those
-    of its judgement where none is given by ``judged``. InputError for a version that does not answer when it is loaded back.
+    ``method`` is that model. ``tags`` and ``metrics`` are for the new version. Records of training and promotion stay, and those
+    of judgement if ``judged`` is None. Raises InputError if the version does not answer when it is loaded back.
     """
     version = store.client.get_model_version(f"runtime-{clean.name}", number)
     before, recorded = dict(version.tags), store.client.get_run(version.run_id or "").data.metrics
@@ -331,7 +331,7 @@ def refreshed(
 def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
     """Return MLflow metrics of a column of ``served``.
 
-    ``served_*`` from nightly snapshots and, of a method, ``up_to_second_*`` beside it.
+    ``served_*`` come from nightly snapshots; a method also has ``up_to_second_*``.
     """
     if not len(window):
         return {}

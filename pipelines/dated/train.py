@@ -1,7 +1,7 @@
-"""Train candidates up to a date, judge and register them; name what is to serve.
+"""Train candidates up to a date, judge and register them; name the versions to serve.
 
-They learn from what had ended by the date, and one of them is chosen by that alone, so what is simulated may judge the choice.
-Consumers get the chosen model with the histories of the present. Where a champion comes from is said in ``pipelines.dated.promote``.
+Candidates are trained and chosen only by jobs that had ended by the date, so the simulated jobs can judge the choice. Consumers
+get the chosen model with the present histories. ``pipelines.dated.promote`` has the rules for champions.
 """
 
 from collections.abc import Sequence
@@ -39,10 +39,10 @@ def train(
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
     They learn up to the date of the work's night, or ``until`` (:func:`pipelines.dated.dated.dated`, also for ``warm_up_weeks``).
-    Writes ``runtime_model``, whose metadata hold what the stages after it must know, and of a night ``served``. By ``schedulers`` a
-    challenger is judged, too; ``begun``
-    are the lines of :meth:`pipelines.dated.publish.Work.begin`. Registers nothing over unchanged jobs and code. Raises InputError for a
-    version that does not answer when it is loaded back, and for accounting that ends before the last night's.
+    Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. A challenger is also judged under
+    ``schedulers``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Registers nothing if jobs and code are
+    unchanged. Raises InputError for a version that does not answer when it is loaded back, and for accounting that ends before
+    the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
     users = read_history(lake, clean)
@@ -76,9 +76,9 @@ def train(
 
 
 def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: Tracking) -> pd.DataFrame:
-    """Return the last submissions with what a version, loaded back, says (``predicted_s``).
+    """Return the last submissions with the answers of a version loaded back, ``predicted_s``.
 
-    Beside what it says in this process (``expected_s``, null for a champion chosen by hand).
+    ``expected_s`` has the answers in this process, NaN for a champion chosen by hand.
     """
     last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
     predicted, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)
