@@ -1,1 +1,1 @@
-"""The comparison as people read it: figures and one self-contained HTML page."""
+"""Reports: figures, tables and self-contained HTML pages."""

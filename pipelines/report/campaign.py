@@ -1,4 +1,4 @@
-"""The page of a campaign: what is best over the windows, and at what cost."""
+"""The page of a campaign: the best policies over the windows, and their cost."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -34,10 +34,10 @@ def render_campaign(
     notes: Sequence[str] = (),
     data: str = "",
 ) -> str:
-    """Return the page of a campaign, from values alone.
+    """Return the page of a campaign; reads no files.
 
     ``table`` comes from :func:`sim.campaigns.campaign.run_campaign` on ``windows``, ``summary`` from
-    :func:`sim.campaigns.window_comparison.over_windows`, and ``data`` is the file beside the page that holds it; ``provenance``
+    :func:`sim.campaigns.window_comparison.over_windows`, and ``data`` is the file beside the page with its rows; ``provenance``
     and ``notes`` are printed in their order.
     """
     first = table.iloc[0]
@@ -80,7 +80,7 @@ def render_suite(
     generated: bool = False,
     data: str = "",
 ) -> str:
-    """Return the page of a suite: what is best over its traces, and on each alone.
+    """Return the page of a suite: the best policies over all its traces, and on each.
 
     ``pooled`` comes from :func:`sim.campaigns.pooling.over_traces` of ``summary``; ``ranks`` are sentences. Otherwise as :func:`render_campaign`.
     """
@@ -127,8 +127,8 @@ def _setting(rows: pd.DataFrame, generated: bool, of: str = "", over: str = "") 
 def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Return tables of the metrics that are read first.
 
-    One a trace, semantics, threshold and tau: means, changes to the baseline and their intervals. ``summary`` is pooled, or one of windows
-    of a ``split``.
+    Each trace, semantics, threshold and tau has a table: means, changes from the baseline and their intervals. ``summary`` is
+    pooled over traces, or over windows of a ``split``.
     """
     tables = []
     for trace, of_trace in summary.groupby("trace", sort=False):
@@ -146,7 +146,7 @@ def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[T
 
 
 def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> tuple[str, str]:
-    """Return what means of one trace, or one load of a suite, are over, and what intervals are over."""
+    """Return in words what means and intervals of a trace or a suite's load are taken over."""
     if "traces" in summary:
         over = f"geometric means over {summary['traces'].max()} traces"
         return over + (", some of generated workloads" if generated else ""), "95 % intervals over traces"
@@ -162,7 +162,7 @@ def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> 
 
 
 def _cell(row: Mapping[Any, Any], baseline: bool) -> str:
-    """Format a mean and, but for the baseline, its change with its interval, if any."""
+    """Format a mean and, except for the baseline, its change with its interval, if any."""
     mean = format(row["value"], METRICS[row["metric"]].form)
     return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
 

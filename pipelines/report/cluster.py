@@ -21,7 +21,7 @@ from sim.metrics.formats import sentence, signed
 from sim.metrics.names import TRIAL
 
 _GAINS = {"varied": "runs with variation a trial", "wait_s": "s of mean wait"}
-"""What waiting gains, and what it costs, with their words."""
+"""Metrics of the gain and the cost of waiting, with their words."""
 _COLOURS = (INK, BLUE, ORANGE, GREEN, PURPLE)
 
 
@@ -55,9 +55,9 @@ def render_cluster(plan: Plan, runs: pd.DataFrame, table: pd.DataFrame, provenan
 
 
 def gains(table: pd.DataFrame, baseline: str) -> list[str]:
-    """Return a sentence on what each scheduler that waits gains, and what it costs.
+    """Return a sentence on the gain and the cost of each scheduler that waits.
 
-    Of the first three; bounds apart.
+    There are at most three sentences, and none on bounds.
     """
     at = {(row["scheduler"], row["metric"]): row for row in _rows(table, ALL)}
     names = [name for name in dict.fromkeys(table["scheduler"]) if name != baseline and "oracle" not in name]
@@ -74,9 +74,9 @@ def _in_place(row: Mapping[Any, Any], words: str) -> str:
 
 
 def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:
-    """Return each metric over all applications, a row a scheduler.
+    """Return each metric over all applications, one row per scheduler.
 
-    Below each mean stands its difference from the baseline's.
+    Below each mean is its difference from the baseline's.
     """
     at = {(row["scheduler"], row["metric"]): row for row in _rows(table, ALL)}
     rows: list[Row] = [
@@ -89,7 +89,7 @@ def overall(table: pd.DataFrame, baseline: str, title: str = "") -> Table:
 
 
 def by_application(table: pd.DataFrame, baseline: str) -> Table:
-    """Return the runs with variation of each application, a column a scheduler."""
+    """Return the runs with variation of each application, one column per scheduler."""
     schedulers = list(dict.fromkeys(table["scheduler"]))
     rows: list[Row] = []
     for name in sorted(set(table["application"]) - {ALL}):
@@ -99,7 +99,7 @@ def by_application(table: pd.DataFrame, baseline: str) -> Table:
 
 
 def varied_runs(table: pd.DataFrame) -> Figure:
-    """Draw the runs with variation a trial by application, a bar a scheduler."""
+    """Draw the runs with variation per trial by application, one bar per scheduler."""
     varied = table[(table["metric"] == "varied") & (table["application"] != ALL)]
     means = varied.pivot(index="application", columns="scheduler", values="mean")[list(dict.fromkeys(varied["scheduler"]))]
     with figure(6.8, 3.4, True, "simulated cluster") as drawing:
@@ -119,7 +119,7 @@ def _rows(table: pd.DataFrame, application: str) -> list[dict[Any, Any]]:
 
 
 def _cell(row: Mapping[Any, Any], baseline: str) -> Cell:
-    """Return a mean; below it the difference with its interval, and the same in per cent. Less is better for all metrics."""
+    """Return a mean, below it the difference, its interval and per cent; less is better."""
     form = TRIAL[row["metric"]].form
     mean = format(row["mean"], form)
     if row["scheduler"] == baseline:
@@ -129,7 +129,7 @@ def _cell(row: Mapping[Any, Any], baseline: str) -> Cell:
 
 
 def _changed(row: Mapping[Any, Any]) -> list[str]:
-    """Return the difference with its interval, and the same in per cent, as far as there are any."""
+    """Return the difference with its interval, and the difference in per cent, if finite."""
     form = TRIAL[row["metric"]].form
     change = signed(row["difference"], form)
     if np.isfinite(row["low"]):

@@ -20,7 +20,7 @@ _LEVELS = (0.05, 0.2, 0.5, 0.8, 0.9, 0.95)
 
 
 def render_evaluation(evaluation: Evaluation, provenance: Mapping[str, object], notes: Sequence[str] = (), data: str = "") -> str:
-    """Return the page, from values alone.
+    """Return the page of an evaluation; reads no files.
 
     ``evaluation`` comes from :func:`pipelines.workflows.evaluation.evaluate_predictors`, and ``data`` is the file beside the page
     that holds its table; ``provenance`` and ``notes`` are printed in their order.
@@ -92,7 +92,7 @@ def _part(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> dic
 
 
 def _predictors(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> Table:
-    """Return accuracy, errors and what a prediction costs, a row a predictor."""
+    """Return accuracy, errors and cost of a prediction, one row per predictor."""
     rows: list[Row] = []
     for name in shown:
         overall, cost, baseline = quality.figures(name), evaluation.costs[name], name == quality.baseline
@@ -110,7 +110,7 @@ def _predictors(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) 
 
 
 def _losses(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> Table:
-    """Return quantile losses, clamped predictions, and how much of the cost is retraining, a row a predictor."""
+    """Return losses, clamped predictions and retraining's share of cost, a row per predictor."""
     levels = [name for name in quality.figures(quality.baseline) if name.startswith("pinball_")]
     clamped = {schedule.predictor: schedule.clamped_predictions for schedule in evaluation.schedules}
     rows: list[Row] = []
@@ -124,7 +124,7 @@ def _losses(quality: Quality, evaluation: Evaluation, shown: Sequence[str]) -> T
 
 
 def _stages(quality: Quality, predictors: Sequence[str]) -> Table | None:
-    """Return accuracy in each stage of experience, a row a predictor; None without users."""
+    """Return accuracy by stage of experience, one row per predictor; None without users."""
     if not quality.knows_users:
         return None
     rows: list[Row] = []
@@ -142,7 +142,7 @@ def _classes(quality: Quality, predictors: Sequence[str]) -> list[str]:
 
 
 def _sentences(quality: Quality, predictors: Sequence[str]) -> list[str]:
-    """Say which predictor is most accurate, and by how much, with its interval."""
+    """Return a sentence on the most accurate predictor, its lead and the interval."""
     able = [name for name in predictors if not is_bound(name)]
     if not able:
         return []

@@ -20,7 +20,7 @@ _PERCENT = FuncFormatter(lambda share, _: f"{100 * share:.3g} %")
 def overall(quality: Quality, predictors: Sequence[str], generated: bool) -> Figure:
     """Draw accuracy, under-prediction rate and mean absolute error with their intervals.
 
-    A panel each, a row a predictor.
+    There is one panel per measure and one row per predictor.
     """
     shown = [
         ("accuracy", "accuracy", 1.0, "mean over jobs"),

@@ -18,18 +18,18 @@ from sim.schedule import Schedule
 from sim.seats import seats
 
 _HOURS_UP_TO = 3
-"""Days of a window up to which time is in hours, and beyond in days."""
+"""Max days of a window whose time axis is in hours. A longer window has days."""
 _SHORT_S, _LONG_S = 60.0, 7.0 * DAY_S
 """Ends of the scale of waits."""
 _EDGED = 5_000
-"""Rectangles from which on they have no white edges, which would hide narrow ones."""
+"""Number of rectangles from which they have no white edges, since edges would hide narrow ones."""
 
 
 def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = None) -> Figure:
     """Draw the jobs that run between two seconds of the trace, by processor.
 
-    By default from the first submission to the last end. A job's colour is its wait. Where the machine is one pool, or the schedule names no nodes,
-    processors are those of :func:`sim.seats.seats`. InputError as :func:`window_of`.
+    The default is from the first submission to the last end. A job's colour is its wait. If the machine is one pool, or the
+    schedule names no nodes, :func:`sim.seats.seats` chooses the processors. Raises InputError as :func:`window_of`.
     """
     jobs, (first, last) = schedule.jobs, window_of([schedule], from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)
@@ -70,9 +70,9 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
 
 
 def window_of(schedules: Sequence[Schedule], from_s: float | None, to_s: float | None) -> tuple[float, float]:
-    """Return the seconds between which schedules are drawn, by default all.
+    """Return the first and last second between which schedules are drawn.
 
-    That is from the first submission to the last end. InputError for a window that ends before it begins, or in which no job runs.
+    The default is the first submission and the last end. Raises InputError if the window is empty, or no job runs in it.
     """
     first = float(min(each.jobs["submit_s"].min() for each in schedules) if from_s is None else from_s)
     last = float(max(each.jobs["end_s"].max() for each in schedules) if to_s is None else to_s)

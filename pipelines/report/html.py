@@ -1,4 +1,4 @@
-"""The page of a comparison: what is best at what cost, and below it which jobs wait."""
+"""The page of a comparison: the best policies and their cost, and which jobs wait."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -47,12 +47,12 @@ def render_report(
     tau_s: float = TAU_S,
     data: str = "",
 ) -> str:
-    """Return the page, from values alone.
+    """Return the page of a comparison; reads no files.
 
     ``comparison`` comes from :func:`sim.metrics.comparison.compare` of ``schedules`` at ``baseline``, ``confidence`` and
     ``tau_s``, with its default metrics, and ``data`` is the file beside the page that holds it; ``quality`` has the
-    ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` says by predictor where it gets its answers,
-    ``since`` from what date on jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
+    ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` has the source of answers by predictor,
+    ``since`` is the date from which jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
     ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime.
     """
     generated = generated or any(schedule.generated for schedule in schedules)

@@ -11,7 +11,7 @@ TOP = 25
 _COLOURS = (BLUE, VERMILION, GREEN, SKY, "#f0e442")
 _OTHERS = {"probe": (PURPLE, "probes"), "type": (ORANGE, "type of application")}
 _BAR = 0.22
-"""Inches a bar."""
+"""Height of a bar in inches."""
 
 
 def importances(

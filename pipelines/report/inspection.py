@@ -60,7 +60,7 @@ def _show(table: Table, console: Console) -> None:
 
 
 def _facts(inspection: Inspection) -> Grid:
-    """Return the lines above the tables: names, and what is said of them."""
+    """Return the lines above the tables: names and their values."""
     grid = Grid.grid(padding=(0, 2))
     days = (inspection.last_submit_s - inspection.first_submit_s) / DAY_S
     grid.add_row("jobs", f"{inspection.jobs:,}")
@@ -87,7 +87,7 @@ def _facts(inspection: Inspection) -> Grid:
 
 
 def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
-    """Yield what was in use at once, the machine's size that follows, whether anything waits, and what is missing or odd."""
+    """Yield lines on the use at once, the machine's size, waits, and missing or odd values."""
     use, size = inspection.usage, inspection.procs
     for what, held in (("processors", use.procs), ("nodes", use.nodes)):
         if held is not None:

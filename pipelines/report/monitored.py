@@ -46,7 +46,7 @@ def render_monitored(system: str, monitored: Monitored, unseen: Unseen, provenan
 
 
 def answer(monitored: Monitored, unseen: Unseen) -> list[str]:
-    """Return what the decisions change, and how well the model foresees what was recorded."""
+    """Return sentences on the effect of the decisions, and on the model's skill."""
     rows = {str(row["metric"]): row for row in monitored.table.to_dict("records")}
     varying, wait = rows[VARYING], rows["mean_wait_s"]
     value, low, high = unseen.skill
@@ -60,14 +60,14 @@ def answer(monitored: Monitored, unseen: Unseen) -> list[str]:
 
 
 def changed(row: Mapping) -> str:
-    """Return a relative change with its interval, as far as there is one."""
+    """Return a relative change with its interval, if any."""
     return " ".join(text for text in (change(row["relative"]), interval(row["low"], row["high"])) if text)
 
 
 def overall(table: pd.DataFrame, scheduler: str, sure: bool) -> Table:
-    """Return both replays, a row a scheduler and a column a metric.
+    """Return both replays, one row per scheduler and one column per metric.
 
-    What a model predicts is coloured only if it is ``sure`` to foresee anything.
+    Predicted runs are coloured only if the model is ``sure`` to have any skill.
     """
     rows = table.to_dict("records")
     heads: list[str | Cell] = ["predicted varying runs", *(Cell(NAMED[name].title, tip=NAMED[name].meaning) for name in METRICS)]
@@ -84,7 +84,7 @@ def overall(table: pd.DataFrame, scheduler: str, sure: bool) -> Table:
 
 
 def picture(monitored: Monitored) -> Figure:
-    """Draw how many runs have varied by then: as recorded, and as predicted."""
+    """Draw the number of varying runs so far, as recorded and as predicted."""
     with figure(6.8, 3.0, False) as drawing:
         panel = drawing.subplots()
         for name, of, colour in ((BASELINE, "varied", INK), (BASELINE, "", BLUE), (monitored.scheduler, "", ORANGE)):

@@ -1,4 +1,4 @@
-"""The pages of nights: one a night, and one over all of them."""
+"""The pages of nights: one per night, and one over all nights."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -49,7 +49,7 @@ _INPUTS = {
 }
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
 RECORD = "record"
-"""What drifted where the site's rules explain its record less than before."""
+"""Name of the drift if the site's rules explain its record less than before."""
 _NAMES = {**_INPUTS, **_MEASURES, RECORD: "the record of the site"}
 
 
@@ -57,10 +57,10 @@ _NAMES = {**_INPUTS, **_MEASURES, RECORD: "the record of the site"}
 class Night:
     """The results of a night.
 
-    ``row`` is its row of the table ``nights``, ``nights`` that table with it, ``registered`` and ``nothing_new`` those of the
-    promotion, ``decided`` what retraining left for the report, ``comparison`` the
-    result of :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page ``report``, ``pruned`` which old versions
-    were removed, and ``site`` what was said of the trace's Slurm site, if it has one.
+    ``row`` is its row of the table ``nights``, ``nights`` that table with this row. ``registered`` and ``nothing_new`` are those
+    of the promotion, ``decided`` the decisions that retraining kept, ``comparison`` the result of
+    :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page at ``report``, ``pruned`` a list of the removed old
+    versions, and ``site`` the results for the trace's Slurm site, if it has one.
     """
 
     clean: CleanTrace
@@ -161,7 +161,7 @@ def render_night(night: Night, run_id: str) -> str:
 
 
 def _schedules(table: pd.DataFrame, generated: bool) -> Front:
-    """Return what the last days' schedules come to, as the front of a page has it."""
+    """Return the comparison of the last days' schedules as the front of a page."""
     weighed = verdict(table, _BASELINE)
     first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
     against = " / ".join(_BASELINE)
@@ -216,7 +216,7 @@ def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], gene
 
 
 def nights_table(nights: pd.DataFrame) -> Table:
-    """Return each night's champion, accuracies, evidence and drift, a row a night."""
+    """Return each night's champion, accuracies, evidence and drift, one row per night."""
     headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "evidence", "drift")
     rows = [_night_cells(row) for row in nights.to_dict("records")]
     title = f"accuracy as served over the last {JUDGED_DAYS} days"
@@ -266,7 +266,7 @@ def _night_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _summary(night: Night) -> list[str]:
-    """Return what histories of the second would have gained, and what a champion that stays got."""
+    """Return sentences on the gain of up-to-the-second histories, and on a refreshed champion."""
     row, accuracies, sentences = night.row, accuracies_of(night.row), []
     name = row["method"] if row["method"] in TRAINERS else ""
     if name and np.isfinite(accuracies[f"{name}_now"]):
@@ -302,7 +302,7 @@ def _versions(registered: pd.DataFrame) -> Table:
 
 
 def _accuracies(accuracies: Mapping[str, float]) -> Table:
-    """Return accuracy as served and up to the second, a row a predictor."""
+    """Return accuracy as served and up to the second, one row per predictor."""
     shares = {name: number(value, "share") for name, value in accuracies.items()}
     trained = [(f"{name}, trained each night", shares[name], shares[f"{name}_now"]) for name in reversed(TRAINERS)]
     rows = [("champion at the time", shares["champion"], "–"), *trained, ("requested", shares["requested"], shares["requested"])]

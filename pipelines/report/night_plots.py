@@ -12,7 +12,7 @@ from models.packed.methods import Boosting
 from pipelines.report.style import BLUE, GREEN, GRID, INK, MUTED, PURPLE, VERMILION, figure
 
 _TICKS = 12
-"""Max nights named on the axis."""
+"""Max number of nights named on the axis."""
 
 
 def over_nights(nights: pd.DataFrame, generated: bool) -> Figure:
@@ -20,7 +20,7 @@ def over_nights(nights: pd.DataFrame, generated: bool) -> Figure:
     place = np.arange(len(nights))
     with figure(7.0, 6.4, generated) as drawing:
         above, below, lowest = drawing.subplots(3, 1, sharex=True, height_ratios=[1.7, 1, 1])
-        dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(nights) == 1 else {}  # one night is no line
+        dot: dict[str, Any] = {"marker": "o", "markersize": 3.5} if len(nights) == 1 else {}  # one night makes no line
         best = nights["challenger_method"].replace("", np.nan).mode()
         learned = best.iloc[0] if len(best) else Boosting.name
         if f"accuracy_{learned}_now" in nights:

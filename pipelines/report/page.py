@@ -1,8 +1,8 @@
-"""Pages in one style, that show the answer, a picture and eight rows first.
+"""Pages in one style, which show the answer, a picture and eight rows first.
 
-Everything else is folded below, by topic, in the template of the page, which extends ``base.html.j2``. What data say is text, never
-markup, and marks that would change the direction of writing are shown. Beyond that, a page forbids itself (``base.html.j2``) to run
-scripts and to load anything.
+Everything else is folded below, by topic, in the template of the page, which extends ``base.html.j2``. Values are inserted as
+text, never as markup, and characters that would change the direction of writing are shown. A page also forbids itself
+(``base.html.j2``) to run scripts and to load anything.
 """
 
 import base64
@@ -22,11 +22,11 @@ from pipelines.report.style import encode
 from pipelines.report.table import Table
 
 MOST_ROWS = 8
-"""Max rows of the table that is read first; all rows are in a file beside the page."""
+"""Max number of rows of the table that is read first; a file beside the page has all rows."""
 
 
 class Picture(NamedTuple):
-    """A picture as the address of its bytes, with what it shows."""
+    """A picture as a data URI, with a title and a caption."""
 
     title: str
     image: str
@@ -35,10 +35,10 @@ class Picture(NamedTuple):
 
 @dataclass(frozen=True)
 class Front:
-    """What is read first: one to three sentences, a picture, at most eight rows.
+    """The part read first: one to three sentences, a picture, at most eight rows.
 
-    ``hint`` explains the rows; ``data`` is the file beside the page that holds all rows, ``facts`` numbers with their words. ``generated`` names what shows
-    nothing about a site, if jobs were generated; ``warnings`` stand above all, ``notes`` and ``provenance`` are folded, last.
+    ``hint`` explains the rows; ``data`` is the file beside the page with all rows, ``facts`` are numbers with words. ``generated``
+    names a part of generated jobs, else "". ``warnings`` are on top; ``notes`` and ``provenance`` are folded at the end.
     """
 
     title: str
@@ -59,7 +59,7 @@ class Front:
 
 
 def render(name: str, front: Front, **below: object) -> str:
-    """Return the page of the template ``name``, self-contained; ``below`` is what it folds."""
+    """Return the self-contained page of the template ``name``; ``below`` goes to the template."""
     return template(name).render(front=front, provenance=as_texts(front.provenance), **below)
 
 
@@ -97,5 +97,5 @@ def as_texts(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
 
 
 def data_uri(drawing: Figure) -> str:
-    """Return a figure, drawn as SVG, as the address of an image."""
+    """Return a figure, drawn as SVG, as a data URI."""
     return f"data:image/svg+xml;base64,{base64.b64encode(encode(drawing, 'svg')).decode()}"

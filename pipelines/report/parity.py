@@ -74,7 +74,7 @@ def groups(parity: Parity) -> list[Table]:
 
 
 def left_out(parity: Parity) -> Table:
-    """Return what replays give without each rule, the one that changes the mean most first."""
+    """Return the replays without each rule, the largest change of the mean wait first."""
     whole, table = parity.summary, parity.left_out
     ranked = table.sort_values("mean_wait_s", key=lambda mean: -(mean - whole["mean_wait_s"]).abs(), kind="stable")
     columns = {"left out": "{rule}", "mean wait s": "{mean_wait_s:,.1f}"}
@@ -84,7 +84,7 @@ def left_out(parity: Parity) -> Table:
 
 
 def unexplained(parity: Parity) -> Table:
-    """Return the jobs whose wait no replay has, with what may explain it."""
+    """Return the jobs whose wait no replay has, with possible explanations."""
     columns = {"job": "{job_id}", "user": "{user}", "partition": "{partition}", "recorded s": _RECORDED, "range s": _RANGE}
     columns |= {"what may explain it": "{why}"}
     rows = parity.unexplained.to_dict("records")

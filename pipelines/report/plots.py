@@ -1,7 +1,7 @@
 """Figures of a comparison: changes, distributions of waits and slowdowns, and time.
 
-``table`` holds the looks of a whole
-comparison, so that a combination looks the same in all its figures; by default those of the schedules given.
+``table`` has the looks of a whole comparison, so that a combination looks the same in all its figures. The default is the looks
+of the given schedules.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ _RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0,
 _LONGEST = 20
 """Max characters of a line of a label."""
 CURVES = 6
-"""Max combinations drawn as curves; more cannot be told apart."""
+"""Max number of combinations drawn as curves; more cannot be distinguished."""
 _POINTS = 400
-"""Points of a distribution's curve."""
+"""Number of points of a distribution's curve."""
 _STEPS = 200
-"""Steps of a time axis."""
+"""Number of steps of a time axis."""
 
 
 def figure_of_changes(
@@ -47,8 +47,8 @@ def figure_of_changes(
 ) -> Figure:
     """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
-    A panel a metric, a row each of the other combinations. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
-    axis is linear, or logarithmic where something more than triples, and says so. With ``metrics`` it is those, and intervals are whole.
+    Each metric has a panel, each other combination a row. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
+    axis is linear, or logarithmic if a value more than triples. ``metrics`` replaces the verdict's, with whole intervals.
     """
     table, shown = table or looks(keys), keys[1:]
     rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
@@ -65,7 +65,7 @@ def figure_of_changes(
             for place, key, row in there:
                 look, x = table[key], 1.0 + row["relative"]
                 first, last = panel.get_xlim()
-                if not first <= x <= last:  # what a site recorded may be far off; no value has no mark
+                if not first <= x <= last:  # a recorded schedule may be far off; a missing value has no mark
                     text = "" if np.isnan(x) else f"◂ {change(row['relative'])}" if x < first else f"{change(row['relative'])} ▸"
                     side = 0.02 if x < first else 0.98
                     align = "left" if x < first else "right"
@@ -86,7 +86,7 @@ def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated:
 
 
 def _folded(label: str) -> str:
-    """Return a label with its scheduler and its predictor on lines of their own, cut where they are long."""
+    """Return a label with scheduler and predictor on separate lines, cut if they are long."""
     return "\n".join(_short(part, _LONGEST) for part in label.split(" / "))
 
 
@@ -98,8 +98,8 @@ def _short(label: str, most: int) -> str:
 def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     """Set up an axis of ratios to the baseline, ticked as changes in per cent.
 
-    It holds all changes, ``values`` [combinations, 3] in front of their intervals, and the intervals ``whole``, or as far as these
-    reach no farther than the changes are apart.
+    ``values`` [combinations, 3] are changes and the ends of their intervals. The axis covers all changes, and intervals if
+    ``whole``; else it goes beyond the changes by at most their range.
     """
     marks = np.append(1.0 + values[np.isfinite(values[:, 0]), 0], [0.95, 1.0, 1.05])
     ends, apart = 1.0 + values[np.isfinite(values)], np.inf if whole else np.ptp(marks)
@@ -109,7 +109,7 @@ def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     logarithmic = high > _LOG_FROM
     if logarithmic:
         panel.set_xscale("log")
-        ticks = [1.0]  # and as many others as have room, from it outwards
+        ticks = [1.0]  # and as many others as have room, from 1 outwards
         for tick in sorted((tick for tick in _RATIOS if low <= tick <= high), key=lambda tick: abs(np.log(tick))):
             if min(abs(np.log(tick / other)) for other in ticks) > 0.18 * np.log(high / low):
                 ticks.append(tick)
@@ -129,7 +129,7 @@ def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
 def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None) -> Figure:
     """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
 
-    Means are made in these tails.
+    These tails decide the means.
     """
     table = table or looks(key(schedule) for schedule in schedules)
     with figure(9.0, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
@@ -176,7 +176,7 @@ def figure_over_time(
 ) -> Figure:
     """Draw queue length and utilization between two seconds of the trace, by default all.
 
-    Values are time-weighted means over 200 steps. InputError as :func:`~pipelines.report.gantt.window_of`.
+    Values are time-weighted means over 200 steps. Raises InputError as :func:`~pipelines.report.gantt.window_of`.
     """
     table = table or looks(key(schedule) for schedule in schedules)
     first, last = window_of(schedules, from_s, to_s)

@@ -1,4 +1,4 @@
-"""The tables of an inferred rule: what a record obeys, and how much of it that explains."""
+"""The tables of an inferred rule, and of the part of a record that it explains."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
 
 def in_words(rule: Rule) -> list[str]:
-    """Return what a rule says, a sentence a part."""
+    """Return a rule in words, one sentence per part."""
     times = ", ".join(f"{_DAYS[second // 86_400]} {second // 3600 % 24:02d}:{second // 60 % 60:02d}" for second in rule.closings)
     sentences = [f"{rule.algorithm} on {rule.procs:,} processors, in the order of {rule.order or 'submission'}."]
     if times:
@@ -53,9 +53,9 @@ def record(inference: Inference) -> dict[str, Any]:
 
 
 def tables(inference: Inference) -> list[Table]:
-    """Return how the rule was found and what it explains beside known ones.
+    """Return how the rule was inferred, and what it explains beside known rules.
 
-    Then mean waits by size, and all by months.
+    Further tables have mean waits by size, and correlations by month.
     """
     explained = inference.explained
     steps = [[str(row.what), f"{row.correlation:.3f}", f"{row.off:.2f}"] for row in inference.inferred.steps.itertuples()]

@@ -30,7 +30,7 @@ def compared(
 ) -> Cell:
     """Return a value; below it its interval, its difference to the baseline, and ``words``.
 
-    The difference is coloured where its interval leaves out 0; None for a value of which neither less nor more is better.
+    The difference is coloured if its interval leaves out 0. ``lower_is_better`` is None if neither direction is better.
     """
     between = "" if pd.isna(row["low"]) else f"[{number(row['low'], kind)}, {number(row['high'], kind)}]"
     low, high = row["difference_low"], row["difference_high"]
@@ -47,9 +47,9 @@ def difference(row: Mapping[Any, Any], kind: Kind) -> str:
 
 
 def scores(quality: Quality, levels: Sequence[float] = LEVELS) -> Table:
-    """Return CRPS and quantile losses, a row a predictor and reference.
+    """Return CRPS and quantile losses, one row per predictor and reference.
 
-    A point prediction is that number at every level.
+    A point prediction counts as the quantile at every level.
     """
     by_name = quality.sharpness.losses.pivot(index="predictor", columns="level", values="pinball_s")
     all_levels = by_name.columns.to_numpy(np.float64)
@@ -89,7 +89,7 @@ def coverage(quality: Quality, predictor: str) -> Table:
 def windows(quality: Quality) -> Table:
     """Return how often the rate of jobs that outlive a quantile left the band of chance.
 
-    Over all 30 days, without and with the update's feedback.
+    It counts windows of 30 days; bands are without and with the update's feedback.
     """
     rows = []
     for row in outside(quality.sharpness.windows).to_dict("records"):

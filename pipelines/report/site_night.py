@@ -1,4 +1,4 @@
-"""The Slurm site of a trace on pages: on that of a night, and above its own."""
+"""The Slurm site of a trace on pages: on a night's page, and in notes of its own pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,9 @@ from sim.what_if import WEIGHED
 
 @dataclass(frozen=True)
 class SiteNight:
-    """What a run or a night says of a trace's site.
+    """The results of a run or a night for a trace's site.
 
-    ``days`` is a table of :func:`sim.explained.by_day`, ``parity`` what was said of the replays, ``fall`` the alarm or "".
+    ``days`` is a table of :func:`sim.explained.by_day`, ``parity`` has sentences on the replays, ``fall`` is the alarm or "".
     ``changes`` are the records of ``queuecast whatif``, ``answer`` its sentences.
     """
 
@@ -51,17 +51,17 @@ class SiteNight:
 
 
 def warnings_of(site: Site | Rule) -> list[str]:
-    """Return what stands above every page of a site."""
+    """Return the warnings at the top of every page of a site."""
     return [f"{text} changes decisions and is not modelled." for text in site.warnings]
 
 
 def not_modelled(site: Site | Rule) -> list[str]:
-    """Return a note of the keys that count for nothing, if any."""
+    """Return a note on the keys that are not modelled, if any."""
     return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
 
 
 def fallen(fall: Fall | None) -> str:
-    """Return since when fewer decisions are explained, and what it may be; "" for none."""
+    """Return a sentence on a fall of explained decisions and its possible cause, or ""."""
     if fall is None:
         return ""
     return (

@@ -1,4 +1,4 @@
-"""The page of predicted starts: waits that were told beside those that came true."""
+"""The page of predicted starts: predicted waits beside those that came true."""
 
 from __future__ import annotations
 
@@ -42,11 +42,11 @@ def render_starts(
 ) -> str:
     """Return the page of the table ``starts`` as one self-contained HTML file.
 
-    ``answers`` has a row a question: one version answers it. ``origin_unix_s`` is the Unix time of second 0 of the trace, None where it has no dates.
-    ``logged`` are answers that were asked for (:func:`pipelines.serving.judging.started`).
+    ``answers`` has one row per question, answered by one version. ``origin_unix_s`` is the Unix time of second 0 of the trace,
+    None without dates. ``logged`` are answers to users' questions (:func:`pipelines.serving.judging.started`).
     """
     if answers.empty:
-        answers = answers.reindex(columns=_COLUMNS)  # a trace about which nothing is asked has a table without them
+        answers = answers.reindex(columns=_COLUMNS)  # a trace without questions has a table without these columns
     begun = judged(answers)
     waiting, versions = len(answers) - len(begun), answers["version"].nunique()
     front = Front(
@@ -66,7 +66,7 @@ def render_starts(
 def judged(answers: pd.DataFrame) -> pd.DataFrame:
     """Return the answers whose wait is known, with their losses in seconds.
 
-    Columns added: ``loss plan_loss constant_loss error plan_error width_s``, and ``waits``, for over a minute.
+    Added columns: ``loss plan_loss constant_loss error plan_error width_s``, and ``waits``, true for waits over a minute.
     """
     begun = answers[answers["waited_s"].notna()].reset_index(drop=True)
     waited, levels, waits_s = begun["waited_s"].to_numpy(np.float64), np.array(LEVELS), begun[list(QUANTILES)].to_numpy(np.float64)
@@ -79,7 +79,7 @@ def judged(answers: pd.DataFrame) -> pd.DataFrame:
 
 
 def answer(answers: pd.DataFrame, begun: pd.DataFrame) -> list[str]:
-    """Return how far the medians were off, and how many intervals of 80 % held."""
+    """Return sentences on the error of medians, and on the 80 % intervals that held."""
     if answers.empty:
         return ["No answers are kept yet."]
     if begun.empty:
@@ -93,12 +93,12 @@ def answer(answers: pd.DataFrame, begun: pd.DataFrame) -> list[str]:
 
 
 def covered(begun: pd.DataFrame, share: float) -> float:
-    """Return the share of intervals that held; NaN where no job waits over a minute."""
+    """Return the share of intervals that held; NaN if no job waits over a minute."""
     return float((np.abs(begun.loc[begun["waits"], "place"] - 0.5) <= share / 2.0).mean())
 
 
 def quality(begun: pd.DataFrame) -> Table:
-    """Return errors, losses and intervals: all answers, by wait, and by room when asked."""
+    """Return errors, losses and intervals: all answers, by wait, and by fit when asked."""
     classes = np.searchsorted(_CLASSES_S, begun["waited_s"])
     groups = {"all": begun, **{name: begun[classes == place] for place, name in enumerate(_CLASSES)}}
     groups |= {"fitted when asked": begun[begun["fits"].astype(bool)], "did not fit": begun[~begun["fits"].astype(bool)]}
@@ -123,7 +123,7 @@ def chances(begun: pd.DataFrame) -> Table:
 
 
 def months(begun: pd.DataFrame) -> Table:
-    """Return how many intervals held by month, of jobs that wait over a minute."""
+    """Return the shares of intervals that held by month, for jobs that wait over a minute."""
     rest, rows = begun[begun["waits"]], []
     number = (rest["at_s"] - begun["at_s"].min()) // MONTH_S + 1
     for month, some in [("all", rest), *rest.groupby(number)]:
@@ -133,7 +133,7 @@ def months(begun: pd.DataFrame) -> Table:
 
 
 def given(logged: pd.DataFrame) -> Table:
-    """Return how good answers were that were asked for, by version."""
+    """Return the quality of answers to users' questions, by version."""
     rows = []
     for version, some in logged.groupby("version"):
         good = {name: float("nan") for name in ("median_error_s", "held_80", "told_1h", "came_1h")} | quality_of(some)
@@ -144,7 +144,7 @@ def given(logged: pd.DataFrame) -> Table:
 
 
 def worst(begun: pd.DataFrame, origin_unix_s: int | None) -> Table:
-    """Return the answers with the largest loss, and what they missed."""
+    """Return the answers with the largest loss, and the reasons."""
     rows = []
     for row in begun.nlargest(WORST, "loss").to_dict("records"):
         names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s).removesuffix(" of the trace")]
@@ -156,7 +156,7 @@ def worst(begun: pd.DataFrame, origin_unix_s: int | None) -> Table:
 
 
 def reason(row: Mapping) -> str:
-    """Return in words what an answer missed."""
+    """Return the reason of an answer's loss in words."""
     if row["waits"] == row["fits"]:
         return "waited though it fitted" if row["fits"] else "started at once though it did not fit when asked"
     if row["waited_s"] > row["wait_95_s"]:
@@ -165,5 +165,5 @@ def reason(row: Mapping) -> str:
 
 
 def share_of(value: float) -> str:
-    """Return a share in per cent; a dash where there is none."""
+    """Return a share in per cent, or a dash for NaN."""
     return "–" if np.isnan(value) else f"{100 * value:.0f} %"

@@ -41,7 +41,7 @@ def reliability(begun: pd.DataFrame, generated: bool) -> Figure:
 def bins(begun: pd.DataFrame) -> pd.DataFrame:
     """Return how often chances to start within 1 h came true.
 
-    A row a bin with answers: ``answers told came``.
+    There is one row per bin with answers: ``answers told came``.
     """
     table = pd.DataFrame({"told": begun["chance_1h"].astype(float), "came": begun["waited_s"] <= 3_600})
     place = np.minimum((table["told"] * BINS).astype(np.int64), BINS - 1)
@@ -51,7 +51,7 @@ def bins(begun: pd.DataFrame) -> pd.DataFrame:
 def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Picture | None:
     """Draw the answers over time of the job asked about most often, and its start.
 
-    None where no job was asked about twice.
+    Return None if no job was asked about twice.
     """
     asked = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
     if asked.empty or asked["nunique"].max() < 2:
@@ -82,7 +82,7 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Pi
 def figure_of_starts(answers: pd.DataFrame) -> Figure:
     """Draw when jobs start: the median and intervals of 50, 80 and 90 %, hours from now.
 
-    ``answers`` has a row a job: ``job_id procs`` and the quantiles of its wait in seconds. The first 40 jobs are drawn.
+    ``answers`` has one row per job: ``job_id procs`` and the quantiles of its wait in seconds. The first 40 jobs are drawn.
     """
     some = answers.head(_JOBS)
     hours, place = some[list(QUANTILES)] / 3_600, range(len(some))

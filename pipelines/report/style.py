@@ -88,7 +88,7 @@ def key(schedule: Schedule) -> Key:
 def looks(keys: Iterable[Key]) -> Looks:
     """Return a look for each combination: colours for predictors, marks for schedulers.
 
-    The other way round if there are more schedulers. The correction is named only where it tells two of them apart.
+    It is the other way round if there are more schedulers. A label names the correction only if another one differs only in that.
     """
     unique = list(dict.fromkeys(keys))
     pairs = [key[:2] for key in unique]
@@ -123,9 +123,9 @@ def _colours(names: list[str]) -> dict[str, str]:
 
 
 class _Drawing(Figure):
-    """A figure that is drawn once: before its layout is known, only that is computed.
+    """A figure that is drawn once: with a layout engine, ``draw`` only computes the layout.
 
-    Notebooks show it.
+    Notebooks show it as PNG.
     """
 
     def _repr_png_(self) -> bytes:
@@ -141,7 +141,7 @@ class _Drawing(Figure):
 
 @contextmanager
 def figure(width: float, height: float, generated: bool, what: str = "generated workload") -> Iterator[Figure]:
-    """Yield a figure of the common look, in inches; a corner names ``what`` is generated."""
+    """Yield a figure in the common look, in inches; if ``generated``, a corner names ``what``."""
     with mpl.rc_context(_RC):
         layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
         drawing = _Drawing(figsize=(width, height), layout=layout, facecolor="white")
@@ -162,7 +162,7 @@ def encode(drawing: Figure, image: ImageFormat) -> bytes:
 
 
 def _make_printable(drawing: Figure) -> None:
-    """Show control characters in all texts, which no drawing may hold, as escapes."""
+    """Show control characters in all texts as escapes; no drawing may contain them."""
     for text in drawing.findobj(Text):
         text.set_text(printable(text.get_text()))
     for axis in (axis for axes in drawing.axes for axis in (axes.xaxis, axes.yaxis)):

@@ -18,8 +18,8 @@ if TYPE_CHECKING:
 class Cell(NamedTuple):
     """A cell with marks, or with lines below its text, each with its tone.
 
-    A tone is "", ``better`` or ``worse``. ``best`` is the best of its column; ``tip`` explains a heading; ``colour`` is of a dot
-    before the text, ``link`` an address behind it. Marks other than tone and best show on pages alone.
+    A tone is "", ``better`` or ``worse``. ``best`` marks the best of its column; ``tip`` explains a heading; ``colour`` is that
+    of a dot before the text; the text links to ``link``. Only pages show marks other than tone and best.
     """
 
     text: str
@@ -35,7 +35,7 @@ class Cell(NamedTuple):
 
 
 Row = list[str | Cell]
-"""A row as it is built."""
+"""A row under construction."""
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ class Table:
     """Rows of cells under headings, with a title above and a note below.
 
     The first ``keys`` columns name a row. They and the columns with the headings ``left`` hold words and are aligned to the left,
-    others to the right. ``classes`` are the rows' styles on a page, where they have any.
+    others to the right. ``classes`` are the rows' styles on a page, if any.
     """
 
     title: str
@@ -56,17 +56,17 @@ class Table:
 
     @classmethod
     def of(cls, title: str, columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]], **given: Any) -> Table:
-        """Return a row a record; ``columns`` has formats by heading, such as ``{jobs:,}``."""
+        """Return one row per record; ``columns`` has formats by heading, such as ``{jobs:,}``."""
         return cls(title, list(columns), [[form.format_map(record) for form in columns.values()] for record in records], **given)
 
     @property
     def heads(self) -> list[Cell]:
-        """The headings as cells."""
+        """Return the headings as cells."""
         return list(map(_cell, self.headings))
 
     @property
     def cells(self) -> list[list[Cell]]:
-        """The rows, every cell with its marks."""
+        """Return the rows, every cell with its marks."""
         return [list(map(_cell, row)) for row in self.rows]
 
     def is_left(self, place: int) -> bool:
@@ -115,9 +115,9 @@ def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> 
 
 
 def escaped(text: str) -> str:
-    """Escape what data say for Markdown: no HTML, no links and pictures, no code, on one line.
+    """Escape text of data for Markdown: no HTML, links, pictures or code, on one line.
 
-    Bars are left to the table in which it stands.
+    Bars are escaped by the table that contains the text.
     """
     return html.escape(re.sub(r"([\\`\[])", r"\\\1", printable(text).replace("\n", " ")), quote=False)
 

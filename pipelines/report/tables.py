@@ -27,7 +27,7 @@ _SHARES = ("accuracy", "rate")
 
 
 def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
-    """Return the metrics of a comparison by name; InputError for an unknown one."""
+    """Return the metrics of a comparison by name; raise InputError for an unknown one."""
     names = list(comparison["metric"].unique())
     unknown = [name for name in names if name not in METRICS]
     if unknown:
@@ -38,8 +38,8 @@ def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
 def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
     """Return the combinations that are read first, at most ``MOST_ROWS``.
 
-    The baseline, the best, the lowest slowdown of each other scheduler, and the next lowest ones; last what the site recorded, and of the
-    bounds that know the runtimes the lowest.
+    These are the baseline, the best, the lowest slowdown of each other scheduler, and the next lowest ones. Last are the recorded
+    schedule, and the lowest of the bounds that know the runtimes.
     """
     slowdowns = comparison[comparison["metric"] == "mean_bounded_slowdown"].sort_values("value", kind="stable")
     ranked: list[Key] = [key for key in slowdowns[list(NAMES)].itertuples(index=False, name=None) if key != weighed.baseline]
@@ -59,10 +59,10 @@ def metric_table(
     metrics: Sequence[str] = READ_FIRST,
     kinds: Mapping[str, str] | None = None,
 ) -> Table:
-    """Return a row for each combination of ``keys``, the first of them the baseline.
+    """Return one row per combination of ``keys``, the first of them the baseline.
 
-    With the words of ``kinds`` about its predictor, and its correction where the scheduler takes one. Below each value: its change
-    and interval, in colour where ``weighed`` calls it sure. The best value of a metric is marked, bounds apart.
+    A row has the words of ``kinds`` about its predictor, and its correction if the scheduler takes one. Below each value are its
+    change and interval, coloured if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
     """
     at = {(*row[:3], row[3]): place for place, row in enumerate(comparison[[*NAMES, "metric"]].itertuples(index=False, name=None))}
     best, records = _best(comparison), comparison.to_dict("records")
@@ -89,7 +89,7 @@ def metric_table(
 
 
 def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
-    """Return the change to the baseline, its interval, and how often that covers where this is low."""
+    """Return the change from the baseline, its interval, and the coverage if that is low."""
     lines = (
         change(row["relative"]),
         interval(row["low"], row["high"]),
@@ -101,9 +101,9 @@ def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
 def intervals_hint(
     comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users", replayed: bool = True
 ) -> str:
-    """Return how the lines below the values of :func:`metric_table` are to be read.
+    """Return an explanation of the lines below the values of :func:`metric_table`.
 
-    Intervals are ``over`` something and, where ``replayed``, replays.
+    Intervals are ``over`` something and, if ``replayed``, over replays.
     """
     replays = int(comparison.loc[comparison["predictor"] != "", "replicates"].min())  # a site recorded one schedule
     of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
@@ -133,7 +133,7 @@ def interval_notes(comparison: pd.DataFrame) -> list[str]:
 
 
 def fairness_table(schedules: Sequence[Schedule], looks: Looks) -> Table | None:
-    """Return fairness between users, a row a schedule; None where the trace names no users."""
+    """Return fairness between users, one row per schedule; None without users."""
     if schedules[0].jobs["user"].isna().all():
         return None
     rows = []
@@ -147,7 +147,7 @@ def fairness_table(schedules: Sequence[Schedule], looks: Looks) -> Table | None:
 
 
 def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table | None:
-    """Return a row a predictor: each measure, accuracy with its interval, coverage by level."""
+    """Return one row per predictor: measures, accuracy with its interval, coverage by level."""
     if quality.empty:
         return None
     overall, levels = quality[quality["by"] == "all"], quality[quality["by"] == "level"]
@@ -167,7 +167,7 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
 
 
 def experience_table(quality: pd.DataFrame) -> Table | None:
-    """Return accuracy by experience, a row a predictor; None where no users are named."""
+    """Return accuracy by experience, one row per predictor; None without users."""
     accuracy = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
     if accuracy.empty:
         return None
@@ -209,5 +209,5 @@ def _heading(name: str) -> str:
 
 
 def _measure(name: str, value: float) -> str:
-    """A prediction measure: names that end in ``_s`` are seconds, in accuracy or rate shares."""
+    """Format a measure: names that end in ``_s`` are seconds, in accuracy or rate shares."""
     return number(value, "share" if name.endswith(_SHARES) else "seconds" if name.endswith("_s") else "ratio")

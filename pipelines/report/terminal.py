@@ -17,14 +17,14 @@ from features.errors import printable
 
 _UNBOUNDED = 250
 _NARROWEST = 8
-"""Characters below which a column that names its row is not folded, nor below the longest word of its heading."""
+"""Min characters of a folded column that names its row. It is not folded below the longest word of its heading, either."""
 
 _WORDS = 12
-"""Characters below which a column of words is not folded."""
+"""Min characters of a folded column of words."""
 
 
 class _Console(Console):
-    """Standard output on which no text can give the terminal orders."""
+    """Standard output on which no text can control the terminal."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(printable(text), **options)
@@ -52,8 +52,8 @@ def print_table(
 ) -> None:
     """Print text cells under headings, in as many tables as the terminal's width needs.
 
-    The first ``keys`` columns name a row: they are repeated in each of those tables, folded to half of the width where there are
-    several. They and the columns ``left``, words, are aligned to the left, the others to the right. Words are folded where that
+    The first ``keys`` columns name a row: they are repeated in each of those tables, folded to half of the width if there are
+    several. They and the columns ``left``, words, are aligned to the left, the others to the right. Words are folded if that
     saves a further table. ``to`` is standard output by default.
     """
     screen = to or console()
@@ -91,21 +91,21 @@ def print_table(
 
 
 def _width(heading: str, cells: Sequence[str]) -> int:
-    """Return the characters that a column needs.
+    """Return the number of characters that a column needs.
 
-    Its longest line, and the longest word of its heading, which may be wrapped.
+    It is that of its longest line, or of the longest word of its heading, which may be wrapped.
     """
     lines = [len(line) for cell in cells for line in cell.splitlines()]
     return max([*lines, *(len(word) for word in heading.split()), 1])
 
 
 def _framed(widths: Sequence[int]) -> int:
-    """Return the characters of columns of these widths with padding and right borders."""
+    """Return the number of characters of these columns with padding and right borders."""
     return sum(width + 3 for width in widths)
 
 
 def _folded(widths: Sequence[int], narrowest: Sequence[int], room: int) -> list[int]:
-    """Return the widths narrowed until they fit into ``room``, or each as far as it may be.
+    """Return the widths narrowed until they fit into ``room``, or each to its ``narrowest``.
 
     The widest is narrowed first.
     """

@@ -14,15 +14,15 @@ from pipelines.report.style import MUTED, figure, key, log_durations, looks
 from sim.schedule import Schedule
 
 _SHORTEST_S = 1.0
-"""Shorter waits are drawn as so long, on the logarithmic axis."""
+"""Shorter waits are drawn with this length, since the axis is logarithmic."""
 
 
 def figure_of_waits(schedules: Sequence[Schedule], clock: Clock, from_s: float | None = None, to_s: float | None = None) -> Figure:
     """Draw the mean and the 90 % quantile of waits, by processors and by hour of submission.
 
-    Widths are in classes that end at powers of two. Hours are those of the ``clock`` of the trace. The first schedule's
-    share of jobs stands below as bars. Jobs are those submitted between two seconds of the trace, by default all; InputError as
-    :func:`~pipelines.report.gantt.window_of`.
+    Widths are in classes that end at powers of two. Hours are those of the ``clock`` of the trace. Bars below show
+    the first schedule's shares of jobs. Jobs are those submitted between two seconds of the trace, by default all. Raises
+    InputError as :func:`~pipelines.report.gantt.window_of`.
     """
     window = window_of(schedules, from_s, to_s)
     table = looks(key(each) for each in schedules)

@@ -1,4 +1,4 @@
-"""The page and the tables of what changes of a site would bring."""
+"""The page and the tables of the effects that changes of a site would have."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _WHERE = {
     "[a-z]+ ": "Commands",
     "": "In slurm.conf, in place of the lines there; then restart slurmctld",
 }
-"""By how a line begins: where it goes."""
+"""The place of a line in a site's files, by the beginning of the line."""
 
 
 def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
@@ -80,9 +80,9 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
 
 
 def answer(study: WhatIf) -> list[str]:
-    """Return in at most three sentences what to change, and what it brings.
+    """Return at most three sentences: a change, its effect, and the jobs that pay.
 
-    And which jobs pay; or that nothing is sure.
+    Or they say that nothing is sure.
     """
     part = ("the later half of " if study.left is None else "the later part of ") if study.split else ""
     jobs = f"over {study.replicates} pairs of replays of {part}{study.jobs.name}{_unexplained(study)}"
@@ -108,7 +108,7 @@ def answer(study: WhatIf) -> list[str]:
 
 
 def _unexplained(study: WhatIf) -> str:
-    """Say what the inferred rule of a log leaves open, if the site is one."""
+    """Return a clause on the waiting that a log's inferred rule does not explain, or ""."""
     if study.left is None:
         return ""
     return (
@@ -133,7 +133,7 @@ def _kills(study: WhatIf, name: str) -> str:
 
 
 def _payers(study: WhatIf, name: str) -> str:
-    """Say which group of jobs waits longer by most seconds in all, and which shorter."""
+    """Return a sentence on the groups of jobs that lose and gain most seconds in all."""
     groups = [each for each in study.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
     if not groups:
         return "No group has enough jobs to tell which jobs pay."
@@ -147,7 +147,7 @@ def _payers(study: WhatIf, name: str) -> str:
 
 
 def pasted(lines: Iterable[str]) -> str:
-    """Return what makes a change, each kind of it under a heading that says where it goes."""
+    """Return the lines of a change, each kind under a heading that says where they go."""
     by_heading: dict[str, list[str]] = {}
     for line in lines:
         headings = [heading for start, heading in _WHERE.items() if re.match(start, line)]
@@ -180,7 +180,7 @@ def candidates(study: WhatIf) -> Table:
 
 
 def screened(study: WhatIf) -> Table:
-    """Return the candidates that the earlier half of the log has sorted out."""
+    """Return the candidates that the earlier half of the log excluded."""
     rows: list[Row] = [[name, change(each)] for name, each in sorted(study.screened.items(), key=lambda pair: pair[1])]
     return Table("Not judged: no lower mean wait on the earlier half, or not among the best there", ["candidate", "wait"], rows)
 
@@ -214,14 +214,14 @@ def killed(study: WhatIf, name: str) -> Table:
 
 
 def picture(study: WhatIf) -> Figure:
-    """Return the picture of :func:`figure_of_candidates`."""
+    """Draw :func:`figure_of_candidates` of a study."""
     return figure_of_candidates(pd.DataFrame(records(study)))
 
 
 def figure_of_candidates(table: pd.DataFrame) -> Figure:
     """Draw the change of four metrics under each candidate, with its interval.
 
-    ``table`` holds what :func:`pipelines.workflows.what_if.records` returned.
+    ``table`` has the rows of :func:`pipelines.workflows.what_if.records`.
     """
     judged = table[~table["verdict"].isin(NOT_JUDGED)]
     names = list(judged["candidate"].unique())

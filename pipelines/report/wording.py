@@ -25,19 +25,19 @@ def not_modelled(machine: str = "") -> str:
 
 
 def kind_of_jobs(generated: bool) -> str:
-    """Return what to say of jobs after their number."""
+    """Return the words that follow a number of jobs."""
     return ", generated" if generated else " of a real trace"
 
 
 def tone(low: float, high: float, lower_is_better: bool = True) -> str:
-    """Return ``better`` or ``worse`` where an interval leaves out 0, else ""."""
+    """Return ``better`` or ``worse`` if an interval leaves out 0, else ""."""
     if pd.isna(low) or low <= 0 <= high:
         return ""
     return "better" if (high < 0) == lower_is_better else "worse"
 
 
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
-    """Return what it means that ``count`` of ``jobs`` have their runtime as requested time."""
+    """Return a warning that ``count`` of ``jobs`` have their runtime as requested time."""
     which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"
     knowing = f", and so the baseline {' / '.join(baseline)}," if baseline[1] == "requested" else ""
     return (
@@ -54,7 +54,7 @@ def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
 
 
 def brief(name: str) -> str:
-    """Return a name as figures have room: no formula, and a registered model by its trace."""
+    """Return a short name for figures: no formula, and a registered model by its trace."""
     return re.sub(r"^registry:runtime-", "registered: ", re.sub(r"^SCORE\(.*?\)-(?=[A-Z])", "SCORE(…)-", name))
 
 
@@ -71,7 +71,7 @@ def group_name(by: str, begin: float) -> str:
 def takes_correction(scheduler: str) -> bool:
     """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
 
-    Goes by the beginning of the name alone, as pages show whatever names tables hold.
+    Only the beginning of the name decides, since tables may have any name.
     """
     return not scheduler.lower().startswith("harm")
 
@@ -84,6 +84,6 @@ def instant(at_s: int, origin_unix_s: int | None) -> str:
 
 
 def duration(seconds: float) -> str:
-    """Return a time in the unit that suits it; a dash where there is none."""
+    """Return a time in the unit that suits it, or a dash if it is not finite."""
     unit, size = next((each for each in _UNITS.items() if seconds >= 2 * each[1]), ("s", 1))
     return f"{seconds / size:,.{int(size > 1)}f} {unit}" if np.isfinite(seconds) else "–"
