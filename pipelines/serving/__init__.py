@@ -1,1 +1,1 @@
-"""Registered runtime models over HTTP: what is asked, what is loaded, what was answered."""
+"""Registered models over HTTP: questions, loaded versions, answers and their log."""

@@ -1,6 +1,6 @@
 """The application: ``/predict``, ``/start``, ``/health``, and their description.
 
-Everything is answered from arrays in memory, in the one thread of the event loop: long requests in parts, so that others come in between.
+Answers come from arrays in memory, in the one thread of the event loop. Long requests are answered in parts, between other ones.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ _WHY = {
 
 @dataclass(frozen=True)
 class Service:
-    """What answers: its ``models``, from which age a snapshot is stale, and the log."""
+    """The service: its ``models``, the age from which a snapshot is stale, and the log."""
 
     models: Sequence[Served]
     stale_after_s: float
@@ -94,7 +94,7 @@ class Service:
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     def _loaded(self, name: str, kind: type[V]) -> V:
-        """Return the version that answers of the model ``name``, or of the only one of its kind."""
+        """Return the loaded version of the model ``name``, or of the only one of its kind."""
         begins, path = (STARTS, "/start") if kind is LoadedStarts else (RUNTIMES, "/predict")
         models = [each for each in self.models if each.name.startswith(begins)]
         names = ", ".join(each.name for each in models) or "none"
@@ -108,7 +108,7 @@ class Service:
         return served.loaded
 
     async def health(self) -> JSONResponse:
-        """Tell which version answers, from which snapshot, and what is wrong."""
+        """Tell which versions answer, from which snapshots, and their problems."""
         now_s, ready = self.clock(), all(each.loaded is not None for each in self.models)
         models = {each.name: _state(each, now_s, self.stale_after_s) for each in self.models}
         log = {} if self.log is None else {"log": self.log.state()}
@@ -141,7 +141,7 @@ async def _refuse_request(request: Request, error: HTTPException) -> JSONRespons
 
 
 async def _refuse_fields(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Name the first field that is wrong, without the forms of a question that pydantic names."""
+    """Refuse with the first wrong field, without pydantic's names of the forms of a question."""
     first = error.errors()[0]
     *within, last = first["loc"]
     place = [each for each in within if isinstance(each, int) or each in _FIELDS]

@@ -1,7 +1,7 @@
-"""The log of what was asked and answered, as JSON lines.
+"""The log of questions and answers, as JSON lines.
 
-It is written beside the thread that answers: a file a day (UTC) and 64 MiB, ``asked-2026-03-01.jsonl``, ``asked-2026-03-01.1.jsonl`` and so
-on. What waits is bounded: what does not fit is counted, and the count is written where it happened.
+A thread of its own writes it, one file per day (UTC) and 64 MiB: ``asked-2026-03-01.jsonl``, ``asked-2026-03-01.1.jsonl`` and so
+on. The number of waiting answers is bounded. Answers beyond it are dropped, and their number is written in their place.
 """
 
 import json
@@ -17,17 +17,17 @@ from features.errors import InputError, one_line
 from pipelines.storage.home import local_home
 
 WAITING = 20_000
-"""Max answers that wait to be written."""
+"""Max number of answers that wait to be written."""
 LARGEST = 64 << 20
 """Bytes after which the next file begins."""
 ASKED = "asked"
 """The directory of logs in this machine's home directory."""
 _EVERY_S = 0.2
-"""Seconds between two looks at what waits."""
+"""Seconds between two looks at the waiting answers."""
 
 
 def asked_place() -> Path:
-    """Return where logs lie that nights judge."""
+    """Return the directory of the logs that nights judge."""
     return local_home() / ASKED
 
 
@@ -35,7 +35,7 @@ class AskedLog:
     """Appends answers to files in ``directory``; one thread may :meth:`put`."""
 
     def __init__(self, directory: Path, largest: int = LARGEST, waiting: int = WAITING) -> None:
-        """InputError where nothing can be written there."""
+        """Raise InputError if nothing can be written there."""
         self._directory, self._largest, self._most = directory, largest, waiting
         self._waiting: deque[Sequence[Mapping[str, Any]]] = deque()
         self._put = self._dropped = 0  # of the thread that answers
@@ -59,12 +59,12 @@ class AskedLog:
         self._waiting.append(entries)
 
     def state(self) -> dict[str, Any]:
-        """Return how many answers were written and how many were not."""
+        """Return the numbers of answers that were written and that were not."""
         problem = {"problem": self._problem} if self._problem else {}
         return {"written": self._written, "dropped": self._dropped + self._lost, **problem}
 
     def close(self, wait_s: float = 5.0) -> None:
-        """Write what waits, and end."""
+        """Write the waiting answers, and end the thread."""
         self._over.set()
         self._thread.join(wait_s)
 
@@ -77,7 +77,7 @@ class AskedLog:
                     break
 
     def _append(self) -> bool:
-        """Write what waits until a file is full; tell whether it could be written."""
+        """Write waiting answers until a file is full; return False if that failed."""
         before, missing = self._taken, self._dropped + self._lost
         try:
             with self._file(self._waiting[0][0]["asked_s"] if self._waiting else time.time()).open("ab") as file:
@@ -87,7 +87,7 @@ class AskedLog:
                     file.writelines(map(_line, entries))
                 if missing > self._dropped_written:
                     file.write(_line({"dropped": missing - self._dropped_written}))
-        except OSError as error:  # answers go on without it; the count says so
+        except OSError as error:  # the service continues without the log, and counts the lost answers
             self._lost += self._taken - before
             self._problem = one_line(f"{self._directory}: {error.strerror or error}", 200)
             return False

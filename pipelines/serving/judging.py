@@ -1,4 +1,4 @@
-"""What a service answered, against what the jobs then ran (:mod:`models.runtime.answers`)."""
+"""Compare a service's answers with runtimes and starts (:mod:`models.runtime.answers`)."""
 
 import json
 from collections.abc import Iterator, Mapping, Set
@@ -23,11 +23,11 @@ _OF_STARTS = _ASKED | _TOLD
 
 @dataclass(frozen=True)
 class Judged:
-    """Answers of one model and the jobs they were for.
+    """Answers of one model with their jobs.
 
-    ``answers`` has a row an answer to a submission: ``version user_known predicted_s``, the quantiles, ``runtime_s`` and ``requested_s`` of its
-    job (NaN where it could not be joined) and ``later`` (submitted after the last submission in the accounting). ``running`` counts answers for jobs
-    that had begun, ``dropped`` those that were not logged, ``unreadable`` lines.
+    ``answers`` has one row per answer to a submission: ``version user_known predicted_s``, quantiles, the job's ``runtime_s`` and
+    ``requested_s`` (NaN if not joined) and ``later`` (submitted after the last submission in accounting). ``running`` counts
+    answers for jobs that had begun, ``dropped`` answers that were not logged, ``unreadable`` lines.
     """
 
     answers: pd.DataFrame
@@ -36,16 +36,16 @@ class Judged:
     unreadable: int
 
     def versions(self) -> list[dict[str, Any]]:
-        """Return a row a version, and one of all: how many answers, and how good they were."""
+        """Return one row per version, and one for all: the number and quality of answers."""
         groups = [(str(name), rows) for name, rows in self.answers.groupby("version", sort=False)]
         return [scores(name, rows) for name, rows in [*groups, *([("all", self.answers)] if len(groups) > 1 else [])]]
 
 
 def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
-    """Judge the log at ``place``, a file or a directory of them, by a trace's jobs.
+    """Judge the log at ``place``, a file or a directory of files, by a trace's jobs.
 
-    Of the answers of ``model``, by default the trace's ``runtime-<trace>``; where the log has one model only, of that. InputError for a place
-    without a log, and for a log without answers of the model.
+    It judges the answers of ``model``. The default is the log's model if there is only one, else ``runtime-<trace>``. Raises
+    InputError for a place without a log, and for a log without answers of the model.
     """
     entries, dropped, unreadable = _entries(place, _OF_RUNTIMES)
     wanted, there = model or f"runtime-{clean.name}", sorted({entry["model"] for entry in entries})
@@ -74,16 +74,16 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
 def start_entry(now_s: float, model: str, version: str, answer: Mapping[str, Any]) -> dict[str, Any]:
     """Return the entry of a log for an answer about a start.
 
-    ``answer`` has at least what :func:`started` reads.
+    ``answer`` has at least the fields that :func:`started` reads.
     """
     return {"asked_s": round(now_s, 3), "model": model, "version": version} | {name: answer[name] for name in sorted(_TOLD)}
 
 
 def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, place: Path | None = None) -> pd.DataFrame:
-    """Return the logged answers about starts of ``model``, and what came of them.
+    """Return the answers about starts of ``model`` in the log, by default the home's.
 
-    Columns as of the table ``starts``: ``job_id at_s version fits waited_s``, quantiles and chances; ``waited_s`` is NaN where the canonical
-    ``jobs``, which started at ``start_s`` int64 [jobs], do not tell. Seconds from ``origin_s`` (Unix). By default of the home directory's log.
+    Columns are as in the table ``starts``: ``job_id at_s version fits waited_s``, quantiles, chances. Times are seconds from
+    ``origin_s`` (Unix). ``waited_s`` is NaN if unknown from the canonical ``jobs``, started at ``start_s`` int64 [jobs].
     """
     place = place or asked_place()
     entries = _entries(place, _OF_STARTS)[0] if any(place.glob("asked-*.jsonl")) else []
@@ -95,7 +95,7 @@ def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, 
 
 
 def _entries(place: Path, names: Set[str]) -> tuple[list[dict[str, Any]], int, int]:
-    """Return the entries of a log that have these ``names``; count answers that were not logged, and lines that are none."""
+    """Return a log's entries with these ``names``, and the numbers of dropped and unreadable."""
     entries, dropped, unreadable = list[dict[str, Any]](), 0, 0
     for line in _lines(place):
         try:

@@ -1,4 +1,4 @@
-"""Versions that answer: of models of runtimes, and what all kinds have in common."""
+"""Loaded versions of runtime models, and the base class of all loaded versions."""
 
 from abc import ABC, abstractmethod
 from calendar import timegm
@@ -16,7 +16,7 @@ from models.runtime.remaining import LEVELS, whole_quantiles
 from pipelines.serving.questions import TEXTS, Job, Unanswerable
 
 ROWS = 32
-"""Jobs that are answered at a time, so that other requests come in between."""
+"""Max number of jobs that are answered at a time, so that other requests come in between."""
 Queued = tuple[str | None, int, int, int]
 """A queued job: user, processors, request, wall clock at submission."""
 _KINDS = (object, np.float64, np.float64, np.int64)
@@ -24,7 +24,7 @@ _KINDS = (object, np.float64, np.float64, np.int64)
 
 @dataclass(frozen=True)
 class Version(ABC):
-    """A version that answers."""
+    """A loaded version of a model, which answers."""
 
     name: str
     alias: str
@@ -38,27 +38,27 @@ class Version(ABC):
     @property
     @abstractmethod
     def snapshot_unix_s(self) -> int | None:
-        """Return the Unix time of its snapshot; None where the trace has no dates."""
+        """Return the Unix time of its snapshot; None if the trace has no dates."""
 
     @abstractmethod
     def check(self, now_s: float) -> None:
         """Ask a new version once, which also prepares it.
 
-        InputError where it does not answer sensibly.
+        Raises InputError if the answer is not plausible.
         """
 
     def head(self, now_s: float, stale_after_s: float) -> dict[str, Any]:
-        """Return what every answer says of the version."""
+        """Return the fields on the version that every answer has."""
         return {"model": self.name, "alias": self.alias, "version": self.number, "stale": self.stale(now_s, stale_after_s)}
 
     def stale(self, now_s: float, after_s: float) -> bool | None:
-        """Tell whether the snapshot is older than ``after_s``; None where it has no date."""
+        """Tell whether the snapshot is older than ``after_s``; None if it has no date."""
         return None if self.snapshot_unix_s is None else now_s - self.snapshot_unix_s > after_s
 
 
 @dataclass(frozen=True)
 class Loaded(Version):
-    """A version of a runtime model; ``cached`` are quantiles that it told of queued jobs."""
+    """A version of a runtime model; ``cached`` has its quantiles of queued jobs."""
 
     predictor: RuntimePredictor
     cached: dict[Queued, np.ndarray] = field(default_factory=dict, compare=False)
@@ -95,9 +95,9 @@ class Loaded(Version):
     def answer(
         self, jobs: Sequence[Job], levels: Sequence[float], now_s: float
     ) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
-        """Answer as the registered model does; what has no time is submitted at ``now_s``.
+        """Answer as the registered model does; jobs without a time are submitted at ``now_s``.
 
-        Beside that, what is asked beyond it: quantiles at ``levels``, and given how long a job has run. Returns the answers, and the
+        Answers also have quantiles at ``levels``, if any, and heed how long a job has run. Returns the answers, and the
         submissions as the model stores them.
         """
         predictor = self.predictor
@@ -122,9 +122,9 @@ class Loaded(Version):
         return answers, submitted.given
 
     def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
-        """Return the runtimes of jobs as told at their submission, int64 [jobs, levels].
+        """Return quantiles of the jobs' runtimes at their submission, int64 [jobs, levels].
 
-        Levels are ``LEVELS``, those of simulations.
+        The levels are ``LEVELS``, those of simulations.
         """
         user, procs, requested, local_s = (np.array(each, kind) for each, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True))
         unknown = np.full(len(jobs), None, object)
@@ -138,7 +138,7 @@ class Loaded(Version):
     ) -> list[dict[str, Any]]:
         """Return the entries of a log for what :meth:`answer` returned.
 
-        Names as the model stores them, Unix times.
+        Names are as the model stores them, times are Unix times.
         """
         head = {"asked_s": round(now_s, 3), "model": self.name, "version": self.number}
         submit_s, entries = (stored["submit_s"].astype(int) + self.predictor.origin_s).tolist(), []

@@ -1,7 +1,7 @@
 """The models that a service has loaded, and how they follow the registry's aliases.
 
-A new version is loaded and asked beside the one that answers, then put in its place by one assignment: a request takes the
-reference once and keeps it. Where the registry does not answer, or names a version that does not load, the loaded one stays.
+A new version is loaded and checked while the old one answers, then replaces it by one assignment: a request takes the reference
+once and keeps it. If the registry does not answer, or names a version that does not load, the loaded version stays.
 """
 
 import time
@@ -16,15 +16,15 @@ from pipelines.serving.site_registry import SiteRegistry
 from pipelines.serving.starts import LoadedStarts
 
 AGAIN = 12
-"""Polls after which a version that did not load is tried again."""
+"""Number of polls after which a version that did not load is tried again."""
 
 
 @dataclass
 class Served:
-    """A model that is served at an alias: the version that answers, and what is wrong.
+    """A model that is served at an alias: its loaded version, and its problem.
 
-    ``problem`` is one line about why it does not follow the registry, ``since_s`` the Unix time since when; empty and 0 where it does.
-    ``missing`` tells that the registry answers and knows no such model.
+    ``problem`` says in one line why it does not follow the registry, ``since_s`` since which Unix time; empty and 0 if it does.
+    ``missing`` is true if the registry answers and has no such model.
     """
 
     name: str
@@ -37,9 +37,9 @@ class Served:
     _polls: int = 0
 
     def follow(self, registry: SiteRegistry, clock: Callable[[], float] = time.time) -> bool:
-        """Load the version that the alias points to; tell whether one was loaded.
+        """Load the version that the alias points to; return whether one was loaded.
 
-        None is where it answers already. A version that does not load is tried again every ``AGAIN`` calls.
+        None is loaded if it answers already. A version that does not load is tried again every ``AGAIN`` calls.
         """
         before, problem = self.loaded, ""
         try:
@@ -76,7 +76,7 @@ def follow_registry(
 ) -> None:
     """Follow ``registry`` every ``every_s`` seconds until ``over``.
 
-    ``tell(model, loaded)`` is called for a model that loaded, or whose problem is another.
+    ``tell(model, loaded)`` is called for a model that loaded a version, or whose problem changed.
     """
     while not over.wait(every_s):
         for each in models:

@@ -1,4 +1,4 @@
-"""What a request asks and what is answered, as pydantic models."""
+"""Requests and answers as pydantic models."""
 
 import re
 from calendar import timegm
@@ -25,7 +25,7 @@ from starlette.exceptions import HTTPException
 from features import limits
 
 MOST_JOBS, MOST_LEVELS, LONGEST_TEXT = 10_000, 100, 1_000
-"""Max jobs of a request, levels of quantiles, and characters of a text."""
+"""Max numbers of jobs of a request, of levels of quantiles, and of characters of a text."""
 TEXTS = ("user", "group", "executable")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -52,7 +52,7 @@ WallClock = Annotated[
 
 
 def one_unknown(fields: Collection[str], given: Any) -> Any:
-    """Drop unknown fields but the first: pydantic would tell of each, for seconds."""
+    """Drop unknown fields except the first: pydantic would report each, which takes seconds."""
     if isinstance(given, dict) and len(given) > len(fields):
         unknown = next(name for name in given if name not in fields)
         return {name: given[name] for name in (*fields, unknown) if name in given}
@@ -71,7 +71,7 @@ class Given(BaseModel):
 
 
 class Job(Given):
-    """A job that is submitted, or runs since ``elapsed_s``."""
+    """A job that is submitted, or has run for ``elapsed_s``."""
 
     user: Text | None = Field(description="null: unknown")
     procs: int = Field(ge=1, le=limits.PROCESSORS)
@@ -135,7 +135,7 @@ FIELDS = {*OneJob.model_fields, *ManyJobs.model_fields}
 
 
 class Answer(BaseModel):
-    """What is answered for a job, in seconds."""
+    """The answer for a job, in seconds."""
 
     predicted_s: float = Field(
         description="in 1..requested_s; of a model with quantiles the time whose ratio to the runtime is expected to be closest to 1. "

@@ -1,4 +1,4 @@
-"""The site's MLflow registry as a service asks it."""
+"""The site's MLflow registry, as a service reads it."""
 
 from __future__ import annotations
 
@@ -16,15 +16,15 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 RUNTIMES, STARTS = "runtime-", "start-"
-"""How names of registered models begin, by what they answer."""
+"""Beginnings of the names of registered models, by what they predict."""
 _SQLITE = "sqlite:///"
 
 
 class SiteRegistry:
-    """The site's registry, opened when it is first asked.
+    """The site's registry, opened when it is first read.
 
     It is that of :func:`pipelines.storage.registry.tracking`. A server that does not answer is given up after seconds, not after
-    MLflow's minutes of retries. A database file that is gone is told, and not made anew.
+    MLflow's minutes of retries. A missing database file is an error; it is not made anew.
     """
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class SiteRegistry:
         return str(version.version) if version is not None else ""
 
     def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
-        """Load a version; InputError too for names that are hashed with another key, or none set."""
+        """Load a version; raise InputError also if names are hashed with a key that is not set."""
         if name.startswith(STARTS):
             from models.registry.start_registration import load as load_starts
 
@@ -76,7 +76,7 @@ class SiteRegistry:
 
 
 def _identity(store: Tracking) -> tuple[int, int] | None:
-    """Return device and inode of a registry's database file, zeros where it has none; None if it is gone."""
+    """Return device and inode of a registry's file, zeros without one, None if it is gone."""
     if not store.uri.startswith(_SQLITE):
         return 0, 0
     try:

@@ -1,7 +1,7 @@
-"""When a job starts that is submitted to a queue: a request, and a model's answer.
+"""Requests and answers about the start of a job that is submitted to a queue.
 
-An answer is made of the queue's state alone. The model has learned from runtimes predicted at submission: the runtime model of the same trace is
-asked for them where it is served too and tells quantiles, else the request stands for all of a job's. They are kept with that version.
+An answer depends only on the queue's state. The model has learned from runtimes predicted at submission. If the runtime model of
+the same trace is served, too, and has quantiles, these are used, and cached with its version; else each quantile is the request.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
 MOST_QUEUED, REMEMBERED, LINES = 20_000, 100_000, 4
-"""Max jobs of a queue, predicted runtimes that are kept, and queues that are."""
+"""Max numbers of jobs of a queue, of cached predictions of runtimes, and of cached queues."""
 Seconds = Annotated[int, Field(ge=0, le=limits.SECONDS)]
 
 
@@ -58,7 +58,7 @@ class Queued(Submitted):
 class Standing:
     """The jobs of a queue at a second, in order of submission, without the one asked about.
 
-    ``codes`` are those of users and of queues by name. Quantiles are those that ``told_by`` told, None: requests.
+    ``codes`` has the codes of users and of queues by name. Quantiles come from ``told_by``; if it is None, they are requests.
     """
 
     users: list[str | None]
@@ -68,16 +68,16 @@ class Standing:
 
 
 class Line(list[Any]):
-    """The columns of a queue as it was told, with what was made of it for the last second.
+    """The columns of a given queue, with its :class:`Standing` at the last second.
 
-    Many jobs are asked about with one queue. Columns are lists, and kept instead of jobs, through which the collector of garbage would go.
+    Many questions have the same queue. Columns are lists, kept instead of jobs, which the garbage collector would visit.
     """
 
     clock_s: int | None = None
     standing: Standing
 
     def at(self, clock_s: int) -> Standing:
-        """Return what stands in it at a second.
+        """Return the jobs in the queue at a second.
 
         Raises Unanswerable for a job without the time of its submission, or with one after that second.
         """
@@ -90,9 +90,9 @@ _lines: dict[bytes, Line] = {}
 
 
 def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
-    """Validate a queue, or return it as it was when it was told before; leave one unknown field of each job.
+    """Validate a queue, or return it from the cache; leave one unknown field of each job.
 
-    The latter takes a fifth of what it takes in each job's own check. As text, 1, 1.0 and true differ.
+    To leave it here takes a fifth of the time of each job's own check. The key is text, in which 1, 1.0 and true differ.
     """
     if not isinstance(given, list):
         return validated(given)
@@ -206,9 +206,9 @@ class LoadedStarts(Version):
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
-    """Return what stands in the queue, and all jobs in order of submission, the asked last.
+    """Return the queue's jobs, and all jobs in order of submission, the one asked about last.
 
-    In seconds of the wall clock. A job's quantiles are its request. What started in this second runs. Raises Unanswerable as :meth:`Line.at`.
+    Times are of the wall clock, quantiles are requests. Jobs started in this second run. Raises Unanswerable as :meth:`Line.at`.
     """
     assert isinstance(question.queue, Line)
     job, standing = question.job, question.queue.at(clock_s)
@@ -248,7 +248,7 @@ def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, in
 
 
 async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: Jobs) -> Jobs:
-    """Return ``jobs``, the last one of ``user``, with the quantiles of runtimes that a model told, or tells now, at their submission."""
+    """Return ``jobs``, the last one of ``user``, with a model's quantiles of their runtimes."""
     if standing.told_by is not runtimes:
         quantiles = await _quantiles(runtimes, standing.users, standing.jobs)
         standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
