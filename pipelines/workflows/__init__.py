@@ -1,1 +1,1 @@
-"""What assets, nights and the command line do, as functions."""
+"""The work of assets, nights and commands, as functions."""

@@ -30,7 +30,7 @@ from sim.schedule import Schedule
 from sim.simulate import simulate
 
 PATIENCE_S = 60.0
-"""Max seconds of simulation after which a scheduler does not repeat a workload."""
+"""Seconds of simulation after which a scheduler does not repeat a workload."""
 
 Row = dict[str, Any]
 
@@ -47,7 +47,7 @@ class Case:
 def run(cases: Sequence[Case], repeat: int, say: Callable[[str], None]) -> dict[str, Any]:
     """Measure ``cases``; return the machine, the software and ``figures``.
 
-    Each figure is of ``repeat`` simulations; they are in the order of ``cases``. Raises InputError for what cannot be read.
+    Each figure is of ``repeat`` simulations; they are in the order of ``cases``. Raises InputError for unreadable traces.
     """
     rows: dict[str, list[Row]] = {}
     for case in sorted(cases, key=lambda case: isinstance(case.source, Workload)):  # traces, which may be unreadable, come first
@@ -84,7 +84,7 @@ def measure(case: Case, repeat: int) -> tuple[list[Row], list[str]]:
 
 
 def prepared(case: Case) -> CleanTrace:
-    """Return the workload of ``case``, cleaned; InputError if it cannot be read."""
+    """Return the cleaned workload of ``case``; raise InputError if it cannot be read."""
     if isinstance(case.source, Workload):
         return clean(generate(case.source))
     entry = find_entry(case.source)
@@ -121,7 +121,7 @@ def _simulated(workload: CleanTrace, scheduler: str) -> Schedule:
 
 
 def waiting(schedule: Schedule) -> tuple[float, int]:
-    """Return mean and max of the jobs submitted and not started.
+    """Return the mean and max number of jobs submitted and not started.
 
     The mean is over the time from the first submission to the last start.
     """
@@ -151,7 +151,7 @@ def peak_bytes() -> int:
 def machine() -> dict[str, Any]:
     """Return the machine and software of the figures, and the date.
 
-    ``load_average`` is the minute's before the benchmark began.
+    ``load_average`` is that of the minute before the call.
     """
     cpus = Path("/proc/cpuinfo")
     named = re.search(r"model name\s*:\s*(.+)", cpus.read_text()) if cpus.is_file() else None

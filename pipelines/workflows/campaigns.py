@@ -44,7 +44,7 @@ class Run(NamedTuple):
 
     @property
     def label(self) -> str:
-        """The trace's name in the results."""
+        """Return the trace's name in the results."""
         return self.campaign.submissions.label(self.workload.name)
 
 
@@ -56,11 +56,10 @@ def resumable_campaign(
     map_points: Map | None = None,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run campaigns, or what an interruption left; write and return the results.
+    """Run campaigns, or the rest after an interruption; write and return the results.
 
-    ``runs`` are one, or of a suite one a trace and load.
-    Raises InputError for two traces of one name, a journal of another campaign, unless ``restart`` discards it, and as
-    :func:`sim.campaigns.campaign.run_campaign`.
+    ``runs`` has one run, or for a suite one per trace and load. Raises InputError for two traces with the same name, for a
+    journal of another campaign, unless ``restart`` discards it, and as :func:`sim.campaigns.campaign.run_campaign`.
     """
     twice = [label for label, times in Counter(run.label for run in runs).items() if times > 1]
     if twice:
@@ -117,7 +116,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
         if isinstance(source, TablePredictor)
     }
     named = campaign.model_copy(update={"predictors": tuple(map(predictor_name, campaign.predictors)), "seeds": campaign.drawn})
-    # the trace, its machine and its windows are told by what they came to
+    # the jobs, the machine and the windows themselves identify these settings
     excluded = {*TraceSettings.model_fields, "machine", "windows", "keep_first", "drop_rule", "replicates"}
     return {
         "version": code_version(),

@@ -1,8 +1,8 @@
 """Find what kills and damage left in a home directory, and mend it.
 
-Looked for is what no later run or night mends: drafts, files and versions of dead processes go with the next night, publications and
-pruning. A subject at which a run or night is working is left alone. Nothing that a reader may use is removed: not the files of the
-current version or the one before, and no registered version.
+It looks for faults that no later run or night mends: drafts, files and versions of dead processes go with the next night,
+publication or pruning. A subject with a run or night at work is left alone. Nothing that a reader may use is removed: no file of
+the current version or the one before, and no registered version.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
 _ROUNDS = 5
-"""Max rounds of checks and repairs: a repair may uncover what lay behind."""
+"""Max number of rounds of checks and repairs: a repair may uncover another fault."""
 
 
 def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
     """Yield everything found wrong in ``home``; ``connect`` opens its registry.
 
-    A finding about a subject is yielded while its lock is held, so a repair before the next one meets what was found.
-    Where ``home`` is what machines share, this machine's own databases are looked at.
+    A finding about a subject is yielded while its lock is held, so a repair before the next finding meets the same state.
+    If machines share ``home``, this machine's own databases are checked.
     """
     shared = bool(os.environ.get(LAKE)) and str(home) == str(site_home())
     own = local_home() if shared else home
@@ -64,7 +64,7 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
 
 
 def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
-    """Repair what can be, tell of each repair, and return what is left."""
+    """Repair the findings that have a repair, ``tell`` each, and return the other findings."""
     for _ in range(_ROUNDS):
         left, repaired = [], False
         for finding in examine(home, connect):
@@ -80,7 +80,7 @@ def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding]
 
 
 def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Finding]:
-    """Find what is wrong with a subject's pointer, tables, pages and aliases; what is behind a finding is not looked at."""
+    """Find a fault of a subject's pointer, tables, pages or aliases; stop at the first one."""
     versions = Lake(home / "lake").versions(subject)
     try:
         versions.kept()
@@ -103,7 +103,7 @@ def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Findi
 
 
 def _broken(versions: Versions, current: Version, before: Version) -> Finding | None:
-    """Find the files of the versions that are missing or not what their names say."""
+    """Find files of the versions that are missing, or whose content does not fit their name."""
     now, then = ({entry: file for entry, file in each.files.items() if not versions.has_whole(file)} for each in (current, before))
     finding = partial(Finding, "lake", versions.subject)
     if not now:
@@ -123,7 +123,7 @@ def _broken(versions: Versions, current: Version, before: Version) -> Finding | 
 
 
 def _aliases(versions: Versions, store: Tracking, current: Version) -> Iterator[Finding]:
-    """Find a registry that does not have, or does not serve, what was published."""
+    """Find a registry that does not have, or does not serve, the published versions."""
     from models.registry.registration import version_at
     from models.registry.versions import aliases
 

@@ -17,7 +17,7 @@ def counters(home: Path) -> Iterator[Finding]:
         system = root.name
         try:
             store = CountersStore(home / "lake", system)
-        except InputError:  # told with its subject
+        except InputError:  # reported with its subject
             continue
         with store.reading():
             bad = [part.file for sampler in store.samplers for part in store.parts(sampler) if not _whole(store, part)]
@@ -34,5 +34,5 @@ def _whole(store: CountersStore, part: Part) -> bool:
 
 
 def anew(versions: Versions) -> str:
-    """Return how a subject that is made from nothing else is mended."""
+    """Return how to mend a subject that cannot be made again from other data."""
     return f"restore them from a backup, or remove {versions.root / 'current' / versions.subject}.* and ingest again"

@@ -24,9 +24,9 @@ BY_HAND = "by hand"
 
 @dataclass(frozen=True)
 class Finding:
-    """State something wrong: ``part`` of the home, ``where``, ``what``, how to ``mend`` it.
+    """A fault: ``part`` of the home, ``where``, ``what``, and how to ``mend`` it.
 
-    ``repair`` does that; without one it is for a person.
+    ``repair`` mends it; without one, it must be mended by hand.
     """
 
     part: str
@@ -38,11 +38,11 @@ class Finding:
 
 _REGISTRY = "mlflow.db"
 _BESIDE = ("-journal", "-wal", "-shm")
-"""Endings of files of SQLite's own, which would be played into a new database of the same name."""
+"""Endings of SQLite's own files, which it would apply to a new database of the same name."""
 
 
 def databases(home: Path) -> Iterator[Finding]:
-    """Check every SQLite database; a damaged one of Dagster's, without results, is begun anew."""
+    """Check every SQLite database; a damaged one of Dagster, without results, can begin anew."""
     for path in [home / _REGISTRY, *sorted((home / "dagster").rglob("*.db"))]:
         if not path.is_file():
             continue
@@ -61,9 +61,9 @@ def databases(home: Path) -> Iterator[Finding]:
 
 
 def _error(path: Path) -> tuple[str, bool]:
-    """Return SQLite's words for what is wrong with a database, "" for a sound or locked one, and whether it is damaged.
+    """Return the error of a database, "" if it is sound or locked, and whether it is damaged.
 
-    It is opened for writing, since a transaction that a kill cut off is otherwise no more than an error.
+    It is opened for writing; otherwise a transaction that a kill cut off would be an error.
     """
     try:
         with closing(sqlite3.connect(f"{path.as_uri()}?mode=rw", uri=True, timeout=5)) as database:
@@ -77,7 +77,7 @@ def _error(path: Path) -> tuple[str, bool]:
 
 
 def _begin_anew(path: Path) -> None:
-    """Move a database aside with what SQLite keeps beside it; the next command makes a new one."""
+    """Move a database aside with SQLite's files beside it; the next command makes a new one."""
     for ending in (*_BESIDE, ""):
         if (beside := path.with_name(path.name + ending)).exists():
             at(path).moved(beside, path.with_name(f"{path.name}.damaged{ending}"))
@@ -100,7 +100,7 @@ def runs_of_dagster(home: Path) -> Iterator[Finding]:
             return
         with opened as instance:
             dead = [run for run in instance.get_runs(unfinished) if is_gone(run.tags.get(PROCESS_TAG, ""))]
-    except Exception as error:  # whatever Dagster says of what it cannot read, the other checks go on
+    except Exception as error:  # whatever Dagster raises, the other checks go on
         mend = f"{BY_HAND}: restore its folder from a backup, or move it away"
         yield Finding("dagster", "runs", one_line(f"cannot be read: {error}", 200), mend)
         return
@@ -117,7 +117,7 @@ def runs_of_dagster(home: Path) -> Iterator[Finding]:
 
 
 def _instance(home: Path) -> DagsterInstance | None:
-    """Open the Dagster instance of ``home``, the site's own one for the site's home; None where there is none."""
+    """Open the Dagster instance of ``home``, which may be the site's; None without one."""
     import dagster as dg
 
     from pipelines.storage.home import home as site
@@ -135,7 +135,7 @@ def _instance(home: Path) -> DagsterInstance | None:
 def reached(home: Path) -> tuple[list[str], list[Finding]]:
     """Return a line for each service that answers, and a finding for each that does not.
 
-    ``home`` is the place of what machines share. No line holds a secret.
+    ``home`` is the directory that machines share. No line contains a secret.
     """
     lines: list[str] = []
     findings: list[Finding] = []

@@ -35,7 +35,7 @@ _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_
 class Evaluation:
     """A ``Quality`` for each part, and each predictor's schedule and cost, in order.
 
-    Costs are None where they are not measured. ``left_out`` counts jobs that are not judged: their request was taken from their
+    Costs are None if they are not measured. ``left_out`` counts jobs that are not judged: their request was taken from their
     runtime, and predictions are cut at the request.
     """
 
@@ -88,10 +88,10 @@ def evaluate_predictors(
     *,
     progress: Callable[[Schedule], None] | None = None,
 ) -> Evaluation:
-    """Simulate ``workload`` with each predictor of ``protocol``, and judge them, as it says.
+    """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
     ``progress`` receives each schedule. Raises InputError as :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and
-    where every request was taken from a runtime.
+    if every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)
@@ -137,12 +137,12 @@ def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
 
 
 def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return one record a part and predictor, plain Python values for JSON, null for none.
+    """Return one record per part and predictor, in plain Python values for JSON.
 
-    Its identity, its cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline;
+    It has identity, cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline;
     then lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and
-    ``_against_request``, and ``losses`` by level score it as a distribution; for one that is, there are ``calibration``,
-    ``coverage``, ``windows`` and ``references``, with the same scores.
+    ``_against_request``, and ``losses`` by level score it as a distribution. A predictor with quantiles also has ``calibration``,
+    ``coverage``, ``windows`` and ``references``, with the same scores. Missing values are None.
     """
     records = []
     for quality in evaluation.qualities:
@@ -162,7 +162,7 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
 
 
 def as_table(evaluation: Evaluation) -> pd.DataFrame:
-    """Return every figure as one tidy table: a row a part, predictor, group and measure.
+    """Return every figure in one tidy table: one row per part, predictor, group, measure.
 
     The columns are the identity, and those of ``Quality.measures``. Calibration is ``by`` ``level``, the share ``at_most`` and
     the losses; coverage is ``by`` ``level, all``, ``level, request`` and ``level, width``. The under-prediction rate of a level
@@ -213,7 +213,7 @@ def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> d
 
 
 def _by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return a record a group, with every measure and its interval by name."""
+    """Return one record per group, with every measure and its interval by name."""
     records = []
     for (group, begin), part in rows.groupby(["group", "begin"], sort=False, dropna=False):
         first = part.iloc[0]
@@ -299,7 +299,7 @@ def _calibration_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:
 
 
 def _plain(value: Any) -> Any:
-    """Return a value for JSON: no numpy, and null for what is no finite number."""
+    """Return a value for JSON: no numpy types, and None for a float that is not finite."""
     if isinstance(value, np.generic):
         value = value.item()
     return None if isinstance(value, float) and not math.isfinite(value) else value

@@ -22,12 +22,12 @@ from sim.users.facts import Facts
 from sim.users.names import CLOSED, RULES, Users
 
 NAMED = 10
-"""Max jobs that fit no cluster and are named."""
+"""Max number of jobs that fit no cluster and are named."""
 
 
 @dataclass(frozen=True)
 class ClusterDemand:
-    """A cluster, how many jobs it could hold if it were empty, and how many no other could."""
+    """A cluster, the number of jobs that it could hold if empty, and that no other could."""
 
     name: str
     nodes: int
@@ -38,10 +38,10 @@ class ClusterDemand:
 
 @dataclass(frozen=True)
 class Demand:
-    """What jobs ask of ``machine``.
+    """The requests of jobs to ``machine``.
 
-    ``stated`` counts the jobs with a value in each column that counts there, ``fit_nowhere`` the jobs that no cluster could hold
-    (``fit_nowhere_ids`` are the first), ``unknown_properties`` the jobs that ask for properties no node is said to have.
+    ``stated`` counts the jobs with a value in each column that matters there, ``fit_nowhere`` the jobs that no cluster could hold
+    (``fit_nowhere_ids`` are the first), ``unknown_properties`` the jobs that request a property which no node is stated to have.
     """
 
     machine: str
@@ -55,7 +55,7 @@ class Demand:
 
 
 def demand(machine: Machine, jobs: pd.DataFrame) -> Demand:
-    """Return what the jobs of a cleaned table ask of ``machine``."""
+    """Return the requests of the jobs of a cleaned table to ``machine``."""
     bits = machine.could_hold(jobs)
     clusters = tuple(
         ClusterDemand(each.name, each.count, each.procs, int((bits >> place & 1).sum()), int((bits == 1 << place).sum()))
@@ -110,7 +110,7 @@ class Outlier:
 class Cleaning:
     """The effect of one way to treat missing requests: jobs kept, and changes by rule.
 
-    Or why it is ``refused``.
+    ``refused`` says why the trace is refused, if it is.
     """
 
     kept: int
@@ -124,12 +124,11 @@ class Cleaning:
 class Inspection:
     """Facts about a trace as recorded; seconds from its origin unless a name says otherwise.
 
-    ``usage`` is what was in use at once by its records. ``distributions`` has, for each quantity, its count, mean and
-    :data:`QUANTILES`; ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs
-    that ran for longer than they had requested, ``requests_stated``
-    those with both values; ``over_a_year`` by column implausible times; ``cleaning`` one entry for each way to treat missing
-    requests, ``missing_request`` the chosen one; ``users`` by delimiting rule the sessions and batches of the jobs kept by it, or why they are
-    ``users_unknown``.
+    ``usage`` is the use at once by its records. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
+    ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs that ran for longer than
+    they had requested, ``requests_stated`` those with both values; ``over_a_year`` implausible times by column. ``cleaning`` has
+    one entry for each way to treat missing requests, ``missing_request`` is the chosen way; ``users`` has the sessions and
+    batches of the jobs that it keeps, by delimiting rule; ``users_unknown`` says why there are none.
     """
 
     name: str
@@ -165,7 +164,7 @@ class Inspection:
 
     @property
     def refused(self) -> str | None:
-        """Return why this trace cannot be cleaned as asked, if so."""
+        """Return why this trace cannot be cleaned as asked, or None."""
         return self.cleaning[self.missing_request].refused
 
     def to_json(self) -> dict[str, Any]:
@@ -178,11 +177,11 @@ def inspect_trace(
 ) -> Inspection:
     """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
-    So does a ``machine`` of clusters; what jobs ask of it is then told too. Where nothing states a size, jobs are cleaned for the most
-    processors in use at once.
+    So does a ``machine`` of clusters; the result then has the jobs' requests to it. If no size is stated, jobs are cleaned for
+    the max number of processors in use at once.
 
-    A trace that cannot be cleaned is inspected too: its refusal is part of the result. Raises InputError only where there are no
-    jobs, or where ``missing_request`` is unknown.
+    A trace that cannot be cleaned is inspected, too: its refusal is part of the result. Raises InputError only if there are no
+    jobs, or if ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
@@ -200,7 +199,7 @@ def inspect_trace(
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
     cleaned = {way: _cleaned(trace, procs, way, holds) for way in MISSING_REQUEST}
     chosen = cleaned[missing_request]
-    asking = chosen if holds is None else _cleaned(trace, procs, missing_request, None)  # those, too, that fit nowhere
+    asking = chosen if holds is None else _cleaned(trace, procs, missing_request, None)  # including jobs that fit nowhere
     users, unknown = _users(chosen)
     return Inspection(
         name=trace.name,

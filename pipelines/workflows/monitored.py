@@ -1,8 +1,8 @@
 """Replays of a monitored system's jobs, with start decisions by its recorded counters.
 
-The jobs are a trace's, the counters a system's: those of the trace's jobs that are control runs of the system, by number and start,
-are asked about. At a simulated moment the model reads the counters of all nodes up to the last full minute, as far as they could be read
-by then, and what runs in the replay, on the nodes where it ran. So it reads nothing that came later; the counters do not know of the decisions.
+Jobs come from a trace, counters from a system. The model is asked about those jobs that are control runs of the system, by number
+and start. It reads the counters of all nodes up to the last full minute of the simulated moment, if they could be read by then,
+and the jobs that run in the replay, on their recorded nodes: nothing from later. The counters do not depend on the decisions.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ BASELINE, SCHEDULER = "EASY", "EASY+RUSH(model=registered)"
 METRICS = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 VARYING = "varying_runs"
 DAYS = 30
-"""The last days of counters, so many of which are replayed."""
+"""Number of the last days with counters that are replayed."""
 STEP_S = 60
 
 
 @dataclass(frozen=True)
 class Moments:
-    """What was recorded of a system, as rows of a model's ``columns``.
+    """The records of a system, as rows of a model's ``columns``.
 
-    ``types`` are those of applications; samples younger than ``lag_s`` cannot be read. Without a ``machine`` it is not known where jobs are.
+    ``types`` are by application; samples younger than ``lag_s`` cannot be read. Without a ``machine``, jobs' places are unknown.
     """
 
     store: CountersStore
@@ -57,9 +57,9 @@ class Moments:
     lag_s: float
 
     def row(self, job: Job, at_s: int, running: Sequence[Job]) -> np.ndarray:
-        """Return what is known of a start of ``job`` at ``at_s`` (Unix s), float64 [columns].
+        """Return the features of a start of ``job`` at ``at_s`` (Unix s), float64 [columns].
 
-        All NaN where no counter was sampled in the window before.
+        All are NaN if no counter was sampled in the window before.
         """
         day, second = divmod(at_s, DAY_S)
         if day not in self._days:
@@ -95,10 +95,10 @@ class Moments:
 class Monitored:
     """Replays with and without start decisions of ``scheduler``.
 
-    ``runs`` has a row a job that was asked about: ``application``, ``varied`` (as recorded), and of each scheduler the start (Unix s) and the
-    chance to vary then (NaN where nothing was recorded), as ``EASY start_s`` and ``EASY chance``. ``table`` has a row a metric:
-    ``metric value baseline relative low high note``. ``jobs`` were replayed; ``counts`` are of questions, skips, and questions
-    without counters.
+    ``runs`` has one row per job asked about: ``application``, ``varied`` (as recorded), and for each scheduler the start (Unix s)
+    and the chance to vary then (NaN without records), as ``EASY start_s`` and ``EASY chance``. ``table`` has one row per metric:
+    ``metric value baseline relative low high note``. ``jobs`` is the number of replayed jobs; ``counts`` has the numbers of
+    questions, skips, and questions without counters.
     """
 
     scheduler: str
@@ -112,8 +112,8 @@ class Monitored:
 def replayed(clean: CleanTrace, runs: pd.DataFrame, moments: Moments, unseen: Unseen, scheduler: str = SCHEDULER) -> Monitored:
     """Replay the last DAYS days with counters of a trace, with and without start decisions.
 
-    ``runs`` are the system's control runs. The machine is one pool of processors. InputError where counters and jobs, or control runs and
-    jobs, do not belong together, and for another scheduler than EASY that asks the registered model.
+    ``runs`` are the system's control runs. The machine is one pool of processors. Raises InputError if counters or control runs
+    do not belong to the jobs, and for another scheduler than EASY that asks the registered model.
     """
     rush = named_scheduler(scheduler).rush
     allowed = rush and Rush("registered", rush.skips, patience=rush.patience, every=rush.every, cutoff=rush.cutoff)
@@ -172,7 +172,7 @@ def _asked(jobs: pd.DataFrame, origin_s: int, runs: pd.DataFrame) -> dict[int, J
 def _varying(ran: pd.DataFrame, scheduler: str) -> pd.DataFrame:
     """Return the predicted number of varying runs; the interval is over days.
 
-    Of runs with counters in both replays; InputError without any.
+    It counts runs with counters in both replays. Raises InputError without any.
     """
     both = ran.dropna()
     if len(both) == 0:

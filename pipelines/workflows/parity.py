@@ -1,4 +1,4 @@
-"""How far replays of a Slurm site are from its accounting, as values.
+"""The difference of replays of a Slurm site from its accounting, as values.
 
 The command and the asset show them.
 """
@@ -23,13 +23,13 @@ from sim.slurm.site import Site
 
 REPLAYS, NIGHTLY_REPLAYS = 40, 8
 _NOTED_S = 2
-"""A drained node is noted so soon after its last job has ended."""
+"""Max seconds between the end of a drained node's last job and the note of its drain."""
 Progress = Callable[[str, int, int], None]
 
 
 @dataclass(frozen=True)
 class Parity:
-    """What replays gave beside the record.
+    """The results of replays beside the record.
 
     ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out`` and ``unexplained`` are the tables of
     :func:`sim.parity.by_group`, :func:`sim.parity.without` and :func:`sim.parity.unexplained`. ``lost`` names jobs that some replay never
@@ -46,7 +46,7 @@ class Parity:
 
 
 def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str = "") -> tuple[Site, SlurmJobs]:
-    """Read a site and its accounting; InputError where the two do not belong together."""
+    """Read a site and its accounting; raise InputError if the two do not belong together."""
     site = load_site(machine, timezone)
     jobs = read_slurm_jobs(accounting, site, timezone, cluster)
     if unknown := set(jobs.table["qos"]) - set(site.qos):
@@ -70,7 +70,7 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str 
 def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
     """Let each drain that ends a node's last job begin with the last start on the node.
 
-    Slurm notes a drain when the last job has ended; the node takes no job from when it was ordered, which is in no file.
+    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is in no file.
     """
     runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
     runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())
@@ -87,9 +87,9 @@ def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
 def measure(
     site: Site, jobs: SlurmJobs, replays: int, seed: int, progress: Progress, log: Path | None = None, timezone: str = "UTC"
 ) -> Parity:
-    """Replay the jobs so many times, ask for single decisions, and leave each rule out once.
+    """Replay the jobs ``replays`` times, compare single decisions, leave out each rule once.
 
-    With the phases of slurmctld's ``log``, or drawn from ``seed``. InputError where no job starts.
+    Phases are those of slurmctld's ``log``, or drawn from ``seed``. Raises InputError if no job starts.
     """
     table = jobs.table
     if not (table["start_s"] >= 0).any():

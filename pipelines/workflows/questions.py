@@ -1,4 +1,4 @@
-"""Settings of a site's questions, for commands and Python."""
+"""Settings of questions about a site, for commands and Python."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class SiteSettings(Settings):
 
     @property
     def trace(self) -> TraceSettings:
-        """Return how the record is read as a trace, where there is no machine."""
+        """Return the settings to read the record as a trace, if there is no machine."""
         return TraceSettings(trace=str(self.accounting), procs=self.procs, timezone=self.timezone, cluster=self.cluster or None)
 
 
@@ -76,7 +76,7 @@ class WhatIfSettings(SiteSettings):
 
 
 class WhenSettings(Settings):
-    """A queue, the jobs that are asked about, and what answers."""
+    """A queue, the jobs that are asked about, and the model that answers."""
 
     trace: str = Field(description="A trace that was run, or a Slurm site's accounting.")
     queue: Path = Field(

@@ -1,4 +1,4 @@
-"""Which rule a trace obeys, what that explains of it, and both as a site for ``whatif``."""
+"""The rule that a trace obeys, what the rule explains, and both as a site for ``whatif``."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from sim.rules.rule import Rule
 class Inference:
     """A rule inferred from the trace ``name``, and what it explains.
 
-    With the mean of the waits recorded after the first part.
+    ``recorded_s`` is the mean of the waits recorded after the first part.
     """
 
     name: str
@@ -28,7 +28,7 @@ class Inference:
 def find(trace: CleanTrace, progress: Progress) -> Inference:
     """Infer the rule of a trace from its first part, and compare it with known ones.
 
-    The comparison is on all that follows.
+    The comparison is on all later jobs.
     """
     log = recorded(trace.jobs, trace.procs, trace.clock)
     inferred = infer(log, progress)
@@ -38,7 +38,7 @@ def find(trace: CleanTrace, progress: Progress) -> Inference:
 def site_of(trace: CleanTrace, progress: Progress) -> tuple[Rule, SlurmJobs, int]:
     """Infer the rule of a trace; return it and the jobs as those of a site.
 
-    And the Unix second of the first submission after those from which it was inferred.
+    The third value is the Unix second of the first submission after the jobs that it was inferred from.
     """
     log = recorded(trace.jobs, trace.procs, trace.clock)
     rule, table = as_site(infer(log, progress).rule, log, trace.name)

@@ -36,7 +36,7 @@ _ASKED = "asked"
 class Delay:
     """The probability of a delay beyond the usual runtime.
 
-    It is of more than ``above_z`` standard deviations; ``longer_s`` is that in seconds, NaN for an application without control runs.
+    It exceeds ``above_z`` standard deviations, which are ``longer_s`` seconds (NaN for an application without control runs).
     """
 
     above_z: float
@@ -48,7 +48,7 @@ class Delay:
 class Neighbour:
     """A running job under the same leaf switches.
 
-    Of its ``nodes`` nodes ``beside`` are under those of the asked nodes. ``type`` is None where the site has not stated it.
+    ``beside`` of its ``nodes`` nodes are under those of the asked nodes. ``type`` is None if the site has not stated it.
     """
 
     job_id: str
@@ -62,13 +62,13 @@ class Neighbour:
 class Answer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
-    ``probabilities`` by class; those of the classes of variation add up to ``variation``; ``varies`` if that reaches ``cutoff``:
-    then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would count as varying
-    (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is how many seconds longer
-    than usual to expect (NaN where the model does not tell). ``leaves`` are the nodes under each leaf switch, ``neighbours`` the
-    running jobs under the same, most nodes first, of ``running`` jobs in all; None without a topology. It uses
-    ``samples`` of ``expected`` in the window, of all samplers together; ``missing`` names columns without a value, which counted
-    as the median of the training part.
+    ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
+    ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would
+    count as varying (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is the
+    expected number of seconds above the usual runtime (NaN if the model has none). ``leaves`` has the nodes under each leaf
+    switch, ``neighbours`` the running jobs under the same switches, most nodes first, of ``running`` jobs in all; None without a
+    topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``missing`` names
+    columns without a value, which count as the median of the training part.
     """
 
     model: str
@@ -105,10 +105,10 @@ def ask(
 ) -> Answer:
     """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
-    It uses what could be read of the counters by ``at_s``. ``probes`` has a row a node, ``node`` and the columns of
-    :data:`features.monitoring.samplers.PROBES` (seconds waited); without, their features are missing. ``running`` are the jobs that
-    run, by default the ingested runs that began before and had not ended. InputError without a champion, for a node that the topology
-    does not name, and where no counter was sampled in the window before.
+    It uses the counters that could be read by ``at_s``. ``probes`` has one row per node, ``node`` and the columns of
+    :data:`features.monitoring.samplers.PROBES` (seconds waited); without it, their features are missing. ``running`` are the
+    running jobs, by default the ingested runs that began before and had not ended. Raises InputError without a champion, for a
+    node that the topology does not name, and if no counter was sampled in the window before.
     """
     finish_for_reader(home, store, VARIABILITY.registered(system))
     champion = registered_classifier(store, VARIABILITY.registered(system))
@@ -165,7 +165,7 @@ def ask(
 
 @dataclass(frozen=True)
 class _Beside:
-    """Where the asked nodes are and what runs there, as said in :class:`Answer`, and as ``features``."""
+    """The places of the asked nodes and the jobs there, as in :class:`Answer` and as features."""
 
     leaves: Mapping[str, int]
     neighbours: tuple[Neighbour, ...]
@@ -201,7 +201,7 @@ def _running(lake: Lake, system: str, at_s: float) -> list[Job]:
 
 
 def _usual(model: VariabilityModel, application: str) -> tuple[float, float]:
-    """Return mean and standard deviation of the application's runtime, NaN where it is not known."""
+    """Return mean and standard deviation of the application's runtime, NaN if unknown."""
     if application not in model.baselines.index:
         return float("nan"), float("nan")
     mean, sigma = model.baselines.loc[application, ["mean_s", "sigma_s"]].to_numpy(np.float64)

@@ -1,6 +1,6 @@
 """Ingestion of a system: counters, control runs, probes, types, topology into the lake.
 
-They are kept as ingested: they only grow, each file whole, and reading one again changes nothing.
+They are kept as ingested: they only grow, by whole files, and reading a file again changes nothing.
 """
 
 from collections.abc import Callable
@@ -37,7 +37,7 @@ class Table:
 def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:
     """Read new content of the system's LDMS files.
 
-    Raises InputError where its places name nothing; a broken file is in the report instead.
+    Raises InputError if its places name no file; the report lists broken files.
     """
     if not system.counters:
         raise InputError(
@@ -68,7 +68,7 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
     """Return coverage of each sampler and day with new data, or else of each last day.
 
-    :meth:`CountersStore.coverage` of it, ``share`` (of the minutes and nodes of that day the sampled ones), ``repeated``
+    Columns are those of :meth:`CountersStore.coverage`, ``share`` (sampled minutes x nodes, of those of the day), ``repeated``
     (duplicate samples of a node and time) and ``new``.
     """
     tables = []
@@ -81,7 +81,7 @@ def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
 
 
 def _repeated(store: CountersStore, sampler: str, day: str) -> int:
-    """Count neighbours of one node and time, or out of order, as a reader of a day gets them."""
+    """Count adjacent samples of a day with the same node and time, or out of order."""
     first = pd.Timestamp(day, tz="UTC").timestamp()
     count, last = 0, (-np.inf, "")
     for batch in store.batches(sampler, first, first + 86_400, metrics=()):

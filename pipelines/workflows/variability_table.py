@@ -1,6 +1,6 @@
 """Training tables of a system: its control runs, with the counters before each began.
 
-Made from the ingested data by one pass over the counters, and kept as one table of the lake.
+A table is made from the ingested data by one pass over the counters, and kept in the lake.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 SCOPES = ("own", "all")
 FEATURES_TABLE, MODEL_TABLE = "variability_features", "variability_model"
 FEWEST_RUNS = 4
-"""Min runs of an application for one to vary: of three none is 1.5 standard deviations from their mean (ddof = 0)."""
+"""Min number of runs of an application for one to vary: of three, none is 1.5 standard deviations off their mean (ddof = 0)."""
 _RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
 
 
@@ -37,7 +37,7 @@ class TrainingTable:
     """Control runs of one system and their features, float64 [runs, features] by scope.
 
     Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason.
-    ``coverage`` (a row a run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
+    ``coverage`` (one row per run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
     :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not read.
     """
 
@@ -55,10 +55,10 @@ class TrainingTable:
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
     """Return the training table of ``system`` under ``home``, by one pass over its counters.
 
-    Samples that could not yet be read when a run started
-    (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes, or without any sample in their window, are left out.
-    Without probe results their features are missing. With a topology the table has MORE_FEATURES, too, the neighbours being the
-    control runs with known nodes. InputError where no control runs or no counters were ingested.
+    Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes,
+    or without any sample in their window, are left out. Without probe results, their features are missing. With a topology the
+    table also has MORE_FEATURES; neighbours are the control runs with known nodes. Raises InputError without ingested control
+    runs or counters.
     """
     from pipelines.sources.system import SIMULATED
     from pipelines.sources.systems import settings_of
@@ -99,7 +99,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
 def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:
     """Return the features of all samplers of ``store`` in the window before each of ``runs``.
 
-    ``runs`` has ``run_id nodes start_s``; ``scopes`` as in :func:`training_table`. InputError without any counters.
+    ``runs`` has ``run_id nodes start_s``; ``scopes`` as in :func:`training_table`. Raises InputError without counters.
     """
     from features.monitoring.windows import side_by_side, window_features
 
@@ -119,10 +119,10 @@ def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[st
 def newest_before(
     store: CountersStore, runs: pd.DataFrame, interval_s: pd.Series, lag_s: float, columns: Sequence[str] = NEWEST_FEATURES
 ) -> pd.DataFrame:
-    """Return those of ``columns`` that are NEWEST_FEATURES.
+    """Return those of ``columns`` that are NEWEST_FEATURES, float64, index ``run_id``.
 
-    float64, index ``run_id``: the mean over the nodes of each metric's newest sample that could be read before the start: over as long as the sampler's usual
-    interval (``interval_s``). Missing where that is not known. The columns of other samplers are missing, too.
+    A value is the mean over the nodes of a metric's newest sample that could be read before the start, over the sampler's usual
+    interval (``interval_s``). It is NaN if that interval is unknown, and in the columns of other samplers.
     """
     from features.monitoring.windows import window_features
 
@@ -151,7 +151,7 @@ def newest_before(
 def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:
     """Return SITUATION_FEATURES of ``runs`` with known nodes, index ``run_id``.
 
-    Each is the others' neighbour. Of runs that start in the same second, the one with the lower number in its name started first.
+    Each is a neighbour of the others. Of runs with the same start, the one with the lower number in its name started first.
     """
     from features.monitoring.situation import jobs_of, situations
 
@@ -160,7 +160,7 @@ def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:
 
 
 def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return a training table as one table of the lake, a row a run and scope, and metadata."""
+    """Return a training table as a table of the lake, one row per run and scope, and metadata."""
     runs = table.runs[list(_RUN_COLUMNS)]
     rows = [pd.concat([runs.assign(scope=scope), table.features[scope]], axis=1) for scope in table.features]
     return pd.concat(rows, ignore_index=True), {"left_out": dict(table.left_out), "generated": table.generated}
@@ -175,10 +175,10 @@ def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) 
 
 
 def coverage(table: TrainingTable) -> pd.DataFrame:
-    """Return the coverage behind the features, a row a sampler and scope.
+    """Return the coverage behind the features, one row per sampler and scope.
 
-    Usual seconds between samples, ``nodes`` (share of the runs' own nodes with a sample), ``minutes`` (samples seen, as a share
-    of those expected) and ``without`` (runs without any sample).
+    It has ``interval_s`` (usual seconds between samples), ``nodes`` (share of the runs' own nodes with a sample), ``minutes``
+    (share of the expected samples that were seen) and ``without`` (number of runs without any sample).
     """
     rows = []
     for sampler, interval_s in table.interval_s.items():
@@ -219,7 +219,7 @@ def still_metrics(table: TrainingTable) -> list[str]:
 def label_balance(runs: pd.DataFrame) -> pd.DataFrame:
     """Return ``runs mean_s sigma_s varied share`` by application.
 
-    ``varied`` counts runs with z > 1.5 by all of them.
+    ``varied`` counts runs with z > 1.5 by the mean and deviation of all runs.
     """
     table = baselines(runs["application"], runs["runtime_s"])
     z = z_scores(runs["application"], runs["runtime_s"], table)

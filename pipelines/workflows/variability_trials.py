@@ -20,21 +20,21 @@ from sim.names import scheduler as named_scheduler
 TRIALS_TABLE, TRIALS_PAGE = "cluster_experiments", "variability/{}.html"
 """The table of trials, and the page about them under ``reports`` in the home directory."""
 TRIALS = 20
-"""By default; five, as Nichols et al. have, hardly give an interval."""
+"""Default number of trials; five, as in Nichols et al., hardly give an interval."""
 REGISTERED = "registered"
-"""What schedulers call the registered model."""
+"""Name of the registered model in schedulers."""
 _MODELS = (REGISTERED, "oracle", "nowcast")
 SCHEDULERS = ("EASY", f"EASY+RUSH(model={REGISTERED})", "EASY+RUSH(model=oracle)")
-"""By default: without start decisions, with the champion, and with an oracle as the bound."""
+"""Default: without start decisions, with the champion, and with an oracle as the bound."""
 JOBS = 190
-"""Jobs of a trial of Nichols et al. on a cluster of the size of ``congested``."""
+"""Number of jobs of a trial of Nichols et al. on a cluster of the size of ``congested``."""
 
 
 @dataclass(frozen=True)
 class Plan:
-    """What to simulate: ``trials`` trials of ``workload`` under each of ``schedulers``.
+    """The simulations: ``trials`` trials of ``workload`` under each of ``schedulers``.
 
-    The first scheduler is the baseline. What is usual comes from ``days`` days of control runs on ``cluster``. All random numbers follow from ``seed``.
+    The first is the baseline. Usual runtimes come from ``days`` days of control runs on ``cluster``. ``seed`` fixes all draws.
     """
 
     cluster: Cluster
@@ -66,7 +66,7 @@ class Plan:
 
     @property
     def usual_seed(self) -> int:
-        """Return the seed of the control runs that tell what is usual."""
+        """Return the seed of the control runs that give the usual runtimes."""
         return 10_000 * self.seed + 2
 
     @property
@@ -78,7 +78,7 @@ class Plan:
 def trial_plan(trials: int, seed: int, schedulers: tuple[str, ...] = SCHEDULERS) -> Plan:
     """Return experiment ADAA of Nichols et al. on the small simulated cluster, in proportion.
 
-    Its control runs are of other times than those used for training.
+    Its control runs are from other times than those used for training.
     """
     from pipelines.sources.simulated_site import DAYS, small_cluster
 
@@ -93,7 +93,7 @@ def try_model(
     """Simulate the trials of ``plan``, in which ``adviser`` is the registered model.
 
     Returns runs as of :func:`sim.cluster.experiments.trials`, and the comparison as of :func:`sim.cluster.comparison.compared`.
-    ``progress`` receives the trials done and in all. InputError if a scheduler asks a model that is not given.
+    ``progress`` receives the trials done and in total. Raises InputError if a scheduler asks a model that is not given.
     """
     if plan.asks_registered and adviser is None:
         raise InputError(f"a scheduler asks the model {REGISTERED}, and none is given")
@@ -118,7 +118,7 @@ def first_trial(plan: Plan) -> pd.DataFrame:
 
 
 def over_all(table: pd.DataFrame) -> pd.DataFrame:
-    """Return all applications together, a row a scheduler and a column a mean over trials.
+    """Return means over trials of all applications, a row per scheduler, a column per metric.
 
     ``table`` is the comparison of :func:`try_model`.
     """

@@ -1,6 +1,6 @@
-"""What changes of a Slurm site would bring, or of the rule that any other log obeys.
+"""The effects of changes of a Slurm site, or of the rule that any other log obeys.
 
-The catalogue of candidates, a screening on earlier jobs, and one look at later ones.
+There is a catalogue of candidates, a screening on earlier jobs, and one judgement on later jobs.
 """
 
 from __future__ import annotations
@@ -31,31 +31,31 @@ from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, same, 
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 OWN = CATALOGUE.name
-"""In a site's folder, its own candidates."""
+"""Name of the file of a site's own candidates in its folder."""
 MOST_PASSED = 6
-"""Candidates that the screening lets through."""
+"""Max number of candidates that pass the screening."""
 BOUND = "bound"
-"""In place of a verdict on what knows runtimes beforehand."""
+"""In place of a verdict on a candidate that knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
 MOST_LOST = 0.1
-"""A candidate that kills, or never starts, a larger share of the jobs is no answer, whatever it brings to the others."""
+"""Max share of lost jobs: a candidate that kills, or never starts, more is no answer, whatever its effect on the others."""
 _SCREENED = 1
-"""Replicates of the screening. Of a generated site, one and three chose the same first four of six: a small gain may be missed."""
+"""Replicates of the screening. At a generated site, 1 and 3 chose the same first four of six; a small gain may be missed."""
 _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
 """A log with fewer jobs, or shorter, is not cut in two."""
 _WARM_UP_S = 10 * DAY_S
-"""Replays of the later half begin so long before it, so that jobs run and wait at its begin, and users have used something."""
+"""Seconds that replays of the later half begin before it, so that jobs run and wait at its beginning, and users have usage."""
 Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
 class WhatIf:
-    """What replays say of each candidate.
+    """The results of replays for each candidate.
 
-    ``effects`` and ``verdicts`` are by name, of those that were judged; ``screened`` has the change of the mean wait on the earlier jobs
-    of those that were not. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
-    ``replayed_s`` are mean waits of the jobs judged. ``split`` tells whether they are the later half, submitted from ``from_s`` on. ``left``
-    is what an inferred rule does not explain of them; intervals and verdicts heed it, those of ``replayed`` do not.
+    ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the earlier
+    jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
+    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on. ``left``
+    is the part that an inferred rule does not explain; intervals and verdicts include it, those of ``replayed`` do not.
     """
 
     site: Site | Rule
@@ -76,9 +76,9 @@ class WhatIf:
 
     @property
     def several(self) -> bool:
-        """Tell whether the jobs judged lie in several weeks or days.
+        """Tell whether the judged jobs lie in several weeks or days.
 
-        Then intervals are about others, too.
+        Then intervals hold for other weeks or days, too.
         """
         submit = self.jobs.table["submit_s"].to_numpy(np.int64)
         return bool(blocks(submit[submit >= self.from_s]).any())
@@ -97,8 +97,8 @@ class WhatIf:
     def ranked(self) -> list[str]:
         """Return the judged candidates, better ones first, then by the change of the mean wait.
 
-        Other nodes and another demand are no settings, and other schedulers are not Slurm's: they come after them, then what loses
-        many jobs, and bounds last.
+        Settings come first; then other nodes or another demand, which are no settings; then other schedulers, which Slurm does
+        not have; then candidates that lose many jobs; and bounds last.
         """
         order = ("better", "mixed", "better here", "mixed here", "not sure", "worse here", "worse", BOUND)
 
@@ -112,9 +112,9 @@ class WhatIf:
 
 
 def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candidate]:
-    """Read the catalogue, what a site's folder adds to it, and the candidates of another file.
+    """Read the candidates of the catalogue, of a site's folder, and of another file.
 
-    InputError for a wrong file, and for two candidates of a name.
+    Raises InputError for a wrong file, and for two candidates with the same name.
     """
     candidates = read_candidates()
     if machine is not None and OWN in (files := site_files(machine)):
@@ -127,7 +127,7 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candi
 
 
 def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
-    """Read candidates from a file of TOML; InputError for a wrong one."""
+    """Read candidates from a TOML file; raise InputError for a wrong one."""
     try:
         return _parsed(path, path.read_bytes())
     except OSError as error:
@@ -157,9 +157,9 @@ def _parsed(path: Path, text: bytes) -> list[Candidate]:
 
 
 def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone: str) -> SlurmJobs:
-    """Give jobs a column, s, for each quantile of a registered model that is a limit.
+    """Add a column in seconds for each quantile of a registered model that is a limit.
 
-    InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model that does not tell the quantile.
+    Raises InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model without the quantile.
     """
     table = jobs.table
     for text in {text for each in candidates for text in (each.limits, each.time_min) if text.startswith(PREFIX)}:
@@ -186,10 +186,10 @@ def measure(
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
-    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there, which are
-    judged on jobs of the later half alone, as are other schedulers. In a shorter one all are judged on all jobs. InputError where
-    nothing changes. A rule of a log was inferred from the jobs before ``inferred_until_s``; these choose, and all after it judge.
-    What judges is replayed from :data:`_WARM_UP_S` before it.
+    A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there.
+    These and other schedulers are judged on the later half alone. In a shorter log, all are judged on all jobs. If a rule was
+    inferred from the jobs before ``inferred_until_s``, these choose and the later jobs judge. Replays of the judging jobs begin
+    :data:`_WARM_UP_S` before them. Raises InputError if no candidate changes anything.
     """
     table = jobs.table
     candidates = [each for each in candidates if fits(each, isinstance(site, Rule))]
@@ -282,7 +282,7 @@ def _after(changed: Changed, from_s: int) -> Changed:
 def _replays(
     changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, of: int
 ) -> list[np.ndarray]:
-    """Return when jobs started under each change, float64 [replicates, jobs] each."""
+    """Return the starts of jobs under each change, float64 [replicates, jobs] each."""
     work = Replays(changes, shake_s)
     starts = [np.empty((len(seeds), len(each.jobs))) for each in changes]
     pieces = [[row, seed] for row in range(len(changes)) for seed in seeds]
@@ -294,9 +294,9 @@ def _replays(
 
 
 def records(study: WhatIf) -> list[dict[str, Any]]:
-    """Return what ``--json`` prints: one object a candidate and metric.
+    """Return what ``--json`` prints: one object per candidate and metric.
 
-    Where there is no figure, of one that was not judged or where no job waits today, it is None.
+    A figure is None if the candidate was not judged, or if no job waits today.
     """
     rows: list[dict[str, Any]] = []
     for name in study.ranked:

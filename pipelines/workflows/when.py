@@ -1,8 +1,8 @@
-"""When jobs of a queue start: a snapshot, run ahead.
+"""Predict when jobs of a queue start: run a snapshot ahead.
 
-The queue's jobs are put behind the ended ones of accounting, from which runtimes are predicted and arrivals drawn. A registered model tells
-their starts, or, of a Slurm site whose files are there, scenarios of its own scheduler. What would start sooner is the same job with a shorter
-limit or fewer processors, in the same scenarios.
+The queue's jobs are appended to the ended jobs of accounting, from which runtimes are predicted and arrivals drawn. A registered
+model predicts their starts or, for a Slurm site with files, scenarios of its own scheduler do. Changes for an earlier start are a
+shorter limit or fewer processors of the same job, in the same scenarios.
 """
 
 from __future__ import annotations
@@ -35,16 +35,16 @@ CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), 
 SURE = 0.9
 """Share of scenarios in which a change must start the job sooner, for the answer to call it sure."""
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
-"""How many times a queue is run ahead; of a Slurm site fewer where over 100 jobs wait, and no farther than a day."""
+"""Number of scenarios; at a Slurm site, its min, since it falls if over 100 jobs wait, and the max seconds run ahead."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
-"""Ended jobs from which runtimes are predicted, and how far back arrivals are drawn of."""
+"""Number of ended jobs from which runtimes are predicted, and seconds before now from which arrivals are drawn."""
 
 
 @dataclass(frozen=True)
 class Change:
-    """What a job would gain with another limit or width.
+    """The gain of a job with another limit or width.
 
-    The difference of starts in seconds, negative is sooner: its mean over the scenarios, its 10 and 90 % quantiles, and whether it is ``sure`` to start sooner.
+    Differences of starts are in seconds, negative if sooner: mean, 10 and 90 % quantiles. ``sure``: it surely starts sooner.
     """
 
     what: str
@@ -58,9 +58,9 @@ class Change:
 
 @dataclass(frozen=True)
 class Answer:
-    """When a job starts: its wait from now on, chances, and what would start it sooner.
+    """The predicted start of a job: wait from now on, chances, and changes to start sooner.
 
-    ``fits`` tells whether so many processors are free now.
+    ``fits`` tells whether enough processors are free now.
     """
 
     job_id: str
@@ -75,9 +75,9 @@ class Answer:
 
 @dataclass(frozen=True)
 class Record:
-    """What accounting holds: jobs and starts; of a Slurm site also what they asked of it.
+    """The accounting: jobs and starts; for a Slurm site also the jobs' requests to it.
 
-    Else ``ahead`` runs its queue ahead: ``EASY``, or the text of a rule with closings.
+    Without a site, ``ahead`` runs the queue ahead: ``EASY``, or the text of a rule with closings.
     """
 
     clean: CleanTrace
@@ -88,7 +88,7 @@ class Record:
 
     @property
     def numbered(self) -> pd.DataFrame:
-        """Return the jobs under the numbers that the queue shows."""
+        """Return the jobs with the numbers that the queue has for them."""
         return self.clean.jobs if self.asked is None else self.clean.jobs.assign(job_id=self.asked["job_id"].to_numpy())
 
 
@@ -104,7 +104,7 @@ def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Rec
 class Queue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
-    ``now_s`` is in the trace's seconds; ``job_id`` are those of the snapshot, "" of ended jobs. ``ahead`` runs it ahead.
+    ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
     """
 
     clean: CleanTrace
@@ -118,7 +118,7 @@ class Queue:
     def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
         """Return answers about the rows ``asked``, which wait and ascend.
 
-        The model's, or without one the scenarios' own. Where they are one or two, with what would start them sooner.
+        They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
         """
         starts = self._starts(self.jobs, asked)
         if model is None:
@@ -146,7 +146,7 @@ class Queue:
         return row_answers
 
     def questions(self, asked: np.ndarray) -> Questions:
-        """Return questions about the rows ``asked``, which wait and ascend, with what is read now."""
+        """Return questions about the rows ``asked``, which wait and ascend, at this moment."""
         return self._questions(asked, self._starts(self.jobs, asked))
 
     def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
@@ -171,7 +171,7 @@ class Queue:
 
 
 def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
-    """Return the jobs with another width and limit of one, which cuts its predictions."""
+    """Return the jobs with another width and limit of one; the limit cuts its predictions."""
     jobs = jobs._replace(procs=jobs.procs.copy(), requested=jobs.requested.copy(), quantiles=jobs.quantiles.copy())
     jobs.procs[row], jobs.requested[row] = procs, requested_s
     jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
@@ -184,11 +184,11 @@ def surely_sooner(gained_s: np.ndarray) -> bool:
 
 
 def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> Queue:
-    """Return a snapshot behind the accounting of its trace, to be run ahead.
+    """Append a snapshot to the accounting of its trace, to run it ahead.
 
     ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`, with jobs that would be submitted now, too. Jobs of
-    accounting that it names, or that end later, are left out. InputError for times after ``now_s`` and jobs wider than the
-    machine.
+    accounting that it names, or that end later, are left out. Raises InputError for times after ``now_s`` and jobs wider than
+    the machine.
     """
     clean, origin = record.clean, record.clean.origin_unix_s or 0
     end = recorded_end_s(clean.jobs, record.start_s)
