@@ -159,7 +159,7 @@ def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
 def check_monitored(monitored: Monitored) -> list[dg.AssetCheckResult]:
     """Check that as many recorded runs vary as are predicted without start decisions.
 
-    A difference of three standard deviations is allowed.
+    A difference of at most three standard deviations is allowed.
     """
     seen = monitored.runs[monitored.runs[f"{BASELINE} chance"].notna()]
     chance, recorded = seen[f"{BASELINE} chance"].to_numpy(np.float64), int(seen["varied"].sum())

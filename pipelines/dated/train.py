@@ -78,7 +78,7 @@ def train(
 def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: Tracking) -> pd.DataFrame:
     """Return the last submissions with the answers of a version loaded back, ``predicted_s``.
 
-    ``expected_s`` has the answers in this process, NaN for a champion chosen by hand.
+    ``expected_s`` has the answers in this process, NaN if the version's snapshot is not of now, or it was chosen by hand.
     """
     last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
     predicted, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)

@@ -37,8 +37,8 @@ class Picture(NamedTuple):
 class Front:
     """The part read first: one to three sentences, a picture, at most eight rows.
 
-    ``hint`` explains the rows; ``data`` is the file beside the page with all rows, ``facts`` are numbers with words. ``generated``
-    names a part of generated jobs, else "". ``warnings`` are on top; ``notes`` and ``provenance`` are folded at the end.
+    ``hint`` explains the rows; ``data`` is the file beside the page with all rows, ``facts`` are numbers with words. If jobs were
+    generated, ``generated`` names the part that they test. ``warnings`` are on top; ``notes``, ``provenance`` folded at the end.
     """
 
     title: str

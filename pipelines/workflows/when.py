@@ -35,7 +35,7 @@ CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), 
 SURE = 0.9
 """Share of scenarios in which a change must start the job sooner, for the answer to call it sure."""
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
-"""Number of scenarios; at a Slurm site, its min, since it falls if over 100 jobs wait, and the max seconds run ahead."""
+"""Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run ahead."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 """Number of ended jobs from which runtimes are predicted, and seconds before now from which arrivals are drawn."""
 
