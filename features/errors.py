@@ -83,6 +83,11 @@ def is_plain(text: str) -> bool:
     return bool(_PATH.fullmatch(text) or ADDRESS.fullmatch(text))
 
 
+def first_line(error: BaseException) -> str:
+    """Return the first line of an error's message, or the name of its type if there is none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0]
+
+
 def masked(text: str) -> str:
     """Return a text with user, password and query removed from its addresses.
 

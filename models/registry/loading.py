@@ -19,7 +19,7 @@ import yaml
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 
-from features.errors import InputError
+from features.errors import InputError, first_line
 from models.registry.packing import SCRIPT, artifact, content_hash, packed_modules, packed_script, private_name
 
 CONTENT = "content_sha256"
@@ -49,7 +49,7 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
     except InputError:
         raise
     except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise InputError(f"models:/{name}/{number}: {wrong}: {reason}") from error
 
 

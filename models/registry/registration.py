@@ -236,7 +236,7 @@ def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = 
 def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion | None:
     """Return the version of ``name`` at ``alias``, or of that number; None if there is none."""
     try:
-        if alias.isdigit():
+        if alias.isdecimal():
             return tracking.client.get_model_version(name, alias)
         return tracking.client.get_model_version_by_alias(name, alias)
     except MlflowException as error:

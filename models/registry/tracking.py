@@ -19,7 +19,7 @@ from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
-from features.errors import masked
+from features.errors import first_line, masked
 from models.registry.syncing import sync
 
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
@@ -179,7 +179,7 @@ def _answers(uri: str) -> None:
         finally:
             engine.dispose()
     except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
-        raise OSError(f"{getattr(error, 'orig', None) or error}".strip().splitlines()[0]) from error
+        raise OSError(first_line(getattr(error, "orig", None) or error)) from error
 
 
 def _wait_for_server(seconds: float) -> None:

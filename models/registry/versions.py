@@ -15,6 +15,7 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
+from features.errors import first_line
 from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
@@ -58,7 +59,7 @@ def all_or_nothing(tracking: Tracking) -> Iterator[None]:
                 take_back(tracking, name, {number for other, number in versions if other == name})
         except (MlflowException, OSError) as other:
             left = ", ".join(f"{name}/{number}" for name, number in versions)
-            error.add_note(f"of the new versions {left} some are still registered: {str(other).strip().splitlines()[0]}")
+            error.add_note(f"of the new versions {left} some are still registered: {first_line(other)}")
         raise
     finally:
         _MADE.reset(token)

@@ -190,7 +190,7 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
 
     if moment is None:
         return int(path.stat().st_mtime) - (clean.origin_unix_s or 0)
-    if moment.isdigit():
+    if moment.isdecimal():
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
     if local is pd.NaT:
@@ -215,7 +215,7 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
         seconds = duration(given["time"])
     except ValueError:
         seconds = 0.0
-    if not given["procs"].isdigit() or int(given["procs"]) < 1 or not seconds >= 1:
+    if not given["procs"].isdecimal() or int(given["procs"]) < 1 or not seconds >= 1:
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
     row: dict[str, Any] = {
         **dict.fromkeys(OF_SLURM, ""),

@@ -167,7 +167,7 @@ def _midnight_before(clock: Clock, at_s: int) -> int:
 
 def _second(clean: CleanTrace, until: str) -> int:
     """Return a date of the site's wall clock, or a second of the trace, as a second."""
-    if until.strip().isdigit():
+    if until.strip().isdecimal():
         return int(until)
     try:
         moment = datetime.fromisoformat(until)

@@ -3,7 +3,7 @@
 import numpy as np
 
 from features.clock import local_clock_s
-from features.errors import InputError
+from features.errors import InputError, first_line
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import Method
 from models.registry.accounting import Accounting
@@ -32,7 +32,7 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
     try:
         answers = ask(consumer_model(name, candidate.version, RUNTIME.name), asked)
     except Exception as error:  # a model may raise anything while it loads or predicts
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0]
+        reason = first_line(error)
         raise InputError(
             f"{name}/{candidate.version} ({candidate.method}) does not answer when it is loaded back: {reason}"
         ) from error

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 from mlflow.exceptions import MlflowException
 
-from features.errors import InputError
+from features.errors import InputError, first_line
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
@@ -156,7 +156,7 @@ def register_policy(
                 opened.client.set_registered_model_alias(model, alias, version)
             keep_made()
     except MlflowException as error:
-        raise InputError(f"{model}: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"{model}: {first_line(error)}") from error
     pruned(opened, model, kept_versions())
     doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
     return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias}){policy.behind}", doubt)

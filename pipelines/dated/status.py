@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import InputError, first_line
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
 from pipelines.dated.ledger import nights_before
@@ -78,7 +78,7 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
             lines += begin_night(lake, store, name)
         except Exception as error:  # any error here would block every later night too
             versions.take_back()
-            lines.append(f"what was published last could not be finished ({str(error).strip().splitlines()[0]}): it was taken back")
+            lines.append(f"what was published last could not be finished ({first_line(error)}): it was taken back")
         nights = nights_before(lake, clean.name, "")
         ahead = _ahead(nights, clean)
         if len(ahead):

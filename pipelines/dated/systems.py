@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.errors import InputError
+from features.errors import InputError, first_line
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import baselines, labels, z_scores
 from models.registry.loading import consumer_model
@@ -239,8 +239,8 @@ class ClassifierJudge:
             wanted = loaded.metadata.get_input_schema().required_input_names()
             asked = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
             answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)
-        except Exception:  # a model may raise anything while it loads or predicts
-            return {"it loads back and predicts": False, "it carries its data's fingerprint": tagged}
+        except Exception as error:  # a model may raise anything while it loads or predicts
+            return {f"it loads back and predicts ({first_line(error)})": False, "it carries its data's fingerprint": tagged}
         sums = np.isclose(answer.sum(axis=1), 1.0, rtol=0, atol=1e-9) & (answer >= 0).all(axis=1)
         return {
             "it loads back and predicts": len(answer) == len(asked),

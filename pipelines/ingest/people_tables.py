@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from features import limits
-from features.errors import InputError, shown
+from features.errors import InputError, first_line, shown
 from pipelines.ingest.text import text_of
 
 Place = Callable[[int], str]
@@ -30,7 +30,7 @@ def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Pl
     except (ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{path}: cannot be read: {str(error).splitlines()[0]}") from error
+        raise InputError(f"{path}: cannot be read: {first_line(error)}") from error
     missing = [name for name in wanted if name not in table.columns]
     if missing:
         raise InputError(f"{head}: lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}")

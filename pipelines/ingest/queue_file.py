@@ -195,7 +195,7 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
     procs = _whole(given["procs"], "processors", limits.PROCESSORS, where)
     asked = given["requested"]
     try:
-        seconds = float(asked) if asked.isdigit() else duration(asked)
+        seconds = float(asked) if asked.isdecimal() else duration(asked)
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= limits.SECONDS:
@@ -210,7 +210,7 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
 
 
 def _whole(text: str, what: str, most: int, where: str) -> int:
-    if not text.isdigit() or not 1 <= int(text) <= most:
+    if not text.isdecimal() or not 1 <= int(text) <= most:
         raise InputError(f"{where}: {shown(text)} is no number of {what}")
     return int(text)
 

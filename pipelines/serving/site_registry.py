@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from features.errors import InputError, masked
+from features.errors import InputError, first_line, masked
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.site_names import check_key
 from models.packed.start_predictor import StartModel
@@ -43,7 +43,7 @@ class SiteRegistry:
         try:
             version = version_at(store, name, alias)
         except (MlflowException, OSError) as error:
-            why = (str(error).strip() or type(error).__name__).splitlines()[0]
+            why = first_line(error)
             raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error
         return str(version.version) if version is not None else ""
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from features.errors import InputError, one_line, shown
+from features.errors import InputError, first_line, one_line, shown
 from models.policies import MOST_BYTES, Feature, PolicyFile, dumps, loads
 from pipelines.ingest.text import opened
 from pipelines.storage.places import write
@@ -119,7 +119,7 @@ def registered_policy(text: str, store: Callable[[], Tracking] = tracking) -> Po
     try:
         return checked(load(store(), name, alias), f"{name}@{alias}")
     except MlflowException as error:
-        raise InputError(f"{name}@{alias}: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"{name}@{alias}: {first_line(error)}") from error
 
 
 def policy_named(text: str, store: Callable[[], Tracking] = tracking) -> PolicyFile:

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.errors import InputError, is_plain, masked
+from features.errors import InputError, first_line, is_plain, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
@@ -52,7 +52,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     try:
         return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
-        line = masked(str(error).strip().splitlines()[0])
+        line = masked(first_line(error))
         mend = (
             "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", line) else ""
         )
@@ -103,7 +103,7 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
     try:
         return str(prune(store, name, keep))
     except (MlflowException, OSError) as error:
-        return f"not to the end, the registry refused: {str(error).strip().splitlines()[0]}"
+        return f"not to the end, the registry refused: {first_line(error)}"
 
 
 def predict_registered(
@@ -129,7 +129,7 @@ def predict_registered(
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise
-        raise InputError(f"{name}@{alias or 'champion'}: {str(error).strip().splitlines()[0]}") from error
+        raise InputError(f"{name}@{alias or 'champion'}: {first_line(error)}") from error
 
 
 def submissions(clean: CleanTrace) -> pd.DataFrame:

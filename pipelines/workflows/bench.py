@@ -50,13 +50,14 @@ def run(cases: Sequence[Case], repeat: int, say: Callable[[str], None]) -> dict[
     Each figure is of ``repeat`` simulations; they are in the order of ``cases``. Raises InputError for unreadable traces.
     """
     rows: dict[str, list[Row]] = {}
+    before = machine()
     for case in sorted(cases, key=lambda case: isinstance(case.source, Workload)):  # traces, which may be unreadable, come first
         say(f"{case.name}: {', '.join(case.schedulers)}")
         rows[case.name], notes = apart(case.name, measure, case, repeat)
         for text in notes:
             say(f"{case.name}: {text}")
     figures = [row for case in cases for row in rows[case.name]]
-    return {"queuecast": code_version(), **machine(), "repeat": repeat, "figures": figures}
+    return {"queuecast": code_version(), **before, "repeat": repeat, "figures": figures}
 
 
 def apart(name: str, function: Callable[..., Any], *arguments: Any) -> Any:

@@ -11,7 +11,8 @@ from click.testing import CliRunner
 
 import queuecast
 from features.clock import DAY_S
-from pipelines.cli.when import command
+from features.errors import InputError
+from pipelines.cli.when import _job, command
 from pipelines.dated.night import NightConfig, replay_nights
 from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
@@ -27,6 +28,12 @@ def asked(path: Path, *arguments: object) -> tuple[str, str]:
     done = CliRunner().invoke(command, [*map(str, arguments), "--queue", str(path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout, done.stderr
+
+
+@pytest.mark.parametrize("procs", ["0", "1.5", "²"])
+def test_processors_of_a_new_job_are_a_whole_number(procs: str) -> None:
+    with pytest.raises(InputError, match="procs is a whole number of at least 1"):
+        _job(f"procs={procs} time=1:00", 1, 0)
 
 
 @pytest.mark.slow
