@@ -66,7 +66,7 @@ def test_the_rule_has_the_numbers_that_its_page_gives() -> None:
     page = " ".join((Path(__file__).parents[3] / "docs" / "operations.md").read_text(encoding="utf-8").split())
     for words in (
         f"with a chance of at most {LEVEL:.0%}".replace("%", " %"),
-        f"the {JUDGED_DAYS} before the last submission",
+        f"the {JUDGED_DAYS} days before the last submission",
         f"| jobs that judge, of those that ended in the last days | {FEWEST_JOBS} |",
         f"| higher by more than {TIE} |",
         f"| at most {100 * UNDERPREDICTION_MARGIN:g} points more |",
