@@ -20,7 +20,7 @@ from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, u
 class VariabilityConfig(dg.Config):
     """The settings of training that are not in the system's ``systems.toml``.
 
-    That file names the classifiers, and the nodes and columns whose counters they read.
+    That file names the classifiers, the nodes whose counters they read, and whether features are eliminated.
     """
 
     seed: int = 0

@@ -1,4 +1,4 @@
-"""Announce kernel compilation, which would be a silent minute on a machine's first use."""
+"""Announce kernel compilation, up to two silent minutes on a machine's first use."""
 
 import gc
 import os

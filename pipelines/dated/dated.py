@@ -19,7 +19,7 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.accounting import Accounting, accounting
 
 LEFT_SHARE, LEFT_WEEKS = 1 / 3, 4
-"""By default a run does not learn from the last third of the trace's time, and at least this number of weeks."""
+"""By default a run leaves the last third of the trace's time to judge, and at least this number of weeks."""
 COMPARED_DAYS = 30
 """Days of submissions that a night simulates, also before a first night."""
 

@@ -36,7 +36,7 @@ RUN = "dagster_run_id"
 def keep_learned_policy(
     lake: Lake, clean: CleanTrace, end_s: np.ndarray, until_s: int, store: Tracking, learning: Learning, run_id: str = ""
 ) -> pd.DataFrame:
-    """Learn from the weeks before ``until_s``, register; write, return ``learned_policy``.
+    """Learn from weeks before ``until_s`` and register; write and return ``learned_policy``.
 
     Only jobs whose ``end_s`` is at most ``until_s`` are read. A version that the same jobs, settings and code made before is used
     again. The table has one row, ``version scheduler relative low high note``. If nothing was learned, ``version`` is empty and
@@ -76,8 +76,8 @@ def policy_schedules(
 ) -> list[Schedule]:
     """Simulate the registered policy of the table ``learned_policy``, if there is one.
 
-    It has requests and the starvation threshold that it was learned with, and the jobs submitted from ``first_s`` on. As in the
-    other schedules, ``seed`` is recorded and ``replicates`` are shaken.
+    It is simulated with requests as predictions and the starvation threshold that it was learned with, on the jobs submitted from
+    ``first_s`` on. As in the other schedules, ``seed`` is recorded and ``replicates`` are shaken.
     """
     version = lake.read_for(clean, "learned_policy")[1]["version"]
     if not version:

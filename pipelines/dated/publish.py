@@ -63,7 +63,7 @@ class Work:
         publish(self.lake, self.subject, self.made_by, self.store)
 
     def tidy(self, keep: Keep | None = None) -> str:
-        """Remove registered versions that neither ``keep`` nor else the site keeps; list them."""
+        """Remove registered versions that ``keep``, by default the site's, drops; list them."""
         return pruned(self.store, self.subject, keep or kept_versions())
 
 

@@ -84,7 +84,7 @@ def simulated_model(
 ) -> SimulatedModel:
     """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
 
-    Tables call it ``shown``. Raises InputError if it was chosen by hand, cannot be loaded or, unless ``seen``, has learned later.
+    Tables call it ``shown``. Raises InputError if chosen by hand, if not loadable and, unless ``seen``, if learned after ``date``.
     """
     served = served_model(name, version, clean, records, store)
     if served.learned_until_s > date.until_s and not seen:
@@ -106,7 +106,7 @@ def simulated_model(
 def _disagreement(
     model: RuntimePredictor, tags: Mapping[str, str], clean: CleanTrace, records: Accounting, method: Method
 ) -> tuple[int, float]:
-    """Return the number of compared submissions, and the max difference of ``method``.
+    """Return the number of compared submissions, and the max difference to ``method`` (s).
 
     They are the first 200 of the two days after the snapshot of ``model``.
     """

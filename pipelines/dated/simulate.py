@@ -154,8 +154,8 @@ def campaign(
     """Simulate every scheduler with every predictor and correction.
 
     Corrections apply if jobs can outlive the predictions and the scheduler takes corrections. Other schedulers take ``PRIOR`` in
-    place of requests. Schedules are sorted by scheduler, then predictor and correction; ``replicates`` follow each other, shaken
-    by the seeds from ``seed`` on.
+    place of requests. Schedules are in the order of ``schedulers``, then predictors, then corrections; ``replicates`` follow each
+    other, shaken by the seeds from ``seed`` on.
     """
     outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
     correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)

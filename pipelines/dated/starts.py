@@ -94,7 +94,7 @@ class StartJudge:
         )
 
     def _held_out(self, method: str) -> tuple[Told, Questions]:
-        """Return answers to the last questions of a model trained on the first, and the last ones."""
+        """Train on the first questions; return the answers to the last ones, and these questions."""
         if method not in self.held_out:
             questions = self.questions
             split = int(len(questions) * (1 - _HELD_OUT))

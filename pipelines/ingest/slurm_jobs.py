@@ -228,7 +228,7 @@ def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]
 def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
     """Merge the rows of a job's runs into one row per job, in order of submission.
 
-    It is the row of the first run, with the runtime and the end of the last.
+    It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's.
     """
     runs = runs.sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
     of_job = runs.groupby("job_id", sort=False)
@@ -241,14 +241,14 @@ def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
 
 
 def _with_singletons(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Let a singleton wait for jobs of its user and name since the previous singleton."""
+    """Let a singleton wait for its user's and name's previous singleton and the jobs after it."""
     after, since = dict[int, str](), dict[tuple[str, str], list[int]]()
     for group, user, name, alone, waits in jobs[["group", "user", "name", "singleton", "after"]].itertuples(index=False):
         if group in after:
             continue
         earlier = since.setdefault((user, name), [])
         after[group] = ",".join(filter(None, [waits, *map(str, earlier)])) if alone else waits
-        since[user, name] = [group] if alone else [*earlier, group]
+        since[user, name] = [group] if alone else [*earlier, group]  # jobs before a singleton have ended when it has
     return jobs.assign(after=jobs["group"].map(after)).drop(columns=["name", "singleton"])
 
 

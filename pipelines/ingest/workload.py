@@ -66,7 +66,7 @@ class Workload:
 
 
 def generate(config: Workload) -> Trace:
-    """Return the workload of ``config`` as a trace; the same config gives the same bytes.
+    """Return the workload of ``config`` as a ``generated`` trace: same config, same bytes.
 
     Users are named by expected activity, ``user1`` first; a failed run and one killed at its limit have status 0. Sizes and
     runtimes depend on ``jobs``, ``procs`` and ``seed`` alone, not on the load.

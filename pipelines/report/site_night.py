@@ -1,4 +1,4 @@
-"""The Slurm site of a trace on pages: on a night's page, and in notes of its own pages."""
+"""The Slurm site of a trace on pages: on a night's page, and on top of its own pages."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -16,7 +16,7 @@ FOLDER = Path(__file__).parent
 def suite_of(name: str, given: dict[str, Any]) -> Suite:
     """Return a suite by name or from a file; ``given`` settings replace its own.
 
-    Paths of traces are relative to the file. Raises InputError for bad TOML, bad settings, and traces not fetched yet.
+    Paths of traces are relative to the file. Raises InputError for an unknown suite, bad TOML or settings, and traces not fetched.
     """
     built_in = FOLDER / f"suite-{name}.toml"
     path = built_in if built_in.is_file() else Path(name)

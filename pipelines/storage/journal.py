@@ -92,7 +92,7 @@ class Journal(Generic[K, V]):
             raise InputError(f"{self.path}: {why}") from error
 
     def _take_up(self, restart: bool) -> None:
-        """Read the finished pieces and cut off a half-written line; if none, begin anew."""
+        """Read the finished pieces and cut off a half-written line; without pieces, begin anew."""
         self._file.seek(0)
         content, head = self._file.read(), f'{{"{self._kind.name}": '.encode()
         first = head + json.dumps(self._identity).encode() + b"}\n"

@@ -120,7 +120,7 @@ class Directory:
     def write(self, place: Path, content: bytes, instead_of: Seen | None) -> Seen:
         """Replace the file at ``place``; return what it holds now.
 
-        Raises Overtaken if the file has changed since ``instead_of`` was read. In a directory the caller must hold a lock.
+        Raises Overtaken if an object has changed since ``instead_of`` was read. In a directory, hold a lock: nothing is compared.
         """
         with self.replacing(place) as temporary:
             temporary.write_bytes(content)

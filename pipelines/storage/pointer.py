@@ -38,7 +38,7 @@ class Pointer:
     def replaced(self) -> list[tuple[float, Version]]:
         """Return versions that readers may still hold, with Unix times of their replacement.
 
-        They are older than the one before the current one, and have only the files that no newer one lists.
+        They are older than the one before the current one, and have only the files that these two do not list.
         """
         there = seen(self.place)
         self.kept(there)

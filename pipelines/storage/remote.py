@@ -197,7 +197,7 @@ def modified_s(place: Path) -> float:
 
 
 def opened(place: Path) -> BinaryIO:
-    """Return an object's bytes, read by one request; raise InputError if it is missing."""
+    """Return an object's bytes, read by one request; raise InputError if it cannot be read."""
     content = seen(place).content
     if content is None:
         raise InputError(f"{place}: no such object")

@@ -51,7 +51,7 @@ KEEP_H = "QUEUECAST_LAKE_KEEP_H"
 def keep_s(root: Path) -> float:
     """Return the seconds for which files of a replaced version stay.
 
-    A day in an object store, 0 in a directory, else $QUEUECAST_LAKE_KEEP_H in hours. The version before the current one stays.
+    $QUEUECAST_LAKE_KEEP_H (hours), else a day in an object store, 0 in a directory. The version before the current one stays.
     """
     return 3600 * site.number(KEEP_H, at(root).keep_h)
 

@@ -36,7 +36,7 @@ _ASKED = "asked"
 class Delay:
     """The probability of a delay beyond the usual runtime.
 
-    It exceeds ``above_z`` standard deviations, which are ``longer_s`` seconds (NaN for an application without control runs).
+    The delay exceeds ``above_z`` standard deviations, which are ``longer_s`` seconds (NaN for an application without control runs).
     """
 
     above_z: float
