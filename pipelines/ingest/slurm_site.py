@@ -10,7 +10,7 @@ from pathlib import Path
 from features.errors import InputError
 from pipelines.ingest.localtime import zone
 from sim.slurm.files import read_site
-from sim.slurm.lines import CONF
+from sim.slurm.lines import CONF, FILES
 from sim.slurm.site import Site
 
 _MOST_BYTES = 50_000_000
@@ -44,11 +44,11 @@ def site_files(path: str | Path) -> dict[str, bytes]:
         if place.name == CONF:
             return {CONF: place.read_bytes()}
         with tarfile.open(place) as packed:
-            members = [each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES]
-            names = [Path(each.name).name for each in members]
-            if repeated := sorted(name for name in set(names) if names.count(name) > 1):
-                raise InputError(f"{path}: has {repeated[0]} in two folders: pack one site's files")
-            return {name: packed.extractfile(each).read() for name, each in zip(names, members, strict=True)}  # type: ignore[union-attr]
+            members = {each.name: each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES}
+            names = [Path(name).name for name in members]
+            if repeated := [name for name in names if names.count(name) > 1 and (name in FILES or name.endswith(".conf"))]:
+                raise InputError(f"{path}: has {min(repeated)} in two folders: pack one site's files")
+            return {Path(name).name: packed.extractfile(each).read() for name, each in members.items()}  # type: ignore[union-attr]
     except tarfile.ReadError as error:
         raise InputError(f"{path}: is no site: neither a folder, nor a tar of one, nor a file of the name {CONF}") from error
     except (EOFError, zlib.error, lzma.LZMAError) as error:

@@ -40,8 +40,9 @@ def _conf(source: Source) -> pd.DataFrame:
     begun = ""
     for number, line in enumerate(lines, 1):
         line = begun + line.partition("#")[0].rstrip()
-        begun = line[:-1] if line.endswith("\\") else ""
-        if (begun and number < len(lines)) or not line.strip():
+        continues, line = line.endswith("\\"), line.removesuffix("\\")
+        begun = line if continues and number < len(lines) else ""
+        if begun or not line.strip():
             continue
         where = f"{source.path}:{number}"
         named = {key.lower(): value for key, value in _FIELD.findall(line)}

@@ -27,7 +27,7 @@ def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
     csv.write_text("leaf,node\ns1,n2\ns2,n3\ns1,login\ns1,n1\n")
     leaves = read_topology(conf)
     cut = tmp_path / "cut.conf"
-    cut.write_text("SwitchName=s1 Nodes=n[1-2],login\nSwitchName=s2 Nodes=n3 \\")
+    cut.write_text("SwitchName=s1 Nodes=n[1-2],login\nSwitchName=s2 \\\n Nodes=n3\\")
     pd.testing.assert_frame_equal(read_topology(cut), leaves)
     assert leaves.to_dict("list") == {"node": ["login", "n1", "n2", "n3"], "leaf": ["s1", "s1", "s1", "s2"]}
     pd.testing.assert_frame_equal(read_topology(csv), leaves)
