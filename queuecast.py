@@ -294,7 +294,7 @@ def plot(
     """Draw a schedule between two seconds of the trace, or what another function returned.
 
     Notebooks show the figure; ``savefig`` keeps it. By default it shows a schedule's jobs by processor, coloured by wait.
-    ``show="load"`` draws queue length and utilization; ``"waits"`` waits by width and by the hour of ``trace``, also of several
+    ``show="load"`` draws queue length and utilization, ``"waits"`` waits by width and hour (of ``trace``); both take several
     schedules. A table of :func:`compare` or :func:`campaign` gives changes, of :func:`whatif` candidates, of :func:`when` starts.
 
     >>> kth, other = simulate("kth-sp2"), simulate("kth-sp2", "EASY-SJBF")

@@ -42,7 +42,7 @@ def meant(name: object, choices: Iterable[str]) -> str:
 def printable(text: str) -> str:
     r"""Escape control characters of ``text``, such as \x1b, except tabs and line ends.
 
-    Also escapes invisible characters, marks that change the direction of writing, and lone surrogates: no terminal prints them.
+    Also escapes invisible characters, marks that change the direction of writing, and lone surrogates, which no terminal can print.
     """
     if text.isprintable():
         return text

@@ -1,9 +1,9 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory, nodes and GPUs beyond the limits, or below 1,
-as missing. Use requested processors, else allocated ones. Drop a job that has neither, has no runtime, no requested time or a
-negative submission, asks for more processors than the machine has, or fits none of its clusters. Cut the runtime at the request
-and record the cut. Drop a job far ahead of the file's own clock. Order by submission, then source order.
+Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond the limits or below 1, and GPUs
+beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop a job that has neither, has no runtime, no
+requested time or a negative submission, asks for more processors than the machine has, or fits none of its clusters. Cut the
+runtime at the request and record the cut. Drop a job far ahead of the file's own clock. Order by submission, then source order.
 
 On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """

@@ -16,7 +16,7 @@ def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
     missing one is null, and a missing ``job_id`` counts the rows from 1. Times are whole seconds. Rows come in order of
     submission, ties in the order of ``frame``. They keep their index labels, so that predictions made from ``frame`` still match
     their jobs. Raises InputError, naming column and row, for a column that is unknown, repeated, or required and missing, for
-    times and counts that are not whole numbers of at least 0, and for a missing submission.
+    times and counts that are not whole numbers of at least 0 (submissions may be below 0), and a missing submission or ``job_id``.
 
     >>> import pandas as pd
     >>> table = jobs_from(pd.DataFrame({"submit_s": [60, 0], "runtime_s": [5, 9], "procs": [1, 2], "user": ["ann", None]}))

@@ -114,7 +114,7 @@ class Forest:
 
     @staticmethod
     def _place(inputs: np.ndarray) -> np.ndarray:
-        """Return a job's rank among the jobs that end at their request, in [0, 1)."""
+        """Return a job's rank, by second of the week, among jobs that end at the request: [0, 1)."""
         return np.rint(3600.0 * (24.0 * inputs[:, _WEEKDAY] + inputs[:, _HOUR])) * _GOLDEN % 1.0
 
     def _gathered(self, inputs: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -65,7 +65,7 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
 
 
 def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
-    """Return the free one of ``rows`` submitted nearest to ``asked_s``, -1 if there is none."""
+    """Return the free row, of ``rows`` by submission, nearest to ``asked_s``; -1 for none."""
     first = int(np.searchsorted(submit[rows], asked_s - BEFORE_S)) if rows else 0
     near = []
     for row in rows[first:]:

@@ -125,7 +125,7 @@ def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questi
     """Return ``model`` calibrated as of ``at_s`` on its distributions of the days before.
 
     ``chances`` of the ``questions`` are by this model or one like it, which has not learned from questions after ``since_s``.
-    Uncalibrated if they are too few.
+    If they are too few, or the method is ``RECENT``, only ``at_s`` changes: an earlier calibration stays.
     """
     past = (questions.at_s >= max(at_s - CALIBRATED_DAYS * DAY_S, since_s)) & (questions.at_s < at_s)
     if model.method == RECENT or past.sum() < ENOUGH:

@@ -73,7 +73,7 @@ def class_probabilities(arrays, x, out):
 
 @kernel
 def _differences(out):
-    """Turn scores of a class or above into class probabilities."""
+    """Turn scores of a class or above, at most the lower class's, into class probabilities."""
     above = 1.0
     for label in range(1, len(out)):
         above = min(above, 1.0 / (1.0 + np.exp(-out[label])))

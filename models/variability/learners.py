@@ -196,9 +196,9 @@ def _of_scikit_learn(tree: Any, values: np.ndarray) -> _Tree:
 
 
 def _for_doubles(thresholds: np.ndarray) -> np.ndarray:
-    """Return thresholds for float64 values, while scikit-learn first rounds values to float32.
+    """Return thresholds for float64 values from those for values rounded to float32.
 
-    Each is the largest value that float32 rounding does not bring above the threshold.
+    scikit-learn rounds values first. Each is the largest value that this does not bring above the threshold.
     """
     below = thresholds.astype(np.float32)
     below = np.where(below.astype(np.float64) > thresholds, np.nextafter(below, np.float32(-np.inf)), below)

@@ -260,7 +260,7 @@ class _Begun:
         return predictor if self.replay.rows is None else in_order(predictor, self.replay.jobs, self.replay.rows)
 
 
-_memory = threading.local()
+_memory = threading.local()  # holds the last _Begun: points come by window and seed
 
 
 def _begun(setting: Setting, point: Point) -> _Begun:

@@ -77,7 +77,7 @@ def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
 
 
 def _ranked(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
-    """Return mean ranks by policy, and the test of their differences; ties share a rank."""
+    """Return mean ranks by policy, and a test of them; ties share the mean of their places."""
     places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
     rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
     test = {"ranks_p": np.nan, "critical": np.nan}

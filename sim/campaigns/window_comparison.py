@@ -87,7 +87,8 @@ def over_windows(
 def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:
     """Return the rows of each semantics, starvation threshold and tau, as changes.
 
-    Those of :func:`over_windows`: means as ``value``, ``relative low high`` as of :func:`sim.metrics.comparison.compare`.
+    ``summary`` is that of :func:`over_windows`. Columns ``value`` (means) and ``relative low high`` are as of
+    :func:`sim.metrics.comparison.compare`.
     """
     rows = summary.rename(columns={"mean": "value", "ratio": "relative"})
     changes: Any = rows.assign(**{name: rows[name] - 1.0 for name in ("relative", "low", "high")})

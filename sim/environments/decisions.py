@@ -38,7 +38,7 @@ class Backfilling:
     """Start jobs in order of submission, and candidates before the first that does not fit.
 
     That one gets a reservation as under EASY, and no candidate delays it by the predictions. ``candidates`` are in order of
-    submission. It is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its observation of the first
+    submission. This is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its observation of the first
     ``slots`` candidates. Without ``act`` the first candidates are taken, which is EASY.
     """
 

@@ -82,7 +82,7 @@ def complaints(jobs: UserJobs) -> np.ndarray:
 
 
 def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return schedule, job, wait over accepted wait, for waits over ``least`` * justified."""
+    """Return schedule, job, wait over accepted wait, of waits from ``least`` * justified on."""
     first, last = int(jobs.submit.min(initial=0)), int((jobs.start + jobs.runtime).max(initial=0))
     # a moment is one integer of user code and time; like the simulator's events, job and time, it fits into 64 bits
     of_user = (jobs.user + 1) * (last - first + 2) - first

@@ -27,7 +27,7 @@ from sim.schedule import Schedule
 
 NO_FEATURES, CONSTANT, RANDOM = "(no features)", "(constant, adapted)", "(random, adapted)"
 REFERENCES = (NO_FEATURES, CONSTANT, RANDOM)
-"""Names of the references, in brackets, which no predictor's name has."""
+"""Names of the references, wholly in brackets, unlike the name of any predictor."""
 CONSTANT_S = 3600.0
 """The constant for every job. The random number is between a second and the request, uniform in its logarithm."""
 KINDS = ("point", "distribution", "reference")

@@ -122,7 +122,7 @@ def off(jobs: pd.DataFrame, waits_s: np.ndarray, recorded_s: np.ndarray) -> floa
 
 
 def correlation(one: np.ndarray, other: np.ndarray) -> float:
-    """Return Spearman's rank correlation, 0 if all values of one are equal."""
+    """Return Spearman's rank correlation, 0 if all values of either array are equal."""
     return 0.0 if np.ptp(one) == 0 or np.ptp(other) == 0 else float(spearmanr(one, other).statistic)
 
 

@@ -24,8 +24,8 @@ Rule = Literal["program", "paper"]
 class Users:
     """How users react: the ``loop``, and how sessions are found.
 
-    A session begins more than ``session_s`` seconds after the time that ``rule`` names. ``ends`` of jobs are recorded, or
-    simulated by that scheduler from requests and recorded submissions. Users complain by the rule ``patience``.
+    A session begins more than ``session_s`` seconds after the time that ``rule`` names. ``ends`` is ``recorded``, or names the
+    scheduler that simulates the jobs' ends from requests and recorded submissions. Users complain by the rule ``patience``.
     """
 
     loop: str = OPEN
