@@ -17,7 +17,7 @@ from gymnasium import spaces
 from features.clock import WEEK_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
-from sim.environments.decisions import KINDS, OF_JOB, OF_MACHINE, Agent, decisions
+from sim.environments.decisions import KINDS, OF_JOB, OF_MACHINE, Agent, decisions_of
 from sim.kernel.state import NEXT, STARTED
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import simulation
@@ -71,7 +71,7 @@ class Environment(gymnasium.Env):
         self.windows = len(self._jobs) - self._length + 1
         if self.windows < 1:
             raise InputError(f"split {split}: {len(self._jobs):,} jobs are fewer than the {self._length:,} of a window")
-        self._decisions = decisions(kind, None, slots, algorithm)
+        self._decisions = decisions_of(kind, None, slots, algorithm)
         actions = slots + self._decisions.may_pass
         self.action_space = spaces.Discrete(actions)
         of_jobs, of_machine = (spaces.Box(0.0, 1.0, shape, np.float32) for shape in ((slots, len(OF_JOB)), (len(OF_MACHINE),)))

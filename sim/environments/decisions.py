@@ -184,7 +184,7 @@ class Ordering(Backfilling):
             self.candidates = self.waiting[:0]
 
 
-def decisions(kind: str, act: Act | None, slots: int, algorithm: str) -> Backfilling:
+def decisions_of(kind: str, act: Act | None, slots: int, algorithm: str) -> Backfilling:
     """Return the decisions of an environment; InputError for an unknown kind or algorithm."""
     for what, name, names in (("kind", kind, KINDS), ("algorithm", algorithm, ALGORITHMS)):
         if name not in names:
@@ -206,5 +206,5 @@ class Agent(NamedTuple):
     name: str = "agent"
 
     def decider(self) -> Backfilling:
-        """Return the decider for one simulation; errors of :func:`decisions`."""
-        return decisions(self.kind, self.act, self.slots, self.algorithm)
+        """Return the decider for one simulation; errors of :func:`decisions_of`."""
+        return decisions_of(self.kind, self.act, self.slots, self.algorithm)
