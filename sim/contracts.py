@@ -47,7 +47,7 @@ def check_predictor(
     * Predictions are within 1 second and the request, except those of a table that is not ``capped``.
     * The same jobs get the same predictions again, also from an object that was used before.
     * No prediction or quantile depends on later submissions, or on runtimes of jobs that have not ended, unless the predictor
-      ``knows_runtimes`` by design. Some later prediction must change with the future, or the check would prove nothing.
+      ``knows_runtimes`` by design. Else some later prediction must change with the future, or the check would prove nothing.
     * Quantiles rise with the level.
     * Jobs without a user, group or executable, a single job, and jobs at the limits of :mod:`features.limits` are predicted.
     * Campaigns and sweeps give the same schedules as single simulations.

@@ -72,8 +72,8 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
 
     A pass and a cycle are tried after that second's ends, its submissions, and both, as their order is unknown. The best of the
     six counts, at the phase of the priority computation that explains most: no accounting has it. A start is extra if the record
-    does not make it within the time between two cycles, or if nothing happens for longer than that. ``jobs`` has ``start_s end_s
-    nodes`` beside the columns of a replay; the first 5,000 are asked about.
+    does not make it within the time between two cycles; where nothing is recorded for longer than that, starts are extra, too.
+    ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]

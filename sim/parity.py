@@ -78,7 +78,7 @@ class Open:
 def open_replays(
     site: Site, jobs: pd.DataFrame, replays: int, seed: int, progress: Progress | None = None, phases: Phases | None = None
 ) -> Open:
-    """Replay ``jobs`` in ``replays`` replays.
+    """Replay ``jobs`` ``replays`` times.
 
     Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside the
     columns of a replay. Whole seconds are compared, as accounting has them.

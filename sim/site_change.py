@@ -43,7 +43,7 @@ class Candidate:
     ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice today's. ``slurm`` has
     keys of slurm.conf, ``scheduler`` of SchedulerParameters, ``partitions`` and ``qos`` keys by name, ``"*"`` for all. ``limits``
     multiplies requested limits, or is ``"predicted 0.95"``, that quantile of predicted runtimes, or ``"registry:NAME 0.95"``, a
-    column of that name. ``time_min`` does so for min limits, ``nodes`` multiplies the number of nodes. ``demand`` (``account``,
+    column of that name. ``time_min`` is the same for min limits, ``nodes`` multiplies the number of nodes. ``demand`` (``account``,
     ``jobs``) multiplies the jobs of an account. ``reservation`` (``weekday``, ``start``, ``hours``, ``nodes``) keeps nodes free
     each week. ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds nodes like those of a partition, in a new one for
     its jobs that fit. ``site_factor`` takes that many points of priority from a job for each doubling of its predicted median

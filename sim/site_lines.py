@@ -84,7 +84,7 @@ def at_submission(site: Site, *body: str) -> list[str]:
 
 
 def with_prediction(site: Site, level: float, *body: str, model: str = "") -> list[str]:
-    """Return such lines, in which ``s`` is a served quantile of the job's runtime, seconds."""
+    """Return lines for a Lua ``body`` in which ``s`` is a served runtime quantile, seconds."""
     lua_lines = (
         "ask(job, partitions, uid)",
         f'local s = tonumber((job.admin_comment or ""):match("p{100 * level:g}_s=(%d+)"))',

@@ -74,7 +74,7 @@ LONGEST_S = 1000 * DAY_S
 def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
     """Return the seconds after which the background repeats.
 
-    Three times the min time that the jobs need, plus a day. Raises InputError beyond ``LONGEST_S``, as memory grows with it.
+    It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows with it.
     """
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
     horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S

@@ -295,7 +295,7 @@ def submit_alone(settings, job, now, jobs, estimates, state, clusters):
 
 @apart
 def reserve_ahead(head, bits, state, clusters):
-    """Reserve for the ``head``; with cluster NOWHERE at NEVER if it never fits.
+    """Reserve for the ``head``; with cluster NOWHERE at NEVER if no known time does.
 
     The shadow time is the earliest predicted end after which it fits into a cluster; all jobs predicted to end in that very
     second count as ended. ``Clusters.ahead`` is what remains then beside the head.

@@ -3,7 +3,7 @@
 The questions are those of :mod:`sim.kernel.scenarios` about the single pool; one cluster of one node gives the same answers. In
 scenario k running jobs free their nodes at their ends in k, all jobs that end in one second together. The head starts as soon as
 it fits into a cluster, in the first such cluster and on the first nodes with room: these are its nodes in k. A job delays the
-head by what it would hold on the nodes that it would take now. It could start beside the head once it fits on the other nodes.
+head by what it would hold on the nodes that it would take now. It could start beside the head once it fits into what is left.
 
 The ends of a scenario are applied to the node tables and undone: copies for each scenario take several times as long. A job that
 shares no node frees the same room in each scenario, which is counted once. Scenarios that cannot change a decision are skipped.
@@ -195,7 +195,7 @@ def found_for(asked, table, scenarios):
 def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios, clusters):
     """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``.
 
-    If the delay times ``weight`` is at most ``least``, or above ``most``, another number of which this is also true may return.
+    If the delay times ``weight`` is at most ``least``, or above ``most``, another number of which that is true may be returned.
     """
     starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
     row, head_row, count = nodes.row[job], nodes.row[head], scenarios.head.shape[1]

@@ -21,8 +21,8 @@ from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
 KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, OLDEST, NUMBERS = range(13)
-"""Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often jobs gave nodes
-back, took nodes. EASY's reservation: HEAD, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow time;
+"""Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were given
+back, taken. EASY's reservation: HEAD, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow time;
 RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
 ``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours.
 OLDEST: all jobs before it have started; set when a policy may be chosen."""
@@ -51,10 +51,10 @@ class Refusals(NamedTuple):
 
     ``refused`` [kinds]: the count of gains at which jobs of the kind fitted nowhere; they cannot fit before the next gain.
     ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, in cluster ``room`` [kinds]. ``looked``
-    [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then, and all nodes together had room
-    for at most ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the
-    number of the reservation beside which no job of the kind fits beyond the shadow time. ``gained`` [jobs]: a ring of the rows
-    whose nodes were given back last.
+    [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then, and no cluster had room for more
+    than ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the number of the
+    reservation beside which no job of the kind fits beyond the shadow time. ``gained`` [jobs]: a ring of the rows whose nodes
+    were given back last.
     """
 
     kind: np.ndarray

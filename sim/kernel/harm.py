@@ -314,7 +314,7 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
 def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits):
     """Return the first cluster in which a job fits with harm at most its gain, or NOWHERE.
 
-    ``gain`` grows by ``worth`` per second that the job would wait otherwise; this slow computation is skipped if possible.
+    ``gain`` grows by ``worth`` per second that the job would wait otherwise; that wait is slow to compute, and skipped if possible.
     """
     nodes, last, row = clusters.nodes, len(clusters.nodes.first) - 1, clusters.nodes.row[job]
     first = first_room(job, clusters)

@@ -290,7 +290,7 @@ def run_again_or_first(job, now, jobs, estimates, state, bits, slurm):
 
 @kernel
 def next_event(settings, jobs, dependencies, state, last, clusters):
-    """Return the time of the next event or timed pass after ``last``; NEVER if there is none."""
+    """Return when the next event or timed pass is due, not before ``last``; NEVER if none."""
     counters = state.counters
     now = NEVER
     if counters[NEXT] < len(jobs.submit):

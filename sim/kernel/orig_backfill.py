@@ -3,10 +3,10 @@
 It is the scheduler that PlanRS replaced (Klusacek & Chlumsky 2016).
 
 Waiting jobs are sorted by the priority of their queue, then by the usage of their user, least first, then by submission. Usage is
-in processor-seconds, for running jobs up to now, and is updated and halved at fixed intervals. In this order each job that has
-waited long enough for a reservation gets the earliest start that delays none before it (conservative backfilling). Other jobs
-start now or not in this pass. By option, reservations are made again at each pass, so that a user with less usage can take the
-place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved starts.
+in processor-seconds, updated at fixed intervals (of running jobs up to then), and halved every half-life. In this order each job
+that has waited long enough for a reservation gets the earliest start that delays none before it (conservative backfilling). Other
+jobs start now or not in this pass. By option, reservations are made again at each pass, so that a user with less usage can take
+the place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved starts.
 """
 
 from __future__ import annotations

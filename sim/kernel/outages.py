@@ -1,9 +1,9 @@
 """Nodes that fail and come back in the event loop.
 
-A node fails after the predictions of that second have expired and before its ends and submissions. Jobs that run on the node
+A node fails after the predictions of that second have expired, before jobs end or are submitted in it. Jobs that run on the node
 stop, except those that end in this very second. A stopped job is either lost: it ends at that second and counts as ended. Or it
 is requeued: it waits again, at its old place by the order of the queue, and restarts from its beginning. A failed node counts as
-taken for good, since its return is unknown: jobs are planned around it, and jobs that no other node can hold wait without one.
+taken for good, since its return is unknown: jobs are planned around it, and jobs that no other node can hold have no plan.
 """
 
 from __future__ import annotations

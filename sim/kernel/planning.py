@@ -6,7 +6,7 @@ Each cluster has a list of planned jobs. A cycle (a pass of the event loop) foll
 update: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
 order of submission, goes into the earliest gap that any cluster has for it (on ties the first such cluster), behind all jobs
 planned for no later; another update follows. Jobs planned for now start. The search follows (:mod:`sim.kernel.planning_search`),
-then a second cycle, so that jobs moved forward to now start. An update may choose other nodes.
+then a second cycle, which starts jobs brought forward to now. An update may choose other nodes of the cluster.
 """
 
 from __future__ import annotations

@@ -161,7 +161,7 @@ def seat_moved(source, i, target, j, best, planner):
 
 @apart
 def try_move(source, i, target, j, rules, planner, find):
-    """Write the criteria of a move to ``find.trial``, and undo it; return whether jobs fit."""
+    """Write the criteria of a move to ``find.trial``, undo it; return whether all jobs fit."""
     move(source, i, target, j, planner)
     start_trial(planner)
     fits = seat_moved(source, i, target, j, False, planner)

@@ -7,8 +7,8 @@ resources never decrease after that time, so a job that fits then fits for its w
 from end to end until the job fits. The ends are the sorted ends of running jobs and a heap of the ends of seated jobs.
 
 A search tries plans that differ from the best plan from some position on. Every few positions of the best plan, the free
-resources and the seated jobs that have not ended are kept, and seating begins at the last such position. It stops once jobs are
-seated as in the best plan and every job that is seated elsewhere has ended in both plans.
+resources and the seated jobs that have not ended are kept, and seating begins at the last one before that position. It stops once
+jobs are seated as in the best plan and every job that is seated elsewhere has ended in both plans.
 """
 
 from __future__ import annotations

@@ -17,7 +17,7 @@ from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS
 
 BITS = 6
 SIZE = 1 << BITS
-"""Entries of a block, ``1 << BITS``; a full block is split."""
+"""Max entries of a block, ``1 << BITS``; a full block is split."""
 FILLED = 32
 """Entries of a new block, which leaves room for more."""
 

@@ -1,7 +1,7 @@
 """EASY with k reservations: the first k waiting jobs that cannot start hold one each.
 
 Backfilling may delay none of these jobs. The algorithm lies between EASY (k = 1) and a reservation for every job (Chiang,
-Arpaci-Dusseau & Vernon 2002 compare k). Jobs are tried in primary order until k hold a reservation, then in backfill order.
+Arpaci-Dusseau & Vernon 2002 compare k). Jobs are tried in primary order until k hold a reservation, the rest in backfill order.
 """
 
 from __future__ import annotations

@@ -28,9 +28,9 @@ RETOLD = -2
 """Value in ``Scenarios.outlived``: the job has new quantiles and has outlived none of them."""
 
 TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD, STARTS, STAMP, NUMBERS = range(10)
-"""Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), jobs checked as STARVED. Now:
-jobs in ``queue``; jobs in ``running``, and how many of the first of them are LISTED by ends. HEAD: the job whose starts ``head``
-holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows in ``until``."""
+"""Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), STARVED jobs moved up. QUEUED:
+jobs in ``queue``; RUNNING: jobs in ``running``; LISTED: the first of these, which are in the lists. HEAD: the job whose
+starts ``head`` holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows in ``until``."""
 
 START, AVAILABLE, POSITION = range(3)
 """Rows of ``Scenarios.head``. On nodes AVAILABLE is the number of chunks with room beyond the head's, POSITION the cluster."""

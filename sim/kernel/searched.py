@@ -38,7 +38,7 @@ def ruled_out(searched, asked, seconds):
 
 @kernel
 def rule_out(searched, asked, seconds, before):
-    """Note that no job of a kind has a place ``before`` a time."""
+    """Note that no job of a kind has a place earlier than ``before``."""
     kind = (asked * 7919 + seconds * 31) % KINDS
     searched[kind, 0] = searched[KINDS, 0]
     searched[kind, 1] = asked

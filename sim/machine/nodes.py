@@ -81,7 +81,7 @@ class Nodes(NamedTuple):
     """The machine and what runs on it, int64.
 
     ``first`` [clusters + 1]: a cluster's nodes are ``first[c]`` to ``first[c + 1]``. ``capacity`` and ``free`` [nodes,
-    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits] of each limit in each cluster. ``row`` [jobs] is the
+    resources], ``properties`` [nodes] bits; ``left`` [clusters, limits]: what is left of each limit. ``row`` [jobs] is the
     table's row of each of the kernel's jobs. ``cluster`` [rows] is where the job runs or is planned. Its nodes are ``held[row]``
     entries of ``node`` from ``begin[row]`` on, with this many ``chunk`` each; ``begin`` [rows + 1] leaves room for all it can
     hold.

@@ -115,7 +115,10 @@ def _may_start(record, second, slurm):
 
 @kernel
 def _over_its_share(job, partition, stamp, slurm):
-    """Tell whether a job has no test left (``_job_exceeds_max_bf_param``); else count one."""
+    """Tell whether a user, partition or association has no test left; else count one.
+
+    From ``_job_exceeds_max_bf_param``.
+    """
     rules, room, ask, partitions = slurm.rules, slurm.room, slurm.ask, len(slurm.room.failed)
     association = 2 * partitions + 1 + ask.leaf[job]
     user = 2 * partitions + 1 + len(slurm.tree.user) + ask.user[job] * (partitions + 1)

@@ -68,8 +68,8 @@ class Phases(NamedTuple):
     ``turn_s``, ``cycle_s``, ``decay_s`` and ``poll_s`` are the first turn, cycle, computation of priorities and poll of time
     limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
     ``turn_length_s`` is the time between turns of the background loop, ``cycle_length_s`` between cycles, 0: bf_interval.
-    ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the replay, in seconds from the first
-    submission. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown.
+    ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
+    from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown.
     """
 
     turn_s: float
@@ -263,7 +263,7 @@ def origin_of(jobs: pd.DataFrame) -> int:
 def _reserve(
     site: Site, origin: int, last_s: int, of_node: Mapping[str, int]
 ) -> tuple[Reservations, list[tuple[int, int, int, int]]]:  # fmt: skip
-    """Return the first reservations, and the events at which they begin, end or move on."""
+    """Return reservations at their first times, and events at which they begin, end, move on."""
     times = [each.times(origin, last_s + MOVED_ON_S) for each in site.reservations]
     events, row, starts, ends = list[tuple[int, int, int, int]](), list[int](), list[int](), list[int]()
     for at, held in enumerate(times):

@@ -74,7 +74,10 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
 
 @kernel
 def _keep_roomiest(room, gpus):
-    """Keep only the roomiest node: measured for more GPUs than tasks, for an unknown cause."""
+    """Keep only the node with most processors and GPUs.
+
+    Measured for jobs with more GPUs than tasks; the cause is not known.
+    """
     best = -1
     for node in range(len(room)):
         if room[node] > 0 and (best < 0 or room[node] + gpus[node] > room[best] + gpus[best]):
@@ -88,7 +91,7 @@ def _keep_roomiest(room, gpus):
 def choose(job, nodes, small, slurm):
     """Choose ``nodes`` among those with more than ``small`` processors; return how many.
 
-    Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: the lightest, among these the tightest
+    Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: lightest first, among these the tightest
     that suffices, else the largest. If one node is enough, take the node of the set with fewest processors that suffices.
     """
     if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0 or len(slurm.hardware.switch_level) > 0:

@@ -154,7 +154,7 @@ def work(now, ended, ends, submitted, slurm):
 
 @kernel
 def change_site(row, slurm):
-    """Apply an event: a node fails or comes back, or a reservation moves to its next time.
+    """Apply an event: a node goes or comes back, or a reservation moves to its next time.
 
     Return the event's node, up and job.
     """

@@ -27,7 +27,7 @@ from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PA
 def main_pass(depth, now, slurm):
     """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
-    The first job of a partition without enough nodes ends the partition, and keeps its nodes from all other jobs of this pass.
+    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now

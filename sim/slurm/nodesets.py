@@ -59,7 +59,7 @@ def with_features(site: Site, constraint: str) -> frozenset[str]:
     """Return the nodes that a constraint such as ``gpu&(a|b)`` admits.
 
     As in slurmctld, it is read from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). For
-    ``[a|b]``, which asks for nodes of one kind, and counts, ``a*2``, all nodes with one feature count. InputError if unreadable.
+    ``[a|b]``, which asks for nodes of one kind, and ``a*2``, all nodes with any of the features count. InputError if unreadable.
     """
     every, at = frozenset(node.name for node in site.nodes), 0
     tokens = list(_TOKEN.finditer(constraint))

@@ -136,7 +136,7 @@ def reserve(begin, end, chosen, slurm):
 
 @kernel
 def _merge_two(first, last, slurm):
-    """Merge the first two neighbouring intervals with the same nodes, and no more.
+    """Merge the first two neighbouring intervals with the same nodes free, and no more.
 
     Only pairs from ``first`` to before ``last`` count (``_add_reservation``). The others limit :func:`next_return`.
     """
@@ -165,7 +165,7 @@ def _merge_two(first, last, slurm):
 
 @kernel
 def _cut(at, slurm):
-    """Cut the interval around ``at``; return the one that begins there, or their number."""
+    """Cut the interval around ``at``; return the one that begins there, else the number of all."""
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     k = first_ending_after(at, slurm)
     if k == numbers[INTERVALS] or plans.begin[k] >= at:

@@ -125,7 +125,7 @@ def _goes_first(one, other, slurm):
 def _remove_until_it_fits(job, count, slurm):
     """Remove candidates one by one until the job fits.
 
-    Return the number of chosen nodes, 0 if all candidates do not suffice, and the index of the last one removed.
+    Return the number of chosen nodes, 0 if even all candidates do not suffice, and the index of the last one removed.
     """
     room, state = slurm.room, slurm.now
     for node in range(len(room.cpus)):

@@ -51,7 +51,7 @@ COLUMNS = {
 }
 """Columns of the jobs of a replay."""
 OPTIONAL = {"nodelist": "nodes among which it must run", "exclude": "nodes on which it must not"}
-"""Columns that may be missing, if no job asks for it."""
+"""Columns that may be missing: then no job asks for this."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}
 
 

@@ -232,7 +232,7 @@ class Preemption(NamedTuple):
 class Outages(NamedTuple):
     """Events of the site, int64 [events] in order of ``time_ms``.
 
-    A ``node`` fails (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
+    A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
     NONE some job becomes eligible; for DOWN, ``job`` is released from a hold; for DRAINED, a reservation begins or ends, which
     requests no pass, and ``job`` is the row of its next time, or NONE.
     """

@@ -186,8 +186,8 @@ def _restrict_to(top, nodes, cpus, slurm):
 def _compare_switches(one, other, nodes, count, hardware):
     """Tell whether a switch is better (1), as good (0) or worse (-1) than another.
 
-    (``_topo_compare_switches``.) Of two switches that suffice, the one with fewer nodes is better. If neither does, the switches
-    above them are compared in the same way; without such switches, more nodes are better.
+    As in ``_topo_compare_switches``: of two switches that suffice, the one with fewer nodes is better. If neither does, the
+    switches above them are compared in the same way; without such switches, more nodes are better.
     """
     while True:
         fits, other_fits = count[one] >= nodes, count[other] >= nodes
