@@ -51,9 +51,9 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         )
     return Card(
         question="Does a scheduler that weighs distributions pay for slowdown with packing or fairness, at any load?",
-        answer=f"Against EASY with requested times, `quantile` has at least 25 % less slowdown in {met[LEARNED].sum()} of {len(met[LEARNED])} cells, with "
-        f"neither AWF nor P2SF surely higher (interval above 0); `prior`, without a model, has at least 15 % less "
-        f"in {met[REQUESTS].sum()} of {len(met[REQUESTS])}. "
+        answer=f"Against EASY with requested times, `quantile` has at least 25 % less slowdown in {met[LEARNED].sum()} of {len(met[LEARNED])} cells, and "
+        f"`prior`, without a model, at least 15 % less in {met[REQUESTS].sum()} of {len(met[REQUESTS])}, both with neither AWF nor P2SF surely higher "
+        "(interval above 0). "
         f"{moonshot(rows[rows['section'] == 'bound'])}",
         picture="expected-harm.png",
         picture_caption="95 % intervals; left is better",

@@ -218,7 +218,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         answer=f"As a forecast, much: on {len(ratio)} traces the mean loss over all levels (CRPS) of `quantile` is {ratio.min():.2f} to {ratio.max():.2f} of "
         f"the best other forecast's, and its 80 % quantile holds for {held.xs('0.8', level=1).min()} to {held.xs('0.8', level=1).max()} of the "
         "processor-seconds. "
-        f"For schedules, little: the best choice without cost in AWF or P2SF on the first half gives on the second half: {free}.",
+        f"For schedules, little: the best choice without cost in AWF or P2SF on the first half, with its change on the second: {free}.",
         picture="quantile.png",
         picture_caption="Jobs that outlive a quantile, by month; loss by level, grey: references that know nothing; shares that hold, by requested time",
         table=shown,

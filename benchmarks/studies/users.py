@@ -76,7 +76,7 @@ def card(rows: pd.DataFrame, load: pd.DataFrame, made_by: str) -> Card:
         f"waits, {strict['closed']}; both carry {easy['open']} if users submit as recorded (open), and about as much if "
         f"only sessions begin as recorded (semi-open). Exact runtimes cut EASY-SJBF's slowdown by {exact} (open, closed, semi-open), doubled "
         f"requests by {doubled}; predictors' ranks, open and closed, correlate by {alike(rows, 'ranking'):.2f} (two sets of closed replays "
-        f"{middle:.2f}, {low:.2f} to {high:.2f}), but by {alike(rows, HALVES[1]):.2f} over the second half.",
+        f"{middle:.2f}, {low:.2f} to {high:.2f}), but by {alike(rows, HALVES[1]):.2f} over the second half of the jobs.",
         picture="users.png",
         picture_caption="Slowdown of predictors on KTH-SP2 under EASY-SJBF",
         table=pd.DataFrame(

@@ -150,12 +150,12 @@ def card(rows: pd.DataFrame, how: str) -> Card:
     rates = [binomtest(alarms(part), part["site"].nunique()).proportion_ci(0.95).high for part in (of_all, rows)]
     return Card(
         question="How often is whatif falsely sure?",
-        answer=f"In {alarms(of_all)} of {of_all['site'].nunique()} generated sites (95 %: at most {rates[0]:.0%}); with three-day logs, "
+        answer=f"In {alarms(of_all)} of {of_all['site'].nunique()} generated sites (95 %: at most {rates[0]:.0%}); with three-day logs too, "
         f"in {alarms(rows)} of {sites} (at most {rates[1]:.0%}). "
         f"Of {len(idle)} renamed partitions and unreached limits, whatif calls {(idle['verdict'] == 'changes nothing here').sum()} idle.",
         table=table(rows),
         table_caption="Other shams: today's settings under other phases and submissions, one second of bf_interval, a thousandth of a weight; five "
-        "beside a control, no backfill. (here): these jobs alone. Reach: half the median interval:",
+        "beside a control, no backfill. (here): also if sure for these jobs alone. Reach: half the median interval:",
         fails=f"In 6 to 28 days one or two decide: intervals over days miss the control (median {days['change'].median():+.0%}) "
         f"in {(days['verdict'] != 'worse').sum()} of {len(days)} sites; whatif is sure for these jobs alone in "
         f"{(days['verdict'].str.removesuffix(HERE) == 'worse').sum()}. Over three days, intervals are over replays.",

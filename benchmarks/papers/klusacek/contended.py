@@ -241,10 +241,10 @@ def card(table: pd.DataFrame, provenance: str) -> Card:
         table=shown,
         table_caption=f"Mean changes under `{PLANNER}`: over {REPLICATES} replicates against `{BASE}`, and with `reservations=anew`; over {SORTED} against "
         f"`{SAF}`. Bold: the 95 % interval excludes 0. The paper: wait -7 to -81 %, slowdown -33 to -90 %.",
-        fails="The baseline decides, and the paper says little about it. At CERIT's recorded load jobs hardly wait, so CERIT 2 to 4 are compressed. "
+        fails="The baseline decides, and the paper says little about it. At CERIT's recorded load jobs hardly wait, so CERIT 2 to 4 have triple load. "
         "Replicates are of the same weeks, chosen for contention. planning-whole.csv has whole traces, NUWT of users, complaints and each claim of "
-        "the paper. Utilization rises only with closed users, and large jobs pay. Rows of plain sorts and of `reservations=anew` are from commit "
-        "d0e2cf6a30; their longest waits have five replicates.",
+        "the paper. Utilization rises only with closed users; large jobs pay (AWF, P2SF rise; not in the data). Rows of plain sorts and "
+        "`reservations=anew` are from commit d0e2cf6a30; their longest waits have five replicates.",
         data=["planning.csv", "planning-whole.csv"],
         made_by=provenance,
         picture="planning.png",

@@ -38,8 +38,8 @@ def rush(provenance: str) -> Card:
     return Card(
         question="What is it worth to wait for a quiet machine?",
         answer=f"In the paper's experiment ADAA, simulated, a model of delays with patience changes EASY's runs with variation by "
-        f"{change(model[varied])}, makespans by {change(model[makespan])} and mean waits by {change(model[wait])}; the published model, with 282 features and "
-        f"ten skips, changes runs with variation by {change(published[varied])}. The model matters, not the waiting (a coin that skips as often: "
+        f"{change(model[varied])}, makespans by {change(model[makespan])} and mean waits by {change(model[wait])}; the model as published, with 282 features "
+        f"and ten skips, changes runs with variation by {change(published[varied])}. The model matters, not the waiting (a coin that skips as often: "
         f"{change(coin[varied])}); an oracle that counts harm to running jobs reaches {change(oracle[varied])}, and best fit alone "
         f"{ladder.loc['EASY, best fit', 'against first fit'].replace(' ', '')} against first fit.",
         table=table.loc[_ROWS].map(change).reset_index(),
