@@ -205,7 +205,7 @@ def factor_of(text: str, candidate: Candidate, key: str) -> float:
 def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
     """Return a count as stated or as a multiple of today's, at least 1 if there is one today."""
     text = _value(value, str(today), candidate, key)
-    if not text.lstrip("-").isdecimal():
+    if not text.removeprefix("-").isdecimal():
         raise InputError(f"candidate {candidate.name!r}: {key} = {value!r} is no whole number")
     return max(int(text), min(today, 1))
 

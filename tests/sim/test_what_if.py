@@ -164,6 +164,7 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"reservation": {"start": "25:00"}}, "has no such day, time or nodes"),
         ({"reservation": {"hours": "all"}}, "has no such day, time or nodes"),
         ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is no time"),
+        ({"partitions": {"all": {"PriorityTier": "--5"}}}, "prioritytier = '--5' is no whole number"),
     ],
 )
 def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], refusal: str) -> None:
