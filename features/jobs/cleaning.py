@@ -69,6 +69,14 @@ class CleanTrace:
         """Return the wall clock of the site, as far as it is known."""
         return Clock(self.origin_unix_s, self.timezone)
 
+    def counted_from(self, origin_unix_s: int | None) -> CleanTrace:
+        """Return the trace with its seconds counted from another Unix time; unchanged without one of the two."""
+        if origin_unix_s is None or self.origin_unix_s in (None, origin_unix_s):
+            return self
+        later_s = self.origin_unix_s - origin_unix_s
+        jobs, rejected = (table.assign(submit_s=table["submit_s"] + later_s) for table in (self.jobs, self.rejected_jobs))
+        return replace(self, origin_unix_s=origin_unix_s, jobs=jobs, rejected_jobs=rejected)
+
     def counts(self) -> pd.Series:
         """Return the number of rows of ``rejected_jobs`` by (action, rule)."""
         return self.rejected_jobs.groupby(["action", "rule"], observed=True).size()

@@ -57,8 +57,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     A night sees what had ended when its day began, even if it runs later.
     """
     name = lake.name
-    cleaned = accounting_of(_read(name), lake.night)
-    lake.lake().write_clean(cleaned)
+    cleaned = lake.lake().write_clean(accounting_of(_read(name), lake.night))
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
     rules = {"rules": dg.MetadataValue.json(cleaned.touched())}

@@ -121,7 +121,8 @@ def _asked(
 ) -> pd.DataFrame:
     """Return the table of questions about single jobs, by job and second, on one pool."""
     row, at = rows[wanted.get_level_values(0)].to_numpy(), wanted.get_level_values(1).to_numpy(np.int64)
-    first = max(int(row.min()) - _WARM_JOBS, 0)
+    there = int((recorded_end_s(clean.jobs, start_s) > at.min()).argmax())  # runs or waits at the first question
+    first = min(max(int(row.min()) - _WARM_JOBS, 0), there)
     some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
     start = start_s[first:]
     jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
@@ -132,7 +133,7 @@ def _asked(
 def _wanted(clean: CleanTrace, start_s: np.ndarray, date: Dated) -> tuple[np.ndarray, np.ndarray]:
     """Return rows and seconds of the questions, by time."""
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
-    row, at = (each[-LEARNED:] for each in moments(submit, start_s, 0, date.until_s))
+    row, at = (each[-LEARNED:] for each in moments(submit, start_s, min(int(submit[0]), 0), date.until_s))
     if not date.follows:
         return row, at
     later = moments(submit, start_s, date.until_s, int(submit[-1]) + 1)

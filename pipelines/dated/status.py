@@ -13,6 +13,7 @@ import pandas as pd
 
 from features.errors import InputError, first_line
 from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import recorded_end_s
 from models.registry.tracking import Tracking
 from pipelines.dated.ledger import nights_before
 from pipelines.report.wording import instant
@@ -41,7 +42,8 @@ def begun(home: Path, trace: str) -> bool:
 
 def status(home: Path, clean: CleanTrace) -> NightStatus:
     """Return the state of the nights in ``home`` of the trace ``clean``. Changes nothing."""
-    nights, versions = nights_before(Lake(home / "lake"), clean.name, ""), _versions(home, clean.name)
+    lake, versions = Lake(home / "lake"), _versions(home, clean.name)
+    clean, nights = lake.counted_as_stored(clean), nights_before(lake, clean.name, "")
     if len(nights) == 0:
         done = "no night is done yet"
     else:
@@ -79,7 +81,7 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
         except Exception as error:  # any error here would block every later night too
             versions.take_back()
             lines.append(f"what was published last could not be finished ({first_line(error)}): it was taken back")
-        nights = nights_before(lake, clean.name, "")
+        clean, nights = lake.counted_as_stored(clean), nights_before(lake, clean.name, "")
         ahead = _ahead(nights, clean)
         if len(ahead):
             left = nights.iloc[: len(nights) - len(ahead)]
@@ -110,7 +112,7 @@ def _versions(home: Path, trace: str) -> Versions:
 
 def _until(clean: CleanTrace) -> int:
     start, _ = history_starts(clean.jobs, clean.procs)
-    return int((start + clean.jobs["runtime_s"].to_numpy()).max())
+    return int(recorded_end_s(clean.jobs, start).max())
 
 
 def _ahead(nights: pd.DataFrame, clean: CleanTrace) -> pd.DataFrame:

@@ -169,20 +169,34 @@ class Lake:
             )
         return frame, metadata
 
-    def write_clean(self, clean: CleanTrace) -> None:
-        """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
+    def counted_as_stored(self, clean: CleanTrace) -> CleanTrace:
+        """Return ``clean`` with seconds from the origin of its stored jobs, if there are any.
+
+        Accounting begins at its first job, which changes where old jobs leave it. Nights, answers and models keep seconds.
+        """
+        return clean.counted_from(self._stored(clean.name).get("origin_unix_s"))
+
+    def _stored(self, trace: str) -> dict[str, Any]:
+        """Return the metadata of the stored jobs, {} without any that can be read."""
+        if self.has("jobs", trace):
+            with suppress(InputError):  # a damaged table is replaced
+                return self.read("jobs", trace)[1]
+        return {}
+
+    def write_clean(self, clean: CleanTrace) -> CleanTrace:
+        """Write a cleaned trace, tables ``jobs`` and ``rejected_jobs``; return it :meth:`counted_as_stored`.
 
         Raises InputError if the stored names are hashed, and these are not or with another key.
         """
-        before = ""
-        if self.has("jobs", clean.name):
-            with suppress(InputError):  # a damaged table is replaced
-                before = self.read("jobs", clean.name)[1].get("hashed_with", "")
+        stored = self._stored(clean.name)
+        before = stored.get("hashed_with", "")
         if before and before != clean.hashed_with:
             other = f"with another key than ${VARIABLE}" if clean.hashed_with else f"and ${VARIABLE} is not set"
             raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key of before")
+        clean = clean.counted_from(stored.get("origin_unix_s"))
         self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
         self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS})
+        return clean
 
     def read_clean(self, trace: str) -> CleanTrace:
         """Return the cleaned trace that :meth:`write_clean` wrote."""
