@@ -18,6 +18,7 @@ from pipelines.dated.ledger import Ledger
 from pipelines.dated.promote import Promotion
 from pipelines.dated.traces import TraceJudge
 from pipelines.report.night import alarms
+from sim.history_starts import RECORDED
 
 NO_COMPARISON = "nothing was submitted in the last days"
 
@@ -87,6 +88,8 @@ def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
     if ahead := int((rejected["rule"] == AHEAD).sum()):
         what = "job ahead of the accounting's own clock was" if ahead == 1 else "jobs ahead of the accounting's own clock were"
         notes.append(f"{ahead:,} {what} left out (rejected_jobs, {AHEAD}).")
+    if (starts := judging.tags.get("history_starts", RECORDED)) != RECORDED:
+        notes.append(f"Starts are {starts}.")
     if ledger.gone_jobs:
         notes.append(f"{ledger.gone_jobs:,} jobs of the accounting of before changed or are gone.")
     if not len(judging.date.judged(judging.records.jobs["submit_s"].to_numpy(np.int64))):

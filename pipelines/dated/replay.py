@@ -69,7 +69,7 @@ class Replay:
         rejected = rejected[listed].reset_index(drop=True)
         notes = self.clean.notes
         if self.starts != RECORDED:
-            notes = (*notes, f"Waits are not recorded; starts were {self.starts}.")
+            notes = (*notes, f"Not all waits are recorded; starts are {self.starts}.")
         read = len(jobs) + int((rejected["action"] == "dropped").sum())
         return replace(self.clean, jobs=jobs, rejected_jobs=rejected, jobs_read=read, notes=notes)
 

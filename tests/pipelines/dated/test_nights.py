@@ -21,8 +21,9 @@ from models.registry.promotion import JUDGED_DAYS, served_evidence
 from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import submissions
+from sim.history_starts import history_starts
 from tests.support.answers import numbers_from_nowhere
-from tests.support.arriving import CHANGE_DAY, arriving, source
+from tests.support.arriving import CHANGE_DAY, PROCS, arriving, source
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 FIRST, NIGHTS = CHANGE_DAY - 2, 6
@@ -261,11 +262,33 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
         night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
 
 
+def test_accounting_that_lost_its_first_days_is_counted_as_before(replayed, begun: Path) -> None:
+    _, trace, (_, second, *_), _ = replayed
+    now = trace.accounting(trace.midnights[FIRST + 1])
+    left = replace(now, jobs=now.jobs[now.jobs["submit_s"] >= 3 * DAY_S].reset_index(drop=True))
+    rolling = left.counted_from(now.origin_unix_s + 3 * DAY_S)
+    assert rolling.jobs["submit_s"].iloc[0] < DAY_S
+    pd.testing.assert_frame_equal(rolling.counted_from(now.origin_unix_s).jobs, left.jobs)
+    outcome = night("arriving", "two", lambda: rolling, lambda: own_registry(begun), begun)
+    assert outcome.row["until_s"] == second.row["until_s"]
+    assert outcome.row["judged_jobs"] == second.row["judged_jobs"] > 0
+    assert outcome.row["gone_jobs"] == (now.jobs["submit_s"] < 3 * DAY_S).sum()
+
+
+def test_only_jobs_without_a_wait_start_as_simulated() -> None:
+    jobs = arriving(jobs=200).jobs
+    missing = np.arange(200) % 50 == 7
+    of_some, source = history_starts(jobs.assign(wait_s=jobs["wait_s"].mask(missing)), PROCS)
+    of_all, _ = history_starts(jobs.assign(wait_s=jobs["wait_s"].mask(missing | True)), PROCS)
+    assert source == "recorded, 4 without a wait simulated: EASY with requested times"
+    assert (of_some == np.where(missing, of_all, jobs["submit_s"] + jobs["wait_s"])).all()
+
+
 def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
     trace = source(users=False, waits=False, jobs=900)
     outcomes = list(replay_nights(trace, trace.midnights[10:12], tmp_path))
     assert len(outcomes) == 2
-    assert "Waits are not recorded; starts were simulated" in " ".join(outcomes[0].clean.notes)
+    assert "Not all waits are recorded; starts are simulated" in " ".join(outcomes[0].clean.notes)
     model = mlflow.pyfunc.load_model("models:/runtime-arriving@champion")
     asked = submissions(arriving(users=False, jobs=100))
     assert model.predict(asked)["predicted_s"].between(1, asked["requested_s"]).all()

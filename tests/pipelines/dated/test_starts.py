@@ -12,6 +12,7 @@ import pytest
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import EDGES_S
+from models.packed.start_predictor import EASY
 from models.registry.loading import consumer_model
 from models.registry.start_registration import load
 from models.registry.tracking import Tracking
@@ -147,6 +148,19 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in why_none(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
+
+
+def test_jobs_that_run_for_long_are_seen_however_many_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
+    clean = waited(jobs=300, days=10)
+    clean.jobs.loc[:2, ["runtime_s", "requested_s", "procs"]] = [12 * DAY_S, 12 * DAY_S, 2]
+    start_s, last = (clean.jobs["submit_s"] + clean.jobs["wait_s"]).to_numpy(np.int64), clean.jobs.tail(4)
+    wanted = pd.MultiIndex.from_arrays([last["job_id"], last["submit_s"]], names=["job_id", "at_s"])
+    tables = []
+    for jobs in (300, 20):
+        monkeypatch.setattr(queue_states, "_WARM_JOBS", jobs)
+        rows = queue_states.rows_by_number(clean.jobs)
+        tables.append(queue_states._asked(clean, start_s, wanted, rows, EASY, 0, lambda *_: None))
+    pd.testing.assert_frame_equal(*tables)
 
 
 @pytest.mark.slow
