@@ -40,7 +40,15 @@ def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int,
 def moved_by_seed(predictor: object, shake_s: int, schedulers: Iterable[str]) -> bool:
     """Tell whether a schedule with ``predictor`` by any of ``schedulers`` depends on the seed."""
     learns = isinstance(predictor, str) and takes_seed(predictor)
-    return shake_s > 0 or learns or any(scheduler(name).draws for name in schedulers)
+    return shake_s > 0 or learns or any(map(_draws, schedulers))
+
+
+def _draws(name: str) -> bool:
+    """Tell whether a scheduler draws; a name that is none is a policy of the caller's own, which may."""
+    try:
+        return scheduler(name).draws
+    except InputError:
+        return True
 
 
 def seeded(predictor: Any, seed: int) -> Any:

@@ -120,7 +120,8 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         raise InputError(f"{trace.source or trace.name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
     if len(trace.jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
-    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))  # index labels of a user's table may repeat
+    labels = trace.jobs.index  # a user's own may repeat: then they name no job
+    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))
     work = _Work(trace.jobs, trace.unread)
 
     for column, largest in limits.COLUMNS.items():
@@ -152,7 +153,9 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         held[work.kept] = holds(work.table.loc[work.kept])
         work.drop(NO_CLUSTER, pd.Series(~held), "procs")
 
-    jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable", ignore_index=True)
+    jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable")
+    own = labels.is_unique and not isinstance(labels, pd.RangeIndex)
+    jobs.index = labels[jobs.index] if own else pd.RangeIndex(len(jobs))
     if len(jobs) == 0:
         reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))
         raise InputError(f"{trace.source or trace.name}: no job of {len(trace.jobs)} is left after cleaning ({reasons})")

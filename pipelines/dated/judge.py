@@ -173,9 +173,10 @@ def answers_table(name: str, answers: pd.DataFrame) -> TablePredictor:
 
 
 def job_keys(jobs: pd.DataFrame) -> pd.MultiIndex:
-    """Return unique keys of jobs: number, submission, end, and a counter of equal ones."""
-    names = ["job_id", "submit_s", "end_s"]
-    return pd.MultiIndex.from_frame(jobs[names].assign(again=jobs.groupby(names).cumcount()))
+    """Return unique keys of jobs: number, submission, end, user, and a counter of equal ones."""
+    names = ["job_id", "submit_s", "end_s", "user"]
+    keys = jobs[names].assign(user=jobs["user"].astype("str").fillna(""))
+    return pd.MultiIndex.from_frame(keys.assign(again=keys.groupby(names).cumcount()))
 
 
 def _accuracies(rows: pd.DataFrame, name: str) -> np.ndarray:

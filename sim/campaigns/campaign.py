@@ -143,6 +143,8 @@ def run_campaign(
     scheduler. Raises InputError for unknown names before anything is simulated, and for an error at a point, naming the point.
     """
     windows = windows or windows_of(jobs, campaign)
+    if deciders and campaign.starvation_s != (None,):
+        raise InputError(f"a policy of your own decides about starving jobs itself, and {min(deciders)} takes no starvation_s")
     asked = points(campaign, windows)
     named = campaign.model_copy(update={"schedulers": tuple(each for each in campaign.schedulers if each not in (deciders or {}))})
     setting = _setting(jobs, named, windows, processors(procs, machine), trace, generated, clock, machine)

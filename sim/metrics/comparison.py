@@ -26,6 +26,7 @@ from sim.schedule import Schedule, checked
 
 NOTHING_LEFT = "no interval: the baseline is 0 without one week or user"
 _SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
+_SAME_SETTINGS = ("procs", "machine", "semantics", "starvation_s", "dependencies", "users", "load", "squeeze")
 
 
 def compare(
@@ -135,6 +136,12 @@ def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict
         if schedule.seed in replicates:
             names = f"{schedule.scheduler} / {schedule.predictor} / {schedule.correction}"
             raise InputError(f"two schedules are of {names}, seed {schedule.seed}: give one another name, as with decide(name=...)")
+        for field in _SAME_SETTINGS if replicates else ():
+            theirs, ours = getattr(next(iter(replicates.values())), field), getattr(schedule, field)
+            if theirs != ours:
+                raise InputError(
+                    f"schedules of {schedule.label} with {field} {theirs} and {ours} are no replicates: compare them by names of their own"
+                )
         replicates[schedule.seed] = schedule
     return policies
 

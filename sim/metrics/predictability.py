@@ -13,12 +13,13 @@ import pandas as pd
 def first_told(plans: pd.DataFrame | None, job_id: np.ndarray) -> np.ndarray:
     """Return the first planned starts of the jobs ``job_id``, float64 [jobs], s.
 
-    NaN without a plan. ``plans`` as in :class:`~sim.schedule.Schedule`; those of other jobs are ignored.
+    NaN without a plan, and for a number that several jobs have. ``plans`` as in :class:`~sim.schedule.Schedule`; those of other
+    jobs are ignored.
     """
     if plans is None:
         return np.full(len(job_id), np.nan)
     first = plans.drop_duplicates("job_id").set_index("job_id")["planned_start_s"]
-    return first.reindex(job_id).to_numpy(np.float64)
+    return first.reindex(job_id).mask(pd.Index(job_id).duplicated(keep=False)).to_numpy(np.float64)
 
 
 def predicted_start_error_s(plans: pd.DataFrame | None, job_id: np.ndarray, start: np.ndarray) -> float:

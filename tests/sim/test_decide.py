@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim import CompiledView, View, compiled, decide, evaluate, simulate
+from sim import Campaign, CompiledView, View, compiled, decide, evaluate, run_campaign, simulate
 from sim.compiled_policy import CompiledPolicy
 from tests.conftest import needs_shared
 from tests.oracle.scheduler import Job, Simulation
@@ -248,6 +248,9 @@ def test_what_is_no_policy_and_what_decides_already_is_refused() -> None:
         decide(FOUR.table(), "4", EASY)  # type: ignore[arg-type]
     with pytest.raises(InputError, match="decide takes no starvation_s: the policy decides which jobs start"):
         decide(FOUR.table(), 4, EASY, starvation_s=3)
+    with pytest.raises(InputError, match="and mine takes no starvation_s"):
+        run_campaign(FOUR.table(), Campaign(schedulers=("mine",), starvation_s=(None, 3)), procs=4, deciders={"mine": lambda: None})  # type: ignore[arg-type,return-value]
+    assert Campaign(schedulers=("mine", "Harm"), replicates=2).drawn == (0, 1)
 
 
 def test_a_policy_sees_no_runtime_and_no_job_before_its_submission() -> None:

@@ -10,6 +10,7 @@ import pandas as pd
 import pytest
 
 import features.jobs.frames
+import queuecast
 from features import CleanTrace, InputError, Trace, clean, jobs_from
 from features.jobs.schema import COLUMNS
 from pipelines.ingest.read import read_trace
@@ -108,6 +109,9 @@ def test_a_series_of_predictions_finds_its_jobs_by_label() -> None:
         by_label = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=series)
         pd.testing.assert_frame_equal(by_label.jobs, by_position.jobs)
     assert by_position.jobs["predicted_s"].tolist() == [100, 60, 20, 30, 40]
+    for frame in (FRAME, FRAME.reset_index(drop=True)):
+        cleaned = queuecast.simulate(frame, "EASY-SJBF", frame["runtime_s"], procs=4).jobs
+        assert (cleaned["predicted_s"] == cleaned["runtime_s"]).all()
 
 
 def test_a_schedule_shows_itself_in_five_lines() -> None:
@@ -185,7 +189,8 @@ def test_index_labels_change_no_cleaning() -> None:
         plain = clean(Trace("t", jobs_from(some.reset_index(drop=True)), procs=4), missing_request=way)
         for labels in (list("abcde"), ["x"] * 5):
             cleaned = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
-            pd.testing.assert_frame_equal(cleaned.jobs, plain.jobs)
+            assert cleaned.jobs.index.isin(labels).all() == (labels[0] == "a")
+            pd.testing.assert_frame_equal(cleaned.jobs.reset_index(drop=True), plain.jobs.reset_index(drop=True))
             pd.testing.assert_frame_equal(cleaned.rejected_jobs, plain.rejected_jobs)
 
 

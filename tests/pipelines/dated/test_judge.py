@@ -116,6 +116,7 @@ def crowded():
             "job_id": clean.jobs["job_id"],
             "submit_s": clean.jobs["submit_s"],
             "end_s": record.end_s,
+            "user": clean.jobs["user"].astype("str").fillna(""),
             "at_s": int(clean.jobs["submit_s"].iloc[0]),
             "requested": requested,
             "champion": runtime,
@@ -144,6 +145,8 @@ def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(c
     wide = point.join(pd.DataFrame({0.5: 0.2 * served["requested"], 0.95: served["requested"]}))
     mixed = served.sample(frac=1, random_state=0).index
     place = rows_served(record, rows, served.loc[mixed])
+    with pytest.raises(ValueError, match=f"{len(rows)} of {len(rows)} jobs were not answered"):
+        rows_served(record, rows, served.assign(user="hashed since"))
     tables = [answers_table(name, each.loc[mixed].iloc[place]) for name, each in (("point", point), ("wide", wide))]
     schedules = campaign(clean, ("EASY", "Harm"), ["prior", *tables])
     assert [each.predictor for each in schedules if each.scheduler == "Harm"] == ["prior", "point", "wide"]

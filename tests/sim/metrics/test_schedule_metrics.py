@@ -128,6 +128,7 @@ def test_what_was_told_first_is_compared_with_what_came():
     plans = pd.DataFrame(rows, columns=["job_id", "time_s", "planned_start_s"])
     given = ([0, 10, 20, 30], [0, 60, 100, 0], [10] * 4, [1] * 4)
     np.testing.assert_array_equal(first_told(plans, np.array([1, 2, 3, 4])), [0, 100, 100, np.nan])
+    np.testing.assert_array_equal(first_told(plans, np.array([1, 2, 2, 3])), [0, np.nan, np.nan, 100])
     assert evaluate(schedule_of(*given, plans=plans))["predicted_start_error_s"] == 50 / 3
     for none in (plans.head(0), plans.assign(job_id=9)):  # no job is planned, or others are
         assert np.isnan(evaluate(schedule_of(*given, plans=none))["predicted_start_error_s"])
