@@ -96,7 +96,8 @@ class Mending:
     """Rules to read lines with the delimiter inside a value.
 
     ``free`` names the columns of free text, whose values may hold it. ``tests`` has, by column, a function that tells whether a
-    text can be a value. Names are in lower case. A line is recovered if exactly one split passes all tests, else set aside.
+    text can be a value. Names are in lower case. A line is recovered if all splits that pass the tests agree on the columns that
+    are read, else set aside.
     """
 
     free: frozenset[str]
@@ -345,13 +346,13 @@ class AccountingTable:
 
     def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
         """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
-        mended: list[list[str]] = []
+        mended: list[tuple[str, ...]] = []
         before: list[int] = []  # number of sound rows before each recovered one
         rows = 0
         for line, fields in islice(self._lines(), 1, None):
             if len(fields) == len(self.titles):
                 rows += 1
-            elif split := self._split(fields, mending):
+            elif split := self._split(fields, kept, mending):
                 mended.append(split)
                 before.append(rows)
             else:
@@ -363,23 +364,26 @@ class AccountingTable:
         self.recovered = len(mended)
         order = np.insert(np.arange(rows), before, rows + np.arange(len(mended)))
         columns = {}
-        for place in kept:
-            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[int(place)] for split in mended], pa.string())]
+        for number, place in enumerate(kept):
+            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[number] for split in mended], pa.string())]
             columns[place] = pa.chunked_array(texts).take(order).dictionary_encode()
         return pa.table(columns)
 
-    def _split(self, fields: list[str], mending: Mending) -> list[str] | None:
-        """Join surplus fields of a line into free text; None unless exactly one way is valid."""
+    def _split(self, fields: list[str], kept: list[str], mending: Mending) -> tuple[str, ...] | None:
+        """Join surplus fields of a line into free text; return its ``kept`` columns.
+
+        Returns None if no way is valid, or if the valid ways differ in these columns.
+        """
         extra = len(fields) - len(self.titles)
         free = sorted(self._place[name] for name in mending.free & self._place.keys())
         if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:
             return None
-        ways = []
+        ways = set[tuple[str, ...]]()
         for chosen in combinations_with_replacement(free, extra):
             joined, left, at = Counter(chosen), [], 0
             for place in range(len(self.titles)):
                 left.append(self.delimiter.join(fields[at : at + 1 + joined[place]]))
                 at += 1 + joined[place]
             if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
-                ways.append(left)
-        return ways[0] if len(ways) == 1 else None
+                ways.add(tuple(left[int(place)] for place in kept))
+        return ways.pop() if len(ways) == 1 else None

@@ -2,11 +2,13 @@
 
 The header names the columns; in CSV it is such as NREL's of Eagle. Steps (``123.batch``) are skipped. Times are the cluster's
 local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job name that contains
-the delimiter makes a line of too many fields: it is recovered if only one split is valid, else set aside.
+the delimiter makes a line of too many fields: it is recovered if all valid splits agree on the columns that are read, else set
+aside.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 import numpy as np
@@ -88,7 +90,7 @@ UNFINISHED = (
 _FREE = frozenset(
     {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
 )
-_FREE |= {"constraints", "extra", "reason", "stdin", "stdout", "stderr"}
+_FREE |= {"constraints", "extra", "stdin", "stdout", "stderr"}
 """Columns of users' free text."""
 _KNOWN = {
     *RAW,
@@ -114,9 +116,15 @@ MENDING = Mending(
         **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
         **{name: tells(parse) for name, parse in READ.items()},
         "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
+        **{"eligible": is_time, "priority": tells(whole), "flags": re.compile(r"([A-Z]\w*(,[A-Z]\w*)*)?").fullmatch},
+        **{"reservation": re.compile(r"\S*").fullmatch, "reason": re.compile(r"\w*").fullmatch},
+        **{"submitline": re.compile(r"([^\s|]+( .*)?)?").fullmatch, "suspended": re.compile(r"[\d:.-]*").fullmatch},
     },
 )
-"""Rules to split lines with the delimiter in free text, such as a job name."""
+"""Rules to split lines with the delimiter in free text, such as a job name.
+
+Constraints and SubmitLine may both hold a ``|``: the tests of the columns between tell which one does.
+"""
 
 
 def parse_sacct(

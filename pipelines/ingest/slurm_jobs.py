@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 import shlex
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -17,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, is_time, tells, whole
+from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, whole
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
@@ -42,15 +41,6 @@ _NEEDED = {
     **{"jobid": "JobID", "user": "User", "account": "Account", "partition": "Partition", "qos": "QOS", "submit": "Submit"},
     **{"start": "Start", "end": "End", "elapsed": "ElapsedRaw", "limit": "TimelimitRaw", "reqcpus": "ReqCPUS"},
 }
-_MENDING = replace(
-    MENDING,
-    tests={
-        **MENDING.tests,
-        **{"eligible": is_time, "priority": tells(whole), "flags": re.compile(r"([A-Z]\w*(,[A-Z]\w*)*)?").fullmatch},
-        **{"reservation": re.compile(r"\S*").fullmatch, "submitline": re.compile(r"([^\s|]+( .*)?)?").fullmatch},
-    },
-)
-"""Constraints and SubmitLine may both hold a ``|``: the tests of the columns between tell which one does."""
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+\d+)?")
 _SHORT = {
     "N": "nodes",
@@ -104,7 +94,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     """
     source = load(path)
     wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
-    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=_MENDING)
+    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=MENDING)
     for name, title in _NEEDED.items():
         table.column(*_NAMES[name], title=title)
     there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}

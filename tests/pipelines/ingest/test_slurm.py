@@ -252,13 +252,27 @@ def test_a_name_with_the_delimiter_is_put_together_again() -> None:
         assert parse(text).jobs["executable"].tolist() == ["a|b", "c"]
 
 
-def test_two_columns_of_free_text_are_told_apart_where_only_one_way_makes_sense() -> None:
+def test_columns_of_free_text_are_told_apart_where_all_ways_that_make_sense_read_the_same() -> None:
     columns = "JobID|JobName|State|Submit|Elapsed|ReqCPUS|Comment|WorkDir"
     rest = "COMPLETED|2024-05-01T10:00:00|00:00:10|1"
     trace = parse(table(columns, f"1|a|b|{rest}||/x", f"2|a|{rest}|c|d|/x", f"3|c|{rest}||"))
-    assert trace.jobs["executable"].tolist() == ["a|b", "c"]
-    assert trace.jobs["job_id"].tolist() == [1, 3]
-    assert [(line.line, line.job_id) for line in trace.unread] == [(3, 2)]  # is it the comment or the directory?
+    assert trace.jobs["executable"].tolist() == ["a|b", "a", "c"]  # neither the comment nor the directory is read
+    assert trace.unread == ()
+    trace = parse(table("JobID|State|Submit|Elapsed|ReqCPUS|JobName|Comment", f"1|{rest}|a|b|", f"2|{rest}|a|"))
+    assert trace.jobs["job_id"].tolist() == [2]
+    assert [(line.line, line.job_id) for line in trace.unread] == [(2, 1)]  # is it the name or the comment?
+
+
+def test_flags_reason_and_submit_line_tell_where_the_delimiter_is() -> None:
+    columns = "JobID|Submit|Elapsed|Eligible|Priority|Constraints|Flags|Reservation|Reason|SubmitLine|Suspended|"
+    columns += "SystemComment|State|JobName|ReqCPUS|Comment"
+    ways = ("|SchedMain||None|sbatch a", "intel|amd|SchedMain||None|sbatch -C intel|amd a", "|SchedMain||None|sbatch a|b")
+    time = "2024-05-01T10:00:00"
+    trace = parse(
+        table(columns, *(f"{number}|{time}|00:00:10|{time}|1|{way}|00:00:00||COMPLETED|a|b|1|" for number, way in enumerate(ways)))
+    )
+    assert trace.jobs["executable"].tolist() == ["a|b"] * 3
+    assert trace.unread == ()
 
 
 def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path: Path) -> None:

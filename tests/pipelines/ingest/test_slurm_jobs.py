@@ -22,7 +22,8 @@ CONF = "NodeName=n[1-4] CPUs=8\nPartitionName=main Nodes=ALL DefMemPerCPU=1000 M
 SITE = read_site({"slurm.conf": CONF}, "site")
 COLUMNS = [
     *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
-    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Constraints", "Flags", "Reservation", "SubmitLine"),
+    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Constraints", "Flags", "Reservation", "Reason"),
+    "SubmitLine",
 ]
 """As docs/slurm.md asks for them."""
 
@@ -33,7 +34,7 @@ def at(second: int) -> str:
 
 LINE = (
     f"7|7|ann|phys|main|normal|COMPLETED|{at(0)}|{at(0)}|{at(30)}|{at(90)}|60"
-    "|2|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101||SchedBackfill||sbatch run.sh"
+    "|2|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101||SchedBackfill||None|sbatch run.sh"
 )
 USUAL = dict(zip(COLUMNS, LINE.split("|"), strict=True))
 PENDING = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw": "0", "NodeList": "None assigned"}
@@ -150,8 +151,10 @@ def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
 
 
 def test_a_bar_in_a_constraint_or_in_the_line_of_submission_is_part_of_it(tmp_path: Path) -> None:
-    log = read(tmp_path, {"SubmitLine": "sbatch --wrap='a | b'"}, {"JobID": "8", "Constraints": "a|b"}, {"JobID": "9"})
-    assert log.table[["features", "started_by"]].to_numpy().tolist() == [["", "backfill"], ["a|b", "backfill"], ["", "backfill"]]
+    both = {"Constraints": "a|b", "SubmitLine": "sbatch -C a|b run.sh"}
+    rows = ({}, {"SubmitLine": "sbatch --wrap='a | b'"}, {"Constraints": "a|b"}, both)
+    jobs = read(tmp_path, *({"JobID": str(number)} | row for number, row in enumerate(rows))).table
+    assert jobs[["features", "started_by"]].to_numpy().tolist() == [*[["", "backfill"]] * 2, *[["a|b", "backfill"]] * 2]
     notes = read(tmp_path, {}, {"JobID": "8", "User": "a|b"}).notes
     assert notes == ("Lines that cannot be split into the header's columns are left out: 1 (3).",)
 
