@@ -200,7 +200,8 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
         seconds = 0.0
     if not 1 <= seconds <= limits.SECONDS:
         raise InputError(f"{where}: limit {shown(asked)} is no time such as 2:00:00 or 1-00:00:00")
-    submit, start = (_time(given[name], where, name, place) for name in ("submit", "start"))
+    submit = _time(given["submit"], where, "submit", place)
+    start = _time(given["start"], where, "start", place, submit)
     if submit is None or (runs and start is None):
         raise InputError(
             f"{where}: job {shown(given['job_id'])} {'runs and has no start' if runs else 'has no time of submission'}"
@@ -215,10 +216,11 @@ def _whole(text: str, what: str, most: int, where: str) -> int:
     return int(text)
 
 
-def _time(text: str, where: str, what: str, place: ZoneInfo) -> int | None:
+def _time(text: str, where: str, what: str, place: ZoneInfo, not_before_s: int | None = None) -> int | None:
     if text.upper() in _NO_TIME:
         return None
     moment = pd.to_datetime(text, format="ISO8601", errors="coerce")
     if not isinstance(moment, pd.Timestamp) or moment.tzinfo is not None:
         raise InputError(f"{where}: {what} {shown(text)} is no local time such as 2026-03-01T09:00:00")
-    return int(to_unix(np.array([moment], "datetime64[s]"), place).unix_s[0])
+    least = None if not_before_s is None else np.array([not_before_s])
+    return int(to_unix(np.array([moment], "datetime64[s]"), place, least).unix_s[0])

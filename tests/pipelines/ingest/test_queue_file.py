@@ -59,6 +59,13 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
         asked_of(queue.jobs.assign(queue="batch"), read_site({"slurm.conf": SITE}, "site"))
 
 
+def test_a_start_in_the_hour_that_autumn_repeats_is_after_its_submission(tmp_path: Path) -> None:
+    path = tmp_path / "squeue.txt"
+    path.write_text(SQUEUE + "15|RUNNING|ann|batch|4|30:00|2025-10-26T02:40:00|2025-10-26T02:10:00\n")
+    job = read_queue(path, "Europe/Stockholm").jobs.iloc[0]
+    assert job["start_unix_s"] - job["submit_unix_s"] == 1800
+
+
 def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
     path = tmp_path / "queue.csv"
     path.write_text("job_id,state,procs,requested_s,submit,start\n7,R,2,3600,2026-01-01T00:00:00,2026-01-01T00:00:05\n")
