@@ -80,6 +80,8 @@ def answered(asked: WhenSettings) -> Answers:
     clean, origin_s = record.clean, record.clean.origin_unix_s or 0
     if queue.left_out:
         note(f"{path}: {queue.left_out:,} jobs neither run nor wait and are left out")
+    for sentence in queue.notes:
+        note(f"{path}: {sentence}")
     now_s = _now(clean, asked.now, path)
     announce_compilation()
     rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(asked.jobs, 1)]

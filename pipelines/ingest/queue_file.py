@@ -17,6 +17,7 @@ from features import limits
 from features.errors import InputError, shown
 from pipelines.ingest.accounting import duration
 from pipelines.ingest.localtime import to_unix
+from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory
 from pipelines.ingest.text import text_of
 from sim.slurm.site import Site
@@ -52,18 +53,21 @@ class QueueFile:
 
     Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, and the texts of
     ``OF_SLURM``. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's scheduler expects.
-    ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site forward needs.
+    ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site forward needs; ``notes``
+    are texts.
     """
 
     jobs: pd.DataFrame
     left_out: int
     absent: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
     """Read a snapshot of a queue, columns separated by ``|`` or commas under a header.
 
-    Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
+    Times are local to ``timezone`` (UTC if None). If all columns are of those that are read, a line has too many cells because of
+    a ``|`` in its features. Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
@@ -76,10 +80,17 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
     if absent := [name for name, at in positions.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
-    rows, left_out = [], 0
+    only_read = set(head) <= {title for titles in COLUMNS.values() for title in titles} | set(OF_SLURM.values())
+    free = texts.get("features") if only_read and parted == "|" else None
+    rows, left_out, joined = [], 0, 0
     for number, cells in enumerate(csv.reader(lines[1:], delimiter=parted), start=2):
         if not "".join(cells).strip():
             continue
+        if free is not None and len(cells) > len(head):
+            parts = slice(free, free + 1 + len(cells) - len(head))
+            if all(map(_text, cells[parts])):
+                cells[parts] = [parted.join(cells[parts])]
+                joined += 1
         if len(cells) != len(head):
             raise InputError(f"{path}, line {number}: {len(cells)} columns under a header of {len(head)}")
         given = {name: "" if at is None else cells[at].strip() for name, at in positions.items()}
@@ -95,7 +106,9 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} is there twice: --array lists tasks apart"
         )
     unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
-    return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid)
+    notes: list[str] = []
+    counted(notes, "Lines with '|' in their features are recovered", joined)
+    return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid, tuple(notes))
 
 
 def kept_queues(folder: Path) -> dict[int, Path]:

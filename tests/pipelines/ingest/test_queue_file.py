@@ -55,6 +55,15 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     assert jobs[["min_nodes", "memory_node", "gpus"]].drop_duplicates().to_numpy().tolist() == [[2, 12_000, 2]]
     assert (jobs["group"].tolist(), jobs["task"].tolist(), jobs["throttle"].tolist()) == ([7, 7, 8], [1, 2, -1], [0, 1, 0])
     assert jobs.loc["8", ["after", "eligible_s"]].tolist() == ["7", 1_774_774_800]
+    text = path.read_text()
+    path.write_text(text.replace("BeginTime|(null)", "BeginTime|intel|amd"))
+    queue = read_queue(path, "UTC")
+    assert queue.jobs[["features", "after"]].iloc[-1].tolist() == ["intel|amd", "afterok:7_*(unfulfilled)"]
+    assert queue.notes == ("Lines with '|' in their features are recovered: 1.",)
+    for width, wrong in ((15, text.replace("|None|", "|a|b|")), (16, "NAME|" + text.replace("\n7", "\na|b|7"))):
+        path.write_text(wrong)
+        with pytest.raises(InputError, match=f"line 2: {width + 1} columns under a header of {width}"):
+            read_queue(path, "UTC")
     with pytest.raises(InputError, match="job 7_1 is of the partition batch, which site does not name; known: low, high, other"):
         asked_of(queue.jobs.assign(queue="batch"), read_site({"slurm.conf": SITE}, "site"))
 
