@@ -15,12 +15,12 @@ import pandas as pd
 
 from features import limits
 from features.errors import InputError, shown
-from pipelines.ingest.accounting import duration
+from pipelines.ingest.accounting import UNBOUNDED, duration
 from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory
 from pipelines.ingest.text import text_of
-from sim.slurm.site import Site
+from sim.slurm.site import UNLIMITED, Site
 
 _FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Feature Dependency"
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
@@ -37,6 +37,7 @@ COLUMNS = {
 }
 """Columns that are read, and their possible titles, in upper or lower case."""
 RUNNING, WAITING = ("RUNNING", "R"), ("PENDING", "PD", "WAITING", "W")
+_ENDLESS = {*UNBOUNDED, "not_set"}
 _NO_TIME = ("", "N/A", "NONE", "UNKNOWN", "NULL")
 OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "nodelist", "reason": "reason"} | {
     "features": "features",
@@ -44,7 +45,7 @@ OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "
 }
 """Further columns that simulating a Slurm site forward needs, and squeue's title of each."""
 _NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d+)(?:_(\d+))?")
-_HELD, _FAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400
+_HELD, _FAR_S, _YEAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400, 365 * 86_400
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,9 @@ class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
     Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, and the texts of
-    ``OF_SLURM``. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's scheduler expects.
-    ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site forward needs; ``notes``
-    are texts.
+    ``OF_SLURM``. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's scheduler expects;
+    ``requested_s`` is UNLIMITED for a job without a limit (:func:`limited`). ``left_out`` counts rows of other states; ``absent``
+    names missing columns that simulating a Slurm site forward needs; ``notes`` are texts.
     """
 
     jobs: pd.DataFrame
@@ -108,6 +109,8 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
     notes: list[str] = []
     counted(notes, "Lines with '|' in their features are recovered", joined)
+    endless = (jobs["requested_s"] == UNLIMITED).to_numpy(bool)
+    counted(notes, "Jobs without a time limit are taken to have their partition's longest, at most a year", endless)
     return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid, tuple(notes))
 
 
@@ -133,6 +136,19 @@ def kept_queues(folder: Path) -> dict[int, Path]:
 def is_held(jobs: pd.DataFrame) -> np.ndarray:
     """Tell which jobs of a snapshot are held, or never start, bool [jobs]."""
     return jobs["reason"].str.startswith(_HELD).to_numpy(bool)
+
+
+def limited(jobs: pd.DataFrame, site: Site | None) -> pd.DataFrame:
+    """Return a snapshot in which all jobs have limits.
+
+    A job without one has the longest of its partitions at a Slurm site, and at most a year.
+    """
+    partitions = {} if site is None else site.partitions
+    longest = [
+        max((partitions[name].max_s for name in str(queue).split(",") if name in partitions), default=UNLIMITED)
+        for queue in jobs["queue"]
+    ]
+    return jobs.assign(requested_s=jobs["requested_s"].mask(jobs["requested_s"] == UNLIMITED, np.minimum(longest, _YEAR_S)))
 
 
 def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
@@ -208,10 +224,10 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
     procs = _whole(given["procs"], "processors", limits.PROCESSORS, where)
     asked = given["requested"]
     try:
-        seconds = float(asked) if asked.isdecimal() else duration(asked)
+        seconds = UNLIMITED if asked.lower() in _ENDLESS else float(asked) if asked.isdecimal() else duration(asked)
     except ValueError:
         seconds = 0.0
-    if not 1 <= seconds <= limits.SECONDS:
+    if not 1 <= seconds <= limits.SECONDS and seconds != UNLIMITED:
         raise InputError(f"{where}: limit {shown(asked)} is no time such as 2:00:00 or 1-00:00:00")
     submit = _time(given["submit"], where, "submit", place)
     start = _time(given["start"], where, "start", place, submit)

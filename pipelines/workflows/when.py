@@ -21,7 +21,7 @@ from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, 
 from models.starts.evaluation import quality
 from models.starts.model import Questions
 from models.starts.states import NEVER, Jobs, states
-from pipelines.ingest.queue_file import asked_of
+from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead
 from sim.predicted_limits import as_table
@@ -190,7 +190,7 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     accounting that it names, or that end later, are left out. Raises InputError for times after ``now_s`` and jobs wider than
     the machine.
     """
-    clean, origin = record.clean, record.clean.origin_unix_s or 0
+    clean, origin, snapshot = record.clean, record.clean.origin_unix_s or 0, limited(snapshot, record.site)
     end = recorded_end_s(clean.jobs, record.start_s)
     named = clean.jobs["job_id"].astype(str).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
     ended = np.flatnonzero((end <= now_s) & ~named & (end > now_s - _ARRIVALS_S))

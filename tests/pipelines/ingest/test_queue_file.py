@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.ingest.queue_file import asked_of, is_held, kept_queues, queue_at, read_queue
+from pipelines.ingest.queue_file import asked_of, is_held, kept_queues, limited, queue_at, read_queue
 from pipelines.workflows.parity import read_site_jobs
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs
@@ -73,6 +73,19 @@ def test_a_start_in_the_hour_that_autumn_repeats_is_after_its_submission(tmp_pat
     path.write_text(SQUEUE + "15|RUNNING|ann|batch|4|30:00|2025-10-26T02:40:00|2025-10-26T02:10:00\n")
     job = read_queue(path, "Europe/Stockholm").jobs.iloc[0]
     assert job["start_unix_s"] - job["submit_unix_s"] == 1800
+
+
+def test_jobs_without_a_limit_have_the_longest_of_their_partition_and_at_most_a_year(tmp_path: Path) -> None:
+    path = tmp_path / "squeue.txt"
+    path.write_text(SQUEUE.replace("1-02:00:00", "UNLIMITED").replace("2:00:00", "NOT_SET"))
+    queue = read_queue(path, None)
+    assert queue.notes == ("Jobs without a time limit are taken to have their partition's longest, at most a year: 2.",)
+    site = read_site(
+        {"slurm.conf": "NodeName=n1\nPartitionName=batch Nodes=n1 MaxTime=3:00:00\nPartitionName=debug Nodes=n1\n"}, "site"
+    )
+    year = 365 * 86_400
+    assert limited(queue.jobs, site)["requested_s"].tolist() == [1800, 3 * 3600, year]
+    assert limited(queue.jobs, None)["requested_s"].tolist() == [1800, year, year]
 
 
 def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:

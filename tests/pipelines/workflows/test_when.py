@@ -20,6 +20,7 @@ from sim.ahead import Ahead
 from sim.questions import queued, queues
 from sim.rules.rule import Rule
 from sim.slurm.files import read_site
+from sim.slurm.site import UNLIMITED
 from tests.sim.test_site_ahead import NOW_S, SITE, asked
 from tests.support.queues import PROCS, waited
 
@@ -147,6 +148,8 @@ def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     assert answers["32"]["wait_95_s"] < 60 < answers["31"]["wait_05_s"], "the free node is not of its partition"
     assert answers["33"]["wait_05_s"] > 60, "it waits for the job that runs"
     assert (answers["34"]["wait_05_s"], answers["34"]["chance_24h"]) == (queue.ahead.within_s, 1.0)
+    endless = pd.DataFrame([usual | row | {"requested_s": UNLIMITED} for row in rows])
+    assert set(queue_of(kept, endless, NOW_S, 16).jobs.requested[queue.waiting]) == {365 * DAY_S}
     (answer,) = queue.answered(None, queue.waiting[:1])
     assert {each.what for each in answer.changes} == {"half the limit", "a quarter of the limit", "half the processors"}
     assert not any(each.sure for each in answer.changes), "the node is taken whatever it asks for"
