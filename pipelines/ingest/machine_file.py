@@ -113,22 +113,26 @@ class _Described:
             self._fail("name", "cluster", number, "is a text without blanks, colons and ^")
         nodes = table.get("nodes")
         if not isinstance(nodes, list):
-            return Cluster(name, (self._nodes(table, "cluster", number, table.get("properties")),))
+            return Cluster(name, (self._nodes(table, "cluster", number),))
         if not nodes or not all(isinstance(each, dict) for each in nodes):
             self._fail("nodes", "cluster", number, "is a number, or tables [[cluster.nodes]]")
         if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
             self._fail(both[0], "cluster", number, "is stated in [[cluster.nodes]] for each kind of nodes, so not here too")
-        kinds = []
+        common, kinds = self._properties(table, "cluster", number), []
         for place, each in enumerate(nodes, start=self._kinds):
             self._check_keys(each, "cluster.nodes", place)
-            kinds.append(self._nodes(each, "cluster.nodes", place, [*table.get("properties", []), *each.get("properties", [])]))
+            kinds.append(self._nodes(each, "cluster.nodes", place, common))
         self._kinds += len(kinds)
         return Cluster(name, tuple(kinds))
 
-    def _nodes(self, table: dict[str, Any], kind: str, number: int, properties: object) -> Nodes:
-        properties = [] if properties is None else properties
+    def _properties(self, table: dict[str, Any], kind: str, number: int) -> tuple[str, ...]:
+        properties = table.get("properties", [])
         if not (isinstance(properties, list) and all(isinstance(each, str) for each in properties)):
             self._fail("properties", kind, number, "is a list of texts")
+        return tuple(properties)
+
+    def _nodes(self, table: dict[str, Any], kind: str, number: int, common: tuple[str, ...] = ()) -> Nodes:
+        properties = common + self._properties(table, kind, number)
         for key in ("nodes", "procs"):
             if key not in table:
                 self._fail(key, kind, number, "is missing")
@@ -138,7 +142,7 @@ class _Described:
             self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
         kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
         where = f"{self._path}:{self._line('nodes', kind, number)}"
-        return _make_at(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), tuple(properties))
+        return _make_at(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
 
     def _limit(self, table: dict[str, Any], number: int) -> Limit:
         self._check_keys(table, "limit", number)

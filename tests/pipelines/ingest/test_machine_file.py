@@ -116,6 +116,14 @@ LIMIT = CLUSTER + '[[limit]]\nof = "user"\nwhat = "jobs"\nvalue = 1\n'
         ),
         (TWO + "nodes = 2\nprocs = 1\nmemory = 'nan GiB'\n", ":9: cluster: 'memory' is a size in quotes"),
         (TWO + "nodes = 2\nprocs = 1\nproperties = 'x'\n", ":9: cluster: 'properties' is a list of texts"),
+        *(
+            (TWO + f"properties = {one}\n[[cluster.nodes]]\nnodes = 1\nprocs = 1\nproperties = {other}\n", complaint)
+            for one, other, complaint in (
+                ("'gpu'", "[]", ":7: cluster: 'properties' is a list of texts"),
+                ("5", "[]", ":7: cluster: 'properties' is a list of texts"),
+                ("[]", "'gpu'", ":11: cluster.nodes: 'properties' is a list of texts"),
+            )
+        ),
         (TWO + "nodes = []\n", ":7: cluster: 'nodes' is a number, or tables [[cluster.nodes]]"),
         (
             TWO + "procs = 4\n[[cluster.nodes]]\nnodes = 1\nprocs = 1\n",
