@@ -1,9 +1,10 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond the limits or below 1, and GPUs
-beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop a job that has neither, has no runtime, no
-requested time or a negative submission, asks for more processors than the machine has, or fits none of its clusters. Cut the
-runtime at the request and record the cut. Drop a job far ahead of the file's own clock. Order by submission, then source order.
+Drop the parts of a job that a line of its own describes. Drop a job with a number beyond the limits (:mod:`features.limits`).
+Treat memory and nodes beyond the limits or below 1, and GPUs beyond them or below 0, as missing. Use requested processors,
+else allocated ones. Drop a job that has neither, has no runtime, no requested time or a negative submission, asks for more
+processors than the machine has, or fits none of its clusters. Cut the runtime at the request and record the cut. Drop a job
+far ahead of the file's own clock. Order by submission, then source order.
 
 On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """
@@ -30,6 +31,8 @@ AHEAD = "ahead-of-file-clock"
 """Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
 BEYOND = "beyond-limits"
 """Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
+PARTIAL = "partial-execution"
+"""Rule for parts of a job beside the line of the whole job, where the trace has ``summaries``."""
 NO_CLUSTER = "fits-no-cluster"
 """Rule for jobs that do not fit an empty machine of clusters."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
@@ -124,6 +127,9 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))
     work = _Work(trace.jobs, trace.unread)
 
+    if trace.summaries:
+        status, whole = trace.jobs["status"], trace.jobs["job_id"]
+        work.drop(PARTIAL, status.isin((2, 3, 4)) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
     for column, largest in limits.COLUMNS.items():
         work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
     if not work.kept.all():

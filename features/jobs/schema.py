@@ -77,7 +77,8 @@ class Trace:
     ``jobs`` has the columns of :data:`COLUMNS` in source order. ``origin_unix_s`` is the Unix time of second 0, if known.
     ``notes`` are whole sentences about oddities that the reader did not treat as errors. ``unread`` are the lines that could not
     be read as jobs; cleaning lists them among the rejected jobs. ``hashed_with`` identifies the key with which users, groups and
-    executables are hashed; it is empty if they are not hashed.
+    executables are hashed; it is empty if they are not hashed. With ``summaries``, as in SWF, a line of status 0, 1 or 5 describes
+    a whole job, and lines of status 2 to 4 with the same ``job_id`` its parts.
     """
 
     name: str
@@ -92,6 +93,7 @@ class Trace:
     notes: tuple[str, ...] = ()
     unread: tuple[UnreadLine, ...] = ()
     hashed_with: str = ""
+    summaries: bool = False
 
 
 def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) -> pd.DataFrame:

@@ -40,6 +40,7 @@ class _Stated:
     header: dict[str, str]
     notes: list[str]
     hashed_with: str
+    summaries: bool
     unread: list[Annotated[tuple[_Line, _JobId | None, str], Strict(False)]]
 
 
@@ -93,7 +94,7 @@ def read_canonical(path: str | Path) -> Trace:
 
 def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
     """Return the metadata as fields of Trace; raise InputError for a wrong type or zone."""
-    optional = {"hashed_with": "", "unread": []}
+    optional = {"hashed_with": "", "summaries": False, "unread": []}
     table = {each.name: metadata.get(each.name, optional.get(each.name)) for each in fields(_Stated)}
     facts = validated(_Stated, table, f"{path}: is damaged", left_out=())
     if facts["timezone"] is not None:

@@ -75,6 +75,7 @@ def parse_swf(source: Source) -> Trace:
         header=header.values,
         notes=tuple(notes),
         jobs=_table(lines),
+        summaries=True,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, Trace
+from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.source import Source, trace_name
 from pipelines.ingest.swf import parse_swf, read_swf
 from tests.campaigns.readings import compare_jobs
@@ -100,6 +102,18 @@ def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> 
     assert cleaned.jobs["memory_kib"].isna().tolist() == [False, False, False, True, True, True, True]
     with pytest.raises(InputError, match=r"^test\.swf:1: field 10 \(requested memory\) is 'NaN', not a number$"):
         parse(job(f10="NaN"))
+
+
+def test_parts_of_a_job_are_dropped_beside_the_line_of_the_whole_job_only(tmp_path: Path) -> None:
+    statuses = [(1, 1), (1, 2), (1, 3), (2, 2), (2, 4), (3, 2), (3, 4), (3, 0), (4, 5), (4, 3), (5, -1), (5, 3)]
+    trace = parse("\n".join(job(f1=number, f2=place, f11=status) for place, (number, status) in enumerate(statuses)))
+    write_canonical(trace, tmp_path / "test.parquet")
+    for each in (trace, read_canonical(tmp_path / "test.parquet")):
+        cleaned = clean(each, 8)
+        assert cleaned.jobs["submit_s"].tolist() == [0, 3, 4, 7, 8, 10, 11]
+        assert cleaned.touched() == {"partial-execution dropped": 5}
+        assert cleaned.rejected_jobs[["job_id", "before"]].to_numpy().tolist() == [[1, 2], [1, 3], [3, 2], [3, 4], [4, 3]]
+    assert len(clean(replace(trace, summaries=False), 8).jobs) == len(statuses)
 
 
 HEADER = """\
