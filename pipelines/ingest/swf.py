@@ -37,7 +37,9 @@ _NUMBERS = {  # canonical column: SWF field, counted from 0
     "think_s": 17,
 }
 _IDENTITIES = {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}
-_KEY = re.compile(r"(\s*)([A-Za-z][\w-]*)\s*:(?:\s+(.*))?$")
+_READ = "MaxRecords|MaxProcs|MaxNodes|UnixStartTime|TimeZone|TimeZoneString"
+_KEY = re.compile(rf"(\s*)((?:{_READ})(?=\s*:)|[A-Za-z][\w-]*(?=\s*:(?:\s|$)))\s*:\s*(.*)$")
+"""A key of the header: only those that are read need no blank after their colon, which may be that of a time or an address."""
 
 
 def read_swf(path: str | Path) -> Trace:
@@ -60,8 +62,8 @@ def parse_swf(source: Source) -> Trace:
     if lines.jobs == 0:
         raise InputError(f"{source.path}: holds no job, only comments and blank lines")
 
-    header = _Header(source.path, lines.head.decode("utf-8", "replace"))
     notes = _value_notes(lines)
+    header = _Header(source.path, lines.head.decode("utf-8", "replace"), notes)
     announced = header.number("MaxRecords", limits.JOBS)
     if announced is not None and announced != lines.jobs:
         notes.append(f"The header announces MaxRecords {announced:,}, the file holds {lines.jobs:,} jobs.")
@@ -148,11 +150,11 @@ def _by_field(counts: np.ndarray) -> str:
 class _Header:
     """The lines ``; Key: value`` of a file, as ``values`` by key.
 
-    A repeated key, and lines indented deeper than their key, continue its value on a new line.
+    A repeated key, and lines indented deeper than their key, continue its value on a new line. ``notes`` gets those on numbers.
     """
 
-    def __init__(self, path: str, head: str) -> None:
-        self._path, self._lines = path, re.split(r"\r\n|[\r\n]", head)
+    def __init__(self, path: str, head: str, notes: list[str]) -> None:
+        self._path, self._lines, self._notes = path, re.split(r"\r\n|[\r\n]", head), notes
         header: dict[str, list[str]] = {}
         key, depth = "", 0
         for line in self._lines:
@@ -171,9 +173,16 @@ class _Header:
         self.values = {key: "\n".join(lines) for key, lines in header.items()}
 
     def number(self, key: str, largest: int) -> int | None:
-        """Return the whole number that a value begins with, or None; InputError if too large."""
-        digits = re.match(r"[0-9]+", self.values.get(key, ""))
+        """Return the whole number that a value begins with, or None; InputError if too large.
+
+        A number such as 1,024 or 1e9 is none.
+        """
+        value = self.values.get(key, "")
+        digits = re.match(r"[0-9]+", value)
         if digits is None:
+            return None
+        if re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]", value):
+            self._notes.append(f"The header's {key} says {shown(value)}, which is no whole number: not used.")
             return None
         text = digits[0].lstrip("0") or "0"
         if len(text) > len(str(largest)) or int(text) > largest:
@@ -181,6 +190,8 @@ class _Header:
             raise InputError(
                 f"{self._path}:{line}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
             )
+        if int(text) and value != text:
+            self._notes.append(f"The header's {key} says {shown(value)}: {text} is taken.")
         return int(text)
 
 
@@ -189,8 +200,6 @@ def _procs(header: _Header, notes: list[str]) -> int | None:
         number = header.number(key, limits.PROCESSORS)
         if not number:
             continue
-        if header.values[key] != str(number):
-            notes.append(f"The header's {key} says {shown(header.values[key])}: {number} is taken.")
         if key == "MaxNodes":
             notes.append(f"The header has no MaxProcs: MaxNodes, {number}, is taken as the number of processors.")
         return number

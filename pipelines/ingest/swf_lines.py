@@ -3,6 +3,7 @@
 If a block has texts other than whole numbers, its lines are first rewritten with whole numbers in their place.
 """
 
+import codecs
 import io
 import math
 import re
@@ -70,6 +71,8 @@ class JobLines:
     def take(self, block: bytes) -> None:
         """Add a block of whole lines; raise InputError with file, line and what is wrong."""
         begin = 0
+        if self._line == 0:
+            block = block.removeprefix(codecs.BOM_UTF8)
         if self.jobs == 0 and (head := _HEAD.match(block)):
             begin = head.end()
             self.head += block[:begin]

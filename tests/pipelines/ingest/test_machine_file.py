@@ -64,7 +64,7 @@ def test_toml_says_clusters_nodes_and_limits(tmp_path: Path) -> None:
     thin = Cluster("thin", (Nodes(48, 12, 94035968, 0, ("x86_64",)),))
     fat = Cluster("fat", (Nodes(20, 80, 3 * 2**29, 0, ("big",)), Nodes(2, 64, None, 4, ("big", "gpu"))))
     limits = (Limit("user", "processors", 500), Limit("class", "share", 0.7, longer_than_s=7 * 86400, cluster="fat"))
-    assert read(tmp_path, TOML) == Machine("ours", (thin, fat), limits, ("nodes", "memory_kib"))
+    assert read(tmp_path, TOML) == read(tmp_path, "\ufeff" + TOML) == Machine("ours", (thin, fat), limits, ("nodes", "memory_kib"))
     assert read(tmp_path, '[[cluster]]\nname = "a"\nnodes = 1\nprocs = 2', "A site.toml") == Machine(
         "a-site", (Cluster("a", (Nodes(1, 2),)),), (), ASKED
     )
@@ -78,7 +78,7 @@ def test_the_example_of_the_documentation_is_one() -> None:
 
 
 def test_a_machines_file_has_a_line_a_cluster(tmp_path: Path) -> None:
-    machine = read(tmp_path, "# number name nodes procs speed KiB\n\n0\ta\t2\t8\t1\t100\n1 b 3 4 1 50\n", "Log.machines")
+    machine = read(tmp_path, "\ufeff# number name nodes procs speed KiB\n\n0\ta\t2\t8\t1\t100\n1 b 3 4 1 50\n", "Log.machines")
     assert machine == Machine("log", (Cluster("a", (Nodes(2, 8, 100),)), Cluster("b", (Nodes(3, 4, 50),))))
 
 

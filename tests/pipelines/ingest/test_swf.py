@@ -135,7 +135,7 @@ HEADER = """\
 
 
 def test_header_keys_repeat_and_continue() -> None:
-    trace = parse(HEADER.replace(";MaxNodes:50", "; MaxNodes: 50") + LINE)
+    trace = parse("\ufeff" + HEADER + LINE)
     assert trace.header == {
         "Version": "2.2",
         "Information": "http://www.pdc.kth.se/\nhttp://www.cs.huji.ac.il/labs/parallel/workload/",
@@ -160,6 +160,7 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
         ("; MaxNodes: 50", 50, None, NODES_TAKEN),
         ("; MaxProcs: 0\n; MaxNodes: 50", 50, None, NODES_TAKEN),
         ("; MaxProcs: 512 (since June)", 512, None, "The header's MaxProcs says '512 (since June)': 512 is taken."),
+        ("; MaxProcs: 1,024", None, None, "The header's MaxProcs says '1,024', which is no whole number: not used."),
         ("; MaxProcs: unknown", None, None, None),
         ("; MaxRecords: 3", None, None, "The header announces MaxRecords 3, the file holds 1 jobs."),
         (
@@ -188,6 +189,28 @@ def test_unix_submissions_make_unix_time_0_the_origin() -> None:
         )
         assert parse(header + LINE).origin_unix_s is None
     assert parse("; UnixStartTime: 5\n" + job(f2=1356996147)).origin_unix_s == 5
+
+
+@pytest.mark.parametrize(
+    ("header", "origin", "note"),
+    [
+        (";UnixStartTime:1000000000", 10**9, None),
+        (
+            "; UnixStartTime : 1000000000 (Sunday)",
+            10**9,
+            "The header's UnixStartTime says '1000000000 (Sunday)': 1000000000 is taken.",
+        ),
+        (
+            "; UnixStartTime: 1,000,000,000",
+            None,
+            "The header's UnixStartTime says '1,000,000,000', which is no whole number: not used.",
+        ),
+        ("; UnixStartTime: 1e9", None, "The header's UnixStartTime says '1e9', which is no whole number: not used."),
+    ],
+)
+def test_an_origin_is_a_whole_number(header: str, origin: int | None, note: str | None) -> None:
+    trace = parse(f"{header}\n;TimeZoneString:Europe/Stockholm\n{LINE}")
+    assert (trace.origin_unix_s, trace.timezone, trace.notes) == (origin, "Europe/Stockholm", (note,) if note else ())
 
 
 BAD = {
