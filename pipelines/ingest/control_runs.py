@@ -16,10 +16,11 @@ from features import limits
 from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.ingest.accounting import NOWHERE, AccountingTable, duration, seconds
-from pipelines.ingest.localtime import NEVER, to_unix, zone
+from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm import MENDING, states
 from pipelines.ingest.slurm_ids import job_steps
+from pipelines.ingest.slurm_times import END, START, job_times
 from pipelines.ingest.source import load
 
 COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
@@ -68,17 +69,17 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
 
     Columns: JobID, JobName, NodeList, Start, Elapsed or End, State. ``job_name`` is a regular expression with the named groups
     ``application`` and, if inputs differ, ``input``. Times are local to ``timezone`` (IANA). Raises InputError with file, line
-    and what is wrong.
+    and what is wrong, and for runs of several clusters.
     """
     pattern = _pattern(job_name)
     if timezone is None:
         raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
     place = zone(timezone)
-    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "start", "end", "state", *_ELAPSED}
+    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "state", "cluster", *START, *END, *_ELAPSED}
     table = AccountingTable(load(path), wanted, mending=MENDING)
     job = table.column("jobidraw", "jobid")
     name, nodes, _ = (table.column(column) for column in ("jobname", "nodelist", "state"))
-    started = table.column("start")
+    table.column("start")
     named = table.matches(name, lambda text: pattern.fullmatch(text) is not None)
     left = np.full(table.rows, "", object)
     left[~named] = "another job name"
@@ -86,15 +87,22 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     words = states(table, left == "")
     other = (left == "") & (words != "COMPLETED")
     left[other] = "state " + words[other]
-    start = to_unix(table.times(started), place).unix_s
-    left[(left == "") & (start == NEVER)] = "no start"
-    left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"
+    runs, notes = left == "", list[str]()
+    clusters = sorted(set(table.strings("cluster")[runs])) if "cluster" in table else []
+    if len(clusters) > 1:
+        there = ", ".join(name or "one without a name" for name in clusters)
+        raise InputError(f"{path}: holds runs of several clusters, {there}: give the accounting of one (sacct --clusters=NAME)")
     elapsed = table.find(*_ELAPSED)
-    if elapsed is not None:
-        runtime = table.numbers(elapsed, _ELAPSED[elapsed])
-    else:
-        end = to_unix(table.times(table.column("end")), place, start).unix_s
-        runtime = np.where((end != NEVER) & (start != NEVER), end - np.where(start == NEVER, 0, start), np.nan)
+    if elapsed is None:
+        table.column(*END)
+    runtime = np.full(table.rows, np.nan) if elapsed is None else table.numbers(elapsed, _ELAPSED[elapsed])
+    times = job_times(table, None, runs, place, None if elapsed is None else runtime[runs], notes)
+    start = np.full(table.rows, NEVER)
+    start[runs] = times.start
+    left[runs & (start == NEVER)] = "no start"
+    left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"
+    if elapsed is None:
+        runtime[runs] = times.between
     left[(left == "") & ~(runtime > 0)] = "no runtime"
     left[(left == "") & (runtime > limits.SECONDS)] = "runtime beyond limits"
     kept = np.flatnonzero(left == "")
@@ -111,7 +119,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     left_out = dict(zip(reasons.tolist(), counts.tolist(), strict=True))
     if table.set_aside:
         left_out["unreadable line"] = len(table.set_aside)
-    return ControlRuns(_frame(run_id[kept], application, inputs, lists, start[kept], runtime[kept]), left_out)
+    return ControlRuns(_frame(run_id[kept], application, inputs, lists, start[kept], runtime[kept]), left_out, tuple(notes))
 
 
 def _pattern(text: str) -> re.Pattern[str]:

@@ -31,17 +31,18 @@ class JobTimes:
 
 
 def job_times(
-    table: AccountingTable, submitted: str, jobs: np.ndarray, place: ZoneInfo, elapsed: np.ndarray | None, notes: list[str]
+    table: AccountingTable, submitted: str | None, jobs: np.ndarray, place: ZoneInfo, elapsed: np.ndarray | None, notes: list[str]
 ) -> JobTimes:
     """Return times of the ``jobs`` (bool [rows]); ``submitted`` is the submission's column.
 
     ``elapsed`` is float64 [jobs], NaN if unknown. In the hour that autumn repeats, End - Elapsed decides which of the two
     instants a start or an end is; if it cannot, a start is the first instant not before the submission, an end the first not
     before the start. In the hour that spring skips, a start is End - Elapsed or, without an end or an elapsed time, the moment of
-    the change. Raises InputError for a missing submission.
+    the change. ``submitted`` may be None: then no submission bounds a start. Raises InputError for a missing submission.
     """
-    local = table.times(submitted)
-    table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")
+    local = np.full(table.rows, "NaT", "datetime64[s]") if submitted is None else table.times(submitted)
+    if submitted is not None:
+        table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")
     instants = [to_unix(local[jobs], place)]
     for names in (START, END):
         name = table.find(*names)

@@ -193,6 +193,17 @@ def test_without_elapsed_the_end_says_how_long_a_job_ran(tmp_path: Path) -> None
     assert runs["nodes"].tolist() == [["n1", "n3"]]
 
 
+def test_the_elapsed_time_tells_which_of_two_instants_a_start_is(tmp_path: Path) -> None:
+    early, late = (
+        job(number, start="2025-11-02T01:30:00", end="2025-11-02T02:05:00", elapsed=elapsed)
+        for number, elapsed in ((1, "01:35:00"), (2, "00:35:00"))
+    )
+    control = read_accounting_runs(sacct(tmp_path, early, late, job(3, "other", start="2025-11-02T01:30:00")), PATTERN, ZONE)
+    end = int(datetime(2025, 11, 2, 2, 5, tzinfo=ZoneInfo(ZONE)).timestamp())
+    assert control.runs["start_s"].tolist() == [end - 5700, end - 2100]
+    assert control.notes == ("Local times that the clocks showed twice, and are settled by the elapsed time: 2 in 2 jobs.",)
+
+
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1), job(2, state="WHAT"))
     assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(
@@ -208,6 +219,10 @@ def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     assert "--time-zone" in refused(read_accounting_runs, path, PATTERN, None)
     assert refused(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
     assert refused(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is no regular expression: ")
+    path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(2)}|B", f"{job(3, 'other')}|C")
+    assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" holds runs of several clusters, A, B: give the")
+    path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(3, 'other')}|C")
+    assert len(read_accounting_runs(path, PATTERN, ZONE).runs) == 1
     path = written(tmp_path, "JobID,JobName,Start,End,State", "1,a,Unknown,Unknown,FAILED")
     assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" the header line has no column nodelist")
 
