@@ -23,6 +23,7 @@ from pipelines.cli.options import (
     report_option,
     restart_option,
     simulating,
+    with_rows,
     workers_option,
 )
 from pipelines.cli.progress import shown_progress
@@ -74,7 +75,7 @@ def command(
 
     campaigns = campaigns_of(suite, asked)
     inputs = [*(each.trace for each in campaigns), *table_files(campaigns[0].predictors)]
-    check_outputs({"--out": out, "--report": report, "--table": table}, inputs)
+    check_outputs({"--out": out, **with_rows(report), "--table": table}, inputs)
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
     runs = [run_of(each) for each in campaigns]

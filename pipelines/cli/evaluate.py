@@ -11,7 +11,7 @@ import click
 import pandas as pd
 
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, json_option, load, options, out_option, report_option
+from pipelines.cli.options import check_outputs, json_option, load, options, out_option, report_option, with_rows
 from pipelines.cli.simulate import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
@@ -38,7 +38,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     quantile are retrained each midnight of the trace, which takes about a tenth of a second a night in all (a year: half a minute
     or more), the others milliseconds.
     """
-    check_outputs({"--out": out, "--report": report}, [protocol.trace, *table_files(protocol.predictors)])
+    check_outputs({"--out": out, **with_rows(report)}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)
     check_names(workload, protocol)
     evaluation = evaluate_predictors(

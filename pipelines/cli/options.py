@@ -246,15 +246,18 @@ def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
     """Raise InputError for an output that cannot be written or would overwrite a file in use.
 
-    Call it before any work. Files in use are the inputs and the other outputs.
+    Call it before any work. Files in use are the inputs, or what is in them, and the other outputs. An input may be a name of the
+    catalogue.
     """
-    read = {Path(name).resolve() for name in inputs}
+    names = [*inputs]
+    entries = [entry for name in names if name and (entry := find_entry(name)) is not None and entry.place and not entry.remote]
+    read = {Path(name).resolve() for name in names} | {entry.path.resolve() for entry in entries}
     written: dict[Path, str] = {}
     for option, path in outputs.items():
         if path is None:
             continue
         target = path.resolve()
-        if target in read:
+        if target in read or (target.exists() and target.parent in read):
             raise InputError(f"{option} {path}: would overwrite what is read")
         if target in written:
             raise InputError(f"{option} {path}: is what {written[target]} writes")
@@ -263,6 +266,13 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
+
+
+def with_rows(report: Path | None) -> dict[str, Path | None]:
+    """Return the outputs of a page and of the file of its rows beside it."""
+    from pipelines.report.html import data_of
+
+    return {"--report": report, "--report, its rows": None if report is None else report.with_name(data_of(report))}
 
 
 def load_machine(settings: TraceSettings) -> Machine | None:

@@ -13,7 +13,7 @@ import click
 
 from features.errors import one_line
 from pipelines.cli.notes import note
-from pipelines.cli.options import json_option, load, options, report_option
+from pipelines.cli.options import check_outputs, json_option, load, options, report_option
 from pipelines.cli.progress import shown_progress
 from pipelines.workflows.questions import ParitySettings
 from sim.settings import TraceSettings
@@ -39,6 +39,7 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
     Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred from the first 60 % of its jobs: closings, hours of queues,
     limits, order, backfilling. What follows is compared with replays under that rule, and under FCFS, EASY and Conservative.
     """
+    check_outputs({"--report": report}, [asked.trace.trace, *map(str, filter(None, (asked.machine, asked.log)))])
     if asked.machine is None:
         if report is not None:
             raise click.UsageError("--report is of a Slurm site: give its --machine")

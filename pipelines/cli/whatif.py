@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import json_option, load, on_option, options, report_option, simulating
+from pipelines.cli.options import check_outputs, json_option, load, on_option, options, report_option, simulating
 from pipelines.cli.parity import load_site_jobs
 from pipelines.cli.progress import shown_progress
 from pipelines.workflows.questions import WhatIfSettings
@@ -42,6 +42,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     from pipelines.workflows.what_if import records
     from sim.what_if import HERE, WEIGHED
 
+    check_outputs({"--report": report}, [asked.trace.trace, *map(str, filter(None, (asked.machine, asked.candidates)))])
     what_if = answered(asked, on)
     if report is not None:
         from pipelines.report.html import write_report

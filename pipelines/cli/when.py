@@ -195,8 +195,10 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
     if moment.isdecimal():
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
-    if local is pd.NaT:
+    if not isinstance(local, pd.Timestamp) or not moment[:1].isdecimal():  # pandas reads "now" and "today", too
         raise InputError(f"--now {shown(moment)}: is no local time such as 2026-03-01T09:00:00, and no second of the trace")
+    if local.tzinfo is not None:
+        return int(local.timestamp()) - (clean.origin_unix_s or 0)
     return int(to_unix(np.array([local], "datetime64[s]"), ZoneInfo(clean.timezone or "UTC")).unix_s[0]) - (
         clean.origin_unix_s or 0
     )

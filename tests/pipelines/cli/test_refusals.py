@@ -19,14 +19,28 @@ __all__ = ["trace"]  # the fixture
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
         ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
         ["bench", "--trace", "TRACE", "--out", "TRACE"],
+        ["evaluate", "log.csv", "--report", "log.html"],
+        ["campaign", "log.csv", "--out", "x.parquet", "--report", "log.html"],
+        ["parity", "TRACE", "--machine", "SITE", "--report", "TRACE"],
+        ["parity", "TRACE", "--machine", "SITE", "--report", "SITE/slurm.conf"],
+        ["whatif", "TRACE", "--machine", "SITE", "--report", "TRACE"],
+        ["simulate", "mine", "--schedule-out", "TRACE"],
     ],
     ids=lambda arguments: " ".join(arguments),
 )
-def test_what_is_read_is_never_overwritten(trace: Path, tmp_path: Path, arguments: list[str]) -> None:
-    done = queuecast(*(part.replace("TRACE", str(trace)) for part in arguments), home=tmp_path)
+def test_what_is_read_is_never_overwritten(
+    trace: Path, tmp_path: Path, arguments: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "site").mkdir()
+    (tmp_path / "site" / "slurm.conf").touch()
+    (tmp_path / "log.csv").write_text(SWF)
+    (tmp_path / "queuecast.toml").write_text(f'[traces.mine]\nplace = "{trace}"\n')
+    given = (part.replace("TRACE", str(trace)).replace("SITE", str(tmp_path / "site")) for part in arguments)
+    done = queuecast(*given, home=tmp_path)
     assert done.returncode == 2
     assert "would overwrite what is read" in done.stderr.splitlines()[-1]
-    assert trace.read_text() == SWF
+    assert trace.read_text() == SWF == (tmp_path / "log.csv").read_text()
 
 
 def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Path, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.cli.when import _job, command
+from pipelines.cli.when import _job, _now, command
 from pipelines.dated.night import NightConfig, replay_nights
 from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
@@ -28,6 +28,15 @@ def asked(path: Path, *arguments: object) -> tuple[str, str]:
     done = CliRunner().invoke(command, [*map(str, arguments), "--queue", str(path)], catch_exceptions=False)
     assert done.exit_code == 0, done.output
     return done.stdout, done.stderr
+
+
+def test_the_moment_of_a_question_is_local_or_says_its_zone(tmp_path: Path) -> None:
+    clean = waited(jobs=5)  # Europe/Stockholm, from 2023-11-14 22:13:20 UTC on
+    moments = ("60", "2023-11-14T23:14:20", "2023-11-14T22:14:20Z", "2023-11-14T17:14:20-05:00")
+    assert {_now(clean, moment, tmp_path) for moment in moments} == {60}
+    for moment in ("now", "today", "noon"):
+        with pytest.raises(InputError, match=f"--now '{moment}': is no local time such as"):
+            _now(clean, moment, tmp_path)
 
 
 @pytest.mark.parametrize("procs", ["0", "1.5", "²"])
