@@ -87,9 +87,11 @@ def test_a_job_that_has_outlived_its_prediction_gets_a_longer_one(registry):
     assert predict(service(registry), {**JOB, "elapsed_s": 3599})["predicted_s"] == JOB["requested_s"]
 
 
-def test_without_a_time_a_job_is_submitted_now_on_the_sites_clock(registry, versions):
-    answer = predict(service(registry), {name: JOB[name] for name in ("user", "procs", "requested_s")})
-    assert answer["snapshot_age_s"] == NOW_S - versions[QUANTILE].snapshot_unix_s
+@pytest.mark.parametrize("now_s", [NOW_S, 1_729_989_000, 1_729_992_600], ids=["some day", "first half past two", "second"])
+def test_without_a_time_a_job_is_submitted_now_also_in_the_hour_that_comes_twice(registry, versions, now_s):
+    app = service(registry, clock=lambda: now_s)
+    answer = predict(app, {name: JOB[name] for name in ("user", "procs", "requested_s")})
+    assert answer["snapshot_age_s"] == now_s - versions[QUANTILE].snapshot_unix_s
 
 
 @pytest.mark.parametrize(
