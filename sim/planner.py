@@ -256,7 +256,8 @@ class PlanLog:
     def table(self, job_id: np.ndarray, origin: int, rows: np.ndarray | None) -> pd.DataFrame:
         """Return when the plan of each job changed, and to what.
 
-        ``job_id`` is by rows of the table; ``rows`` are the rows of the kernel's jobs, None if they are the same.
+        ``job_id`` is by rows of the table, in which numbers may repeat; ``rows`` are the rows of the kernel's jobs, None if they are
+        the same.
         """
         self.read()
         lines, nodes = np.concatenate(self._lines), np.concatenate(self._nodes)
@@ -273,7 +274,8 @@ class PlanLog:
                 "nodes": np.array(texts, dtype=object),
             }
         )
-        return table.drop_duplicates(["job_id", "time_s"], keep="last", ignore_index=True)
+        later = pd.DataFrame(lines[:, :2]).duplicated(keep="last").to_numpy()
+        return table[~later].reset_index(drop=True)
 
 
 class Searches:

@@ -17,6 +17,7 @@ from sim.kernel.planning_search import METHODS
 from sim.names import scheduler as named
 from sim.planner import queues
 from sim.planning import OrigBF, PlanRS
+from sim.simulate import simulate
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
 from tests.support.machines import crowded, described, given_as, random_ask, random_outages, random_site
@@ -150,6 +151,10 @@ def test_what_was_planned_is_told(scheduler: str) -> None:
     changes = plans.groupby("job_id")["planned_start_s"].diff()
     assert not (changes == 0).any()  # on a pool nothing else can change
     assert (changes < 0).any()
+    alike = load.table().assign(job_id=1)
+    repeated = simulate(alike, procs=load.machine, scheduler=scheduler, predictor=load.estimates, plans=True).plans
+    assert repeated is not None
+    assert repeated.drop(columns="job_id").equals(plans.drop(columns="job_id"))
 
 
 def test_moves_and_costs_of_searches_are_kept() -> None:
