@@ -17,6 +17,7 @@ import pytest
 
 import queuecast
 from features import CleanTrace, InputError
+from pipelines.ingest.swf import read_swf
 from sim import View
 from sim.decide import Job
 
@@ -115,6 +116,22 @@ def test_what_is_odd_but_clear_is_taken_or_told(tmp_path: Path) -> None:
     assert any("two 7 lines" in line for line in lines)
     with pytest.raises(InputError, match="are not those of jobs"):  # numbered alike, of another trace
         queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(jobs.assign(procs=1), procs=2))
+
+
+def test_swf_has_each_job_once_with_its_own_fields_where_numbers_repeat(tmp_path: Path) -> None:
+    rows = {
+        "job_id": [7, 7, 7],
+        "submit_s": [5, 0, 2],
+        "runtime_s": [9, 90, 9],
+        "procs": 2,
+        "requested_s": 90,
+        "user": ["3", "1", "2"],
+    }
+    trace = queuecast.read(pd.DataFrame({**rows, "group": ["30", "10", "20"]}, index=[9, 9, 4]), procs=2)
+    queuecast.write(queuecast.simulate(trace), tmp_path / "t.swf", trace)
+    back = read_swf(tmp_path / "t.swf").jobs
+    assert back[["job_id", "submit_s", "wait_s"]].to_numpy().tolist() == [[7, 0, 0], [7, 2, 88], [7, 5, 94]]
+    assert back[["user", "group"]].to_numpy().tolist() == [["1", "10"], ["2", "20"], ["3", "30"]]
 
 
 def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() -> None:

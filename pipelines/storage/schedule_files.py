@@ -51,12 +51,10 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
                 raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
             raise InputError(f"{path}: SWF needs the trace too, which knows more of the jobs: give it")
         same = ["job_id", "procs", "runtime_s"]  # submissions may be shaken
-        both = [
-            table[same].astype(np.int64).sort_values("job_id", ignore_index=True) for table in (schedules[0].jobs, workload.jobs)
-        ]
-        if schedules[0].trace not in ("", workload.name) or not both[0].equals(both[1]):
+        ours, theirs = (table[same].to_numpy(np.int64) for table in (schedules[0].jobs, workload.jobs))
+        if schedules[0].trace not in ("", workload.name) or not np.array_equal(ours, theirs):
             raise InputError(
-                f"{path}: the jobs of the schedule are not those of {workload.name}: give the trace that was scheduled"
+                f"{path}: the jobs of the schedule are not those of {workload.name}, in its order: give the trace that was scheduled"
             )
         _write_text(path, swf_text(schedules[0], workload))
         return
@@ -103,18 +101,16 @@ def batsim_table(schedule: Schedule) -> pd.DataFrame:
 def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
     """Return a schedule in the Standard Workload Format 2.2.
 
-    Waits (field 3) are the simulated ones; predecessors and think times (fields 17 and 18) are the trace's. Names that are not
-    numbers are numbered in order of appearance; unknown values are -1.
+    Both have the same jobs, row by row: numbers of jobs may repeat. Waits (field 3) are the simulated ones; predecessors and think
+    times (fields 17 and 18) are the trace's. Names that are not numbers are numbered in order of appearance; unknown values are -1.
     """
-    jobs = schedule.jobs.merge(
-        workload.jobs[["job_id", *IDENTITIES, "status", "preceding_job", "think_s"]].drop(columns="user"), on="job_id"
-    )
+    jobs, recorded = schedule.jobs, workload.jobs
     unknown = np.full(len(jobs), -1)
     fields = [
         *(jobs["job_id"], jobs["submit_s"], jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"], jobs["procs"]),
-        *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, jobs["status"].fillna(-1)),
-        *(_numbers(jobs[name]) for name in IDENTITIES),
-        *(jobs["preceding_job"].fillna(-1), jobs["think_s"].fillna(-1)),
+        *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, recorded["status"].fillna(-1)),
+        *(_numbers(recorded[name]) for name in IDENTITIES),
+        *(recorded["preceding_job"].fillna(-1), recorded["think_s"].fillna(-1)),
     ]
     header = {
         "Version": "2.2",
