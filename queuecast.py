@@ -178,7 +178,7 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
     """
     from pipelines.cli.campaign import write_tables
     from pipelines.report.campaign import summary_tables
-    from pipelines.storage.schedule_files import check_ending, write_schedules
+    from pipelines.storage.schedule_files import check_ending, check_unchanged, write_schedules
     from sim.campaigns.results import Results
     from sim.schedule import checked
 
@@ -187,6 +187,7 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
         return
     schedule = checked(what)
     check_ending("path", Path(str(path)), 1)
+    check_unchanged("path", Path(path), schedule.policy.changes)
     workload = None if trace is None else read(trace)
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
 

@@ -22,7 +22,7 @@ from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
 from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
-from pipelines.storage.schedule_files import ENDINGS, check_ending, write_schedules
+from pipelines.storage.schedule_files import ENDINGS, check_ending, check_unchanged, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
@@ -74,6 +74,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
         if out is not None:
             check_ending(option, out, len(combinations), endings)
             check_distinct(option, asked)
+            check_unchanged(option, out, asked.submissions.changes)
     if plans_out is not None:
         check_planning(asked.schedulers)
     workload, machine, predictors = prepared(asked)

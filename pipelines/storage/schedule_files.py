@@ -36,6 +36,14 @@ def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str]
         raise InputError(f"{option} {path}: {ending} holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
 
 
+def check_unchanged(option: str, path: Path, changes: str) -> None:
+    """Raise InputError for an SWF file if ``changes``, as a policy states them, are any."""
+    if changes and _ending(path) == _SWF:
+        raise InputError(
+            f"{option} {path}: with {changes} the jobs are not the trace's, whose fields {_SWF} repeats: write {_PARQUET}, {_CSV} or {_BATSIM}"
+        )
+
+
 def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, metadata: dict[str, Any]) -> None:
     """Write ``schedules`` of ``workload``, one row per job, atomically.
 

@@ -122,6 +122,14 @@ def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: P
         assert (done.returncode, words in done.stderr) == (2, True), done.stderr
 
 
+def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out.swf"
+    done = queuecast("simulate", str(trace), "--users", "closed", "--load", "2", "--schedule-out", str(out), home=tmp_path)
+    assert done.returncode == 2
+    [line] = done.stderr.splitlines()
+    assert line.startswith(f"queuecast: --schedule-out {out}: with users closed, load 2 the jobs are not the trace's")
+
+
 @pytest.mark.slow
 def test_a_command_alone_prints_its_help_and_a_wrong_one_what_was_meant(tmp_path: Path) -> None:
     done = queuecast(home=tmp_path)
