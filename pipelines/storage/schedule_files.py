@@ -111,11 +111,19 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
 
     Both have the same jobs, row by row: numbers of jobs may repeat. Waits (field 3) are the simulated ones; predecessors and think
     times (fields 17 and 18) are the trace's. Names that are not numbers are numbered in order of appearance; unknown values are -1.
+    If shaken jobs are submitted before second 0, all times are later, so that the first is at second 0; the header states by how much.
     """
-    jobs, recorded = schedule.jobs, workload.jobs
+    jobs, recorded, origin = schedule.jobs, workload.jobs, workload.origin_unix_s
+    later_s = max(0, -int(jobs["submit_s"].min()))
     unknown = np.full(len(jobs), -1)
     fields = [
-        *(jobs["job_id"], jobs["submit_s"], jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"], jobs["procs"]),
+        *(
+            jobs["job_id"],
+            jobs["submit_s"] + later_s,
+            jobs["start_s"] - jobs["submit_s"],
+            jobs["end_s"] - jobs["start_s"],
+            jobs["procs"],
+        ),
         *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, recorded["status"].fillna(-1)),
         *(_numbers(recorded[name]) for name in IDENTITIES),
         *(recorded["preceding_job"].fillna(-1), recorded["think_s"].fillna(-1)),
@@ -124,10 +132,11 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
         "Version": "2.2",
         "Computer": schedule.trace,
         "Note": f"{'generated workload, ' if schedule.generated else ''}schedule simulated by Queuecast: {schedule.label}, "
-        f"correction {schedule.correction}, {schedule.semantics}",
+        f"correction {schedule.correction}, {schedule.semantics}"
+        + (f", all times {later_s} s later than in the trace" if later_s else ""),
         "MaxRecords": len(jobs),
         "MaxProcs": schedule.procs,
-        "UnixStartTime": workload.origin_unix_s,
+        "UnixStartTime": None if origin is None else origin - later_s,
         "TimeZoneString": workload.timezone,
     }
     lines = [f"; {key}: {one_line(str(value))}\n" for key, value in header.items() if value is not None]
