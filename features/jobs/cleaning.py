@@ -73,7 +73,10 @@ class CleanTrace:
         return Clock(self.origin_unix_s, self.timezone)
 
     def counted_from(self, origin_unix_s: int | None) -> CleanTrace:
-        """Return the trace with its seconds counted from another Unix time; unchanged without one of the two."""
+        """Return the trace with its seconds counted from another Unix time.
+
+        It is unchanged if one of the two times is unknown.
+        """
         if origin_unix_s is None or self.origin_unix_s in (None, origin_unix_s):
             return self
         later_s = self.origin_unix_s - origin_unix_s

@@ -249,8 +249,10 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
     Call it before any work. Files in use are the inputs, or what is in them, and the other outputs. An input may be a name of the
     catalogue.
     """
-    names = [*inputs]
-    entries = [entry for name in names if name and (entry := find_entry(name)) is not None and entry.place and not entry.remote]
+    from pipelines.sources.catalogue import load_catalogue
+
+    names, catalogue = [*inputs], load_catalogue()
+    entries = [entry for name in names if (entry := catalogue.get(name)) is not None and entry.place and not entry.remote]
     read = {Path(name).resolve() for name in names} | {entry.path.resolve() for entry in entries}
     written: dict[Path, str] = {}
     for option, path in outputs.items():

@@ -184,9 +184,9 @@ class Lake:
         return {}
 
     def write_clean(self, clean: CleanTrace) -> CleanTrace:
-        """Write a cleaned trace, tables ``jobs`` and ``rejected_jobs``; return it :meth:`counted_as_stored`.
+        """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
 
-        Raises InputError if the stored names are hashed, and these are not or with another key.
+        Return it :meth:`counted_as_stored`. Raises InputError if the stored names are hashed, and these are not or with another key.
         """
         stored = self._stored(clean.name)
         before = stored.get("hashed_with", "")
