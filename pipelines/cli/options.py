@@ -185,9 +185,25 @@ def options(
     return decorated
 
 
+def check_used(settings: Settings, used: Collection[str], subject: str, *more: str) -> None:
+    """Raise InputError for options that were given and are not ``used`` for ``subject``.
+
+    ``more`` are options without a field that were given and are not used either.
+    """
+    fields = type(settings).model_fields
+    unused = [_flag(name, fields[name]) for name in fields if name in settings.model_fields_set and name not in used]
+    if unused or more:
+        raise InputError(f"{subject} takes no {', '.join([*unused, *more])}")
+
+
+def _flag(name: str, field: FieldInfo) -> str:
+    """Return a field's name on the command line."""
+    return f"--{(field.title or name).replace('_', '-')}"
+
+
 def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option of a field: its name, type, bounds, default and explanation."""
-    flag, help_text = f"--{(field.title or name).replace('_', '-')}", field.description
+    flag, help_text = _flag(name, field), field.description
     if field.annotation is bool:
         return click.option(flag, name, is_flag=True, help=help_text)
     extra: Any = field.json_schema_extra or {}

@@ -19,10 +19,10 @@ from features.jobs.cleaning import CleanTrace
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, json_option, load, load_machine, options
+from pipelines.cli.options import check_outputs, check_used, json_option, load, load_machine, options
 from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
-from pipelines.storage.schedule_files import ENDINGS, check_ending, check_unchanged, write_schedules
+from pipelines.storage.schedule_files import ENDINGS, check_ending, check_nodes, check_unchanged, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
@@ -40,6 +40,8 @@ if TYPE_CHECKING:
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
+_OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "taus_s")
+"""Settings that a replay of a Slurm site uses."""
 
 
 @click.command()
@@ -67,6 +69,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     """
     check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [asked.trace, *table_files(asked.predictors)])
     if asked.machine is not None and is_site(asked.machine):
+        check_site(asked, schedule_out, plans_out)
         simulate_site(asked, schedule_out, as_json)
         return
     combinations = policies(asked)
@@ -123,6 +126,17 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
         note(f"wrote {plans_out}")
 
 
+def check_site(asked: Campaign, schedule_out: Path | None, plans_out: Path | None) -> None:
+    """Raise InputError for settings and outputs that a replay of a Slurm site does not have."""
+    if asked.schedulers != (SLURM,):
+        raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
+    more = ["--plans-out"] * (plans_out is not None)
+    check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site", *more)
+    if schedule_out is not None:
+        check_ending("--schedule-out", schedule_out, 1)
+        check_nodes(schedule_out)
+
+
 def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Replay the accounting as the site's own Slurm would schedule it.
 
@@ -133,8 +147,6 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
     from pipelines.cli.parity import load_site_jobs
     from sim.site_replay import as_schedule, replay
 
-    if asked.schedulers != (SLURM,):
-        raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
     assert asked.machine is not None
     site, jobs = load_site_jobs(Path(asked.trace), asked.machine, asked.timezone, asked.cluster or "")
     seed = asked.seeds[0]

@@ -44,6 +44,12 @@ def check_unchanged(option: str, path: Path, changes: str) -> None:
         )
 
 
+def check_nodes(path: Path) -> None:
+    """Raise InputError for a format that cannot hold the nodes of a site's replay."""
+    if _ending(path) == _SWF:
+        raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
+
+
 def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, metadata: dict[str, Any]) -> None:
     """Write ``schedules`` of ``workload``, one row per job, atomically.
 
@@ -56,7 +62,7 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
     if ending == _SWF:
         if workload is None:
             if "nodes" in schedules[0].jobs:
-                raise InputError(f"{path}: a replay of a site has nodes, which SWF has no field for: write {_PARQUET} or {_CSV}")
+                check_nodes(path)
             raise InputError(f"{path}: SWF needs the trace too, which knows more of the jobs: give it")
         same = ["job_id", "procs", "runtime_s"]  # submissions may be shaken
         ours, theirs = (table[same].to_numpy(np.int64) for table in (schedules[0].jobs, workload.jobs))

@@ -9,6 +9,7 @@ import pytest
 from tests.pipelines.cli.test_cli import SWF, queuecast, trace
 
 __all__ = ["trace"]  # the fixture
+GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 
 
 @pytest.mark.parametrize(
@@ -62,3 +63,24 @@ def test_a_campaign_says_before_its_first_point_that_nobody_can_be_asked_again(t
     assert done.returncode == 2
     assert "is a table of one answer a job" in done.stderr.splitlines()[-1]
     assert "window" not in done.stderr.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (
+            ("--load", "3", "--shake", "--users", "closed", "--starvation", "5", "--plans-out", "p.parquet"),
+            "a replay of a Slurm site takes no --starvation, --shake, --users, --load, --plans-out",
+        ),
+        (("--predictor", "clairvoyant", "--correction", "nonsense"), "Slurm site takes no --predictor, --correction"),
+        (("--schedule-out", "foo.txt"), "--schedule-out foo.txt: must end in .parquet"),
+        (("--schedule-out", "foo.swf"), "foo.swf: a replay of a site has nodes, which SWF has no field for"),
+        (("--scheduler", "EASY"), "is a Slurm site, which runs under --scheduler Slurm alone"),
+    ],
+)
+def test_a_replay_of_a_site_refuses_what_it_does_not_use(tmp_path: Path, arguments: tuple[str, ...], words: str) -> None:
+    site = ("simulate", f"{GOLDEN / 'tiers-A.txt'}", "--machine", f"{GOLDEN / 'tiers-A'}", "--time-zone", "UTC")
+    done = queuecast(*site, "--scheduler", "Slurm", *arguments, home=tmp_path / "home", cwd=tmp_path)
+    assert (done.returncode, done.stdout, [*tmp_path.iterdir()]) == (2, "", [])
+    [line] = done.stderr.splitlines()
+    assert words in line
