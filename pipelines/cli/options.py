@@ -175,6 +175,8 @@ def options(
             values |= {name: (values[name],) for name in once if name in values}
             if "schedulers" in values:
                 values["schedulers"] = without_policies(values["schedulers"])
+            if "scheduler" in values:
+                [values["scheduler"]] = without_policies((values["scheduler"],))
             return command(shape(**values), **given)
 
         with_options: Callable[..., Any] = with_settings

@@ -58,7 +58,11 @@ class Protocol(TraceSettings):
         description="A predictor to judge.",
         json_schema_extra={"default": "all but the bound"},
     )
-    scheduler: str = Field(default="EASY", description="[ORDER-]ALGORITHM[-BACKFILLORDER]: it decides what has ended by when.")
+    scheduler: str = Field(
+        default="EASY",
+        description="[ORDER-]ALGORITHM[-BACKFILLORDER], with POLICY(FILE.json) or POLICY(registry:NAME[@ALIAS]) as an order: it decides what has "
+        "ended by when.",
+    )
     baseline: str | None = Field(
         default=None, description=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]"
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import mlflow
 import numpy as np
+import pandas as pd
 import pytest
 from mlflow import MlflowClient
 
@@ -111,10 +112,26 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
     done = queuecast("campaign", "tiny.swf", *asked, "--out", "out.parquet", home=place / "home", cwd=place)
     assert done.returncode == 0, done.stderr
     assert "SCORE(r**a*n;a=2.0)-EASY-SPF" in done.stdout
+    once = (
+        "evaluate",
+        "tiny.swf",
+        "--predictor",
+        "requested",
+        "--repeat",
+        "0",
+        "--scheduler",
+        "policy(kth.json)",
+        "--out",
+        "e.parquet",
+    )
+    done = queuecast(*once, home=place / "home", cwd=place)
+    assert done.returncode == 0, done.stderr
+    assert set(pd.read_parquet(place / "e.parquet")["scheduler"]) == {"SCORE(r**a*n;a=2.0)-EASY-SPF"}
     for command in (
         ["run", "--trace", "tiny.swf"],
         ["variability", "experiment"],
         ["campaign", "tiny.swf", "--out", "x"],
+        ["evaluate", "tiny.swf"],
     ):
         done = queuecast(*command, "--scheduler", "POLICY(registry:policy-none)-EASY", home=place / "home", cwd=place)
         assert done.returncode == 2
