@@ -9,7 +9,7 @@ import click
 
 from features.errors import InputError, one_line
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, load, options, out_option
+from pipelines.cli.options import check_outputs, check_used, load, options, out_option
 from sim.campaigns.learned_order import Learning
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replic
 @click.command()
 @click.argument("trace", metavar="SUBJECT")
 @options(Learning, without=_WITHIN)
-@click.option("--name", help="What to call the policy. [default: the trace's name]")
+@click.option("--name", help="What to call a policy that is learned or from a formula. [default: the trace's name, else formula]")
 @out_option("Write the policy to this JSON file.")
 @click.option(
     "--register",
@@ -65,8 +65,10 @@ def _policy(learning: Learning, name: str | None) -> PolicyFile:
 
     subject = learning.trace
     if subject.endswith(".json") or subject.lower().startswith("registry:"):
+        check_used(learning, ("trace",), f"{subject}: an existing policy", *["--name"] * (name is not None))
         return policy_named(subject)
     if subject.upper().startswith("SCORE("):
+        check_used(learning, ("trace", "starvation_s"), "a policy from a formula")
         return policy_of(name or "formula", subject, starvation_s=learning.starvation_s)
     return learned_policy(load(learning), learning, name=name or "")
 

@@ -167,6 +167,9 @@ def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: 
         (("SCORE(r)", "--name", "A B", "--out", "x.json"), "'A B' is no name"),
         (("SCORE(r)-EASY-none", "--name", "a", "--out", "x.json"), "algorithm 'EASY' with backfill 'none' is none"),
         (("none.json",), "none.json: no such file"),
+        (("area.json", "--name", "x", "--budget", "9"), "area.json: an existing policy takes no --budget, --name"),
+        (("registry:policy-tiny@challenger", "--starvation", "5"), "an existing policy takes no --starvation"),
+        (("SCORE(r)", "--seed", "1", "--out", "x.json"), "a policy from a formula takes no --seed"),
         (("area.json", "--out", "area.json"), "would overwrite what is read"),
     ):
         done = queuecast("policies", *arguments, home=home, cwd=place)
