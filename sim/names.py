@@ -139,7 +139,10 @@ def _scheduler(name: str) -> Scheduler:
     algorithms = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
     if base.upper() == SLURM.upper():
-        raise InputError(f"scheduler {name!r}: needs the site's files: give the folder with its slurm.conf as --machine")
+        raise InputError(
+            f"scheduler {name!r}: is a site's own, which only queuecast simulate, parity and whatif replay: give them the folder with its "
+            "slurm.conf as --machine"
+        )
     if not base.isascii():  # the capitals of other letters may be ASCII
         raise InputError(f"unknown scheduler {name!r}: names are ASCII")
     if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):

@@ -166,8 +166,8 @@ class Campaign(TraceSettings):
     )
     machine: Path | None = Field(
         default=None,
-        description="Run on the clusters of nodes that FILE describes (TOML or .machines), or on the Slurm site of a folder with its "
-        "slurm.conf, not on one pool of processors.",
+        description="Run on the clusters of nodes that FILE describes (TOML or .machines), not on one pool of processors; queuecast "
+        "simulate also on the Slurm site of a folder with its slurm.conf.",
         json_schema_extra={"metavar": "FILE"},
     )
 

@@ -299,7 +299,12 @@ def load_machine(settings: TraceSettings) -> Machine | None:
     """Return the machine of ``--machine`` or, without ``--procs``, the catalogue's."""
     if isinstance(settings, Campaign) and settings.machine is not None:
         from pipelines.ingest.machine_file import read_machine
+        from pipelines.ingest.slurm_site import is_site
 
+        if is_site(settings.machine):
+            raise InputError(
+                f"--machine {settings.machine}: is a Slurm site, which only queuecast simulate (under Slurm), parity and whatif replay"
+            )
         return read_machine(settings.machine)
     entry = find_entry(settings.trace) if settings.procs is None else None
     return None if entry is None else entry.described

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -84,3 +85,11 @@ def test_a_replay_of_a_site_refuses_what_it_does_not_use(tmp_path: Path, argumen
     assert (done.returncode, done.stdout, [*tmp_path.iterdir()]) == (2, "", [])
     [line] = done.stderr.splitlines()
     assert words in line
+
+
+@pytest.mark.parametrize("scheduler", ["Slurm", "EASY"])
+def test_a_campaign_names_the_commands_that_replay_a_site(tmp_path: Path, scheduler: str) -> None:
+    asked = (f"{GOLDEN / 'tiers-A.txt'}", "--machine", f"{GOLDEN / 'tiers-A'}", "--scheduler", scheduler, "--out", "c.parquet")
+    done = queuecast("campaign", *asked, home=tmp_path / "home", cwd=tmp_path)
+    assert (done.returncode, [*tmp_path.iterdir()]) == (2, [])
+    assert re.search("site.* which only queuecast simulate.*, parity and whatif replay", done.stderr.splitlines()[-1])
