@@ -60,7 +60,7 @@ def arrivals(jobs: Queued, now_s: int, count: int, seed: int = 0, horizon_s: int
     Each list repeats the submissions of ``horizon_s`` seconds from the same second of one of the last ``WEEKS`` weeks on, or of
     an earlier day if the record is shorter than a week. Only jobs that had ended by ``now_s`` are read.
     """
-    drawn, age_s = np.random.default_rng((seed, now_s)), now_s - int(jobs.submit[0])
+    drawn, age_s = np.random.default_rng((seed, now_s % 2**64)), now_s - int(jobs.submit[0])
     step, most = (WEEK_S, min(age_s // WEEK_S, WEEKS)) if age_s >= WEEK_S else (DAY_S, age_s // DAY_S)
     coming_lists = []
     for _ in range(count):

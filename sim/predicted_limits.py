@@ -58,7 +58,7 @@ def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int =
 def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> np.ndarray:
     """Return what a learning predictor predicts for each job of a canonical table.
 
-    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, below 0 for none. In a second, ends precede submissions.
+    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, before the submission for none. In a second, ends precede submissions.
     """
     return _walked(source, table, end_s, clock)[0]
 
@@ -71,7 +71,7 @@ def _walked(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, c
     memory, answers = as_estimates(source, table, arrays, clock).memory, np.empty(len(table))
     start, ended, midnight = np.zeros(len(table), np.int64), list[int](), clock.next_midnight(origin) - origin
     events = [(int(second) - origin, _SUBMIT, row) for row, second in enumerate(submit)]
-    events += [(int(end_s[row]) - origin, _END, int(row)) for row in np.flatnonzero(end_s >= 0)]
+    events += [(int(end_s[row]) - origin, _END, int(row)) for row in np.flatnonzero(end_s >= submit)]
     for now, kind, row in sorted(events):
         if now >= midnight:
             memory = source.retrain(memory, np.array(ended, np.int64), arrays.runtime) if source.retrain is not None else memory

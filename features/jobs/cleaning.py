@@ -33,6 +33,8 @@ BEYOND = "beyond-limits"
 """Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
 PARTIAL = "partial-execution"
 """Rule for parts of a job beside the line of the whole job, where the trace has ``summaries``."""
+PARTS = (2, 3, 4)
+"""Status of such parts: to be continued, or the last one, completed or failed."""
 NO_CLUSTER = "fits-no-cluster"
 """Rule for jobs that do not fit an empty machine of clusters."""
 MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
@@ -132,7 +134,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
 
     if trace.summaries:
         status, whole = trace.jobs["status"], trace.jobs["job_id"]
-        work.drop(PARTIAL, status.isin((2, 3, 4)) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
+        work.drop(PARTIAL, status.isin(PARTS) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
     for column, largest in limits.COLUMNS.items():
         work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
     if not work.kept.all():
@@ -163,7 +165,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         work.drop(NO_CLUSTER, pd.Series(~held), "procs")
 
     jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable")
-    own = labels.is_unique and not isinstance(labels, pd.RangeIndex)
+    own = labels.is_unique and not labels.equals(pd.RangeIndex(len(labels)))
     jobs.index = labels[jobs.index] if own else pd.RangeIndex(len(jobs))
     if len(jobs) == 0:
         reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))

@@ -63,7 +63,7 @@ FEATURES = {
 """Descriptions of the features of a waiting job, in the order of the columns."""
 PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
 """Columns that are waits by a simple plan."""
-_FAR = 1e7
+_FAR, _LONG_AGO = 1e7, -NEVER
 _HOUR_S, _DAY_S = 3600, 86_400
 
 
@@ -170,7 +170,7 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
     free, running, waiting = procs, size[1], size[0]
     held_queue = held_user = area_requested = area_predicted = 0.0
     waits, counts = np.zeros(3), np.zeros(3)  # of running jobs alike in width, of the queue, of the user
-    last_start, last_wait = np.full(5, -1), np.zeros(5)
+    last_start, last_wait = np.full(5, _LONG_AGO), np.zeros(5)
     since, since_alike, started_hour, submitted_hour, submitted_day = _FAR, _FAR, 0, 0, 0
     for i in range(running):
         other = lists[1, i]
@@ -259,7 +259,7 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
     features[30] = max(ages[0], 0.0)
     features[31] = ages[1]
     features[32] = ages[2]
-    started = (last_start >= 0).sum()
+    started = (last_start > _LONG_AGO).sum()
     features[33] = last_wait.sum() / max(started, 1)
     for kind in range(3):
         features[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0

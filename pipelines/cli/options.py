@@ -23,6 +23,7 @@ from pipelines.cli.notes import note
 from pipelines.ingest.read import cleaned_for, find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
 from sim.settings import Campaign, Settings, TraceSettings
+from sim.slurm.lines import FILES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
@@ -264,12 +265,12 @@ def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
     """Raise InputError for an output that cannot be written or would overwrite a file in use.
 
-    Call it before any work. Files in use are the inputs, or what is in them, and the other outputs. An input may be a name of the
+    Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An input may be a name of the
     catalogue.
     """
     from pipelines.sources.catalogue import load_catalogue
 
-    names, catalogue = [*inputs], load_catalogue()
+    names, catalogue = [name for name in inputs if name], load_catalogue()
     entries = [entry for name in names if (entry := catalogue.get(name)) is not None and entry.place and not entry.remote]
     read = {Path(name).resolve() for name in names} | {entry.path.resolve() for entry in entries}
     written: dict[Path, str] = {}
@@ -277,7 +278,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         if path is None:
             continue
         target = path.resolve()
-        if target in read or (target.exists() and target.parent in read):
+        if target in read or (target.exists() and target.parent in read and target.name in FILES):
             raise InputError(f"{option} {path}: would overwrite what is read")
         if target in written:
             raise InputError(f"{option} {path}: is what {written[target]} writes")

@@ -83,13 +83,13 @@ def dated(clean: CleanTrace, end_s: np.ndarray, *, night: str = "", until: str =
     submitted after the first end of a job. A run replays ``warm_up_weeks`` before that, or everything. Raises InputError if no
     job has ended by the date, or none is submitted after it.
     """
-    subject = f"runtime-{clean.name}"
+    subject, begin_s = f"runtime-{clean.name}", min(int(clean.jobs["submit_s"].iloc[0]), 0)
     if night:
         last = int(end_s.max())
         note = f"The last {COMPARED_DAYS} days before the night are compared."
-        return Dated(subject, last, max(last - COMPARED_DAYS * DAY_S, 0), note, night)
+        return Dated(subject, last, max(last - COMPARED_DAYS * DAY_S, begin_s), note, night)
     at_s, note = _divided(clean, end_s, until)
-    from_s = 0 if warm_up_weeks is None else max(at_s - warm_up_weeks * WEEK_S, 0)
+    from_s = begin_s if warm_up_weeks is None else max(at_s - warm_up_weeks * WEEK_S, begin_s)
     return Dated(subject, at_s, at_s, note, replay_from_s=from_s)
 
 

@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError, one_line
-from features.jobs.cleaning import CleanTrace
+from features.jobs.cleaning import PARTS, CleanTrace
 from features.jobs.schema import IDENTITIES
 from pipelines.storage import places
 from pipelines.storage.csv_text import csv_text
@@ -130,7 +130,14 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
             jobs["end_s"] - jobs["start_s"],
             jobs["procs"],
         ),
-        *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, recorded["status"].fillna(-1)),
+        *(
+            unknown,
+            unknown,
+            jobs["procs"],
+            jobs["requested_s"],
+            unknown,
+            recorded["status"].replace(dict.fromkeys(PARTS, 1)).fillna(-1),
+        ),
         *(_numbers(recorded[name]) for name in IDENTITIES),
         *(recorded["preceding_job"].fillna(-1), recorded["think_s"].fillna(-1)),
     ]

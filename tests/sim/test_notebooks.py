@@ -109,7 +109,7 @@ def test_a_series_of_predictions_finds_its_jobs_by_label() -> None:
         by_label = simulate(jobs, procs=4, scheduler="EASY-SJBF", predictor=series)
         pd.testing.assert_frame_equal(by_label.jobs, by_position.jobs)
     assert by_position.jobs["predicted_s"].tolist() == [100, 60, 20, 30, 40]
-    for frame in (FRAME, FRAME.reset_index(drop=True)):
+    for frame in (FRAME, FRAME.reset_index(drop=True), FRAME.sort_values("submit_s").reset_index(drop=True).iloc[::-1]):
         cleaned = queuecast.simulate(frame, "EASY-SJBF", frame["runtime_s"], procs=4).jobs
         assert (cleaned["predicted_s"] == cleaned["runtime_s"]).all()
 

@@ -18,6 +18,7 @@ from features.jobs.schema import fingerprint
 from models.packed.methods import DATED, Boosting, Quantile
 from models.registry.as_served import quantile_columns
 from models.registry.promotion import JUDGED_DAYS, served_evidence
+from pipelines.dated.dated import dated
 from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import submissions
@@ -273,6 +274,14 @@ def test_accounting_that_lost_its_first_days_is_counted_as_before(replayed, begu
     assert outcome.row["until_s"] == second.row["until_s"]
     assert outcome.row["judged_jobs"] == second.row["judged_jobs"] > 0
     assert outcome.row["gone_jobs"] == (now.jobs["submit_s"] < 3 * DAY_S).sum()
+
+
+def test_jobs_before_second_0_are_simulated_as_others_are() -> None:
+    clean = arriving(jobs=300)
+    earlier = clean.counted_from(clean.origin_unix_s + 10 * DAY_S)
+    end_s = (earlier.jobs["submit_s"] + earlier.jobs["wait_s"] + earlier.jobs["runtime_s"]).to_numpy(np.int64)
+    assert len(dated(earlier, end_s).replayed(earlier).jobs) == 300
+    assert dated(earlier, end_s, night="2023-12-01").simulate_from_s == earlier.jobs["submit_s"].iloc[0] < 0
 
 
 def test_only_jobs_without_a_wait_start_as_simulated() -> None:

@@ -150,6 +150,16 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert "questions before the date came true: 500 are needed" in why_none(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
 
 
+def test_a_trace_counts_its_queues_the_same_from_any_second(tmp_path: Path, store: Tracking) -> None:
+    clean, tables = waited(), []
+    for number, later_s in enumerate((0, 21 * DAY_S)):
+        moved = clean.counted_from(clean.origin_unix_s + later_s)  # type: ignore[operator]
+        asked = kept(Lake(tmp_path / f"lake{number}"), moved, Dated("runtime-waited", UNTIL_S - later_s, UNTIL_S - later_s))
+        tables.append(asked.questions)
+    assert np.array_equal(tables[0].row, tables[1].row)
+    assert np.array_equal(tables[0].states, tables[1].states)
+
+
 def test_jobs_that_run_for_long_are_seen_however_many_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
     clean = waited(jobs=300, days=10)
     clean.jobs.loc[:2, ["runtime_s", "requested_s", "procs"]] = [12 * DAY_S, 12 * DAY_S, 2]
