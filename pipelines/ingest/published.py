@@ -168,7 +168,7 @@ def _table(source: Source) -> pd.DataFrame:
             if head.startswith(b"["):
                 return pd.DataFrame([_philly(job) for job in json.load(text)])
             return pd.read_csv(text, dtype=str, keep_default_na=False, skipinitialspace=True)
-    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError) as error:
+    except (pa.ArrowException, ValueError, KeyError, TypeError, AttributeError, RecursionError) as error:
         raise InputError(f"{source.path}: is no table of jobs: {' '.join(str(error).split())}") from error
 
 

@@ -21,9 +21,12 @@ _SWF_COUNTS = {2: "wait_s", 3: "runtime_s", 4: "allocated_procs", 7: "procs", 8:
 
 
 def swf(content: bytes) -> list[dict[str, int | str | None]]:
-    """Read the job lines of SWF: 18 numbers, -1 for unknown; a comment begins with ; where a field would."""
+    """Read the job lines of SWF: 18 numbers, -1 for unknown; a comment begins with ; where a field would.
+
+    A mark of the byte order before the first line is none of its fields.
+    """
     jobs = []
-    for line in re.split(rb"\r\n|\r|\n", content):
+    for line in re.split(rb"\r\n|\r|\n", content.removeprefix(b"\xef\xbb\xbf")):
         fields = _swf_fields(line)
         if not fields:
             continue

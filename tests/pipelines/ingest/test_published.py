@@ -152,6 +152,7 @@ def test_philly_counts_gpus_from_the_first_attempt_to_the_end_of_the_last(tmp_pa
     assert rows(trace, "wait_s", "runtime_s", "status") == [[20, None, 0], [7200, None, None], [1, 5, 0]]
     assert "Jobs are numbered in the order of the file." in trace.notes
     assert len(queuecast.read(path, procs=8, missing_request="runtime").jobs) == 1
-    path.write_text("[1, 2]")
-    with pytest.raises(InputError, match="is no table of jobs"):
-        read_trace(path)
+    for text in ("[1, 2]", "[" * 100_000):
+        path.write_text(text)
+        with pytest.raises(InputError, match="is no table of jobs"):
+            read_trace(path)
