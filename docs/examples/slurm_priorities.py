@@ -24,14 +24,14 @@ OPERATIONS = {
 }
 
 
-def value(node, known):
+def value(node, values):
     """Return the value of a part of the formula; what is no number, or too large for one, as in the policy's arithmetic."""
     if isinstance(node, ast.Constant):
         return float(node.value)
     if isinstance(node, ast.Name):
-        return known[node.id]
+        return values[node.id]
     if isinstance(node, ast.UnaryOp):
-        return (-1 if isinstance(node.op, ast.USub) else 1) * value(node.operand, known)
+        return (-1 if isinstance(node.op, ast.USub) else 1) * value(node.operand, values)
     if isinstance(node, ast.Call):
         operation, parts = OPERATIONS[node.func.id], node.args
     elif isinstance(node, ast.Compare):
@@ -39,10 +39,10 @@ def value(node, known):
     else:
         operation, parts = OPERATIONS[type(node.op)], [node.left, node.right]
     try:
-        found = operation(*(value(part, known) for part in parts))
+        result = operation(*(value(part, values) for part in parts))
     except (OverflowError, ZeroDivisionError):
         return math.inf
-    return 0.0 if isinstance(found, complex) or math.isnan(found) else float(found)
+    return 0.0 if isinstance(result, complex) or math.isnan(result) else float(result)
 
 
 def seconds(text):
@@ -64,13 +64,13 @@ def priorities(policy, waiting, procs, free, now):
     clock = time.localtime(now)
     machine = {"procs": procs, "free": free, "queue": len(jobs), "demand": sum(n * r for _, n, r, _ in jobs)}
     machine["hour"] = clock.tm_hour + clock.tm_min / 60 + clock.tm_sec / 3600
-    formula, known = ast.parse(policy["formula"], mode="eval").body, {**machine, **policy["parameters"]}
-    score = {job: value(formula, {**known, "n": n, "r": r, "requested": r, "wait": now - at}) for job, n, r, at in jobs}
+    formula, values = ast.parse(policy["formula"], mode="eval").body, {**machine, **policy["parameters"]}
+    score = {job: value(formula, {**values, "n": n, "r": r, "requested": r, "wait": now - at}) for job, n, r, at in jobs}
     first = sorted(jobs, key=lambda job: (score[job[0]], job[3], int(job[0])))
     return [(job, TOP - 1000 * place) for place, (job, *_) in enumerate(first)]
 
 
-def said(*command):
+def output_of(*command):
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
 
 
@@ -79,8 +79,8 @@ if __name__ == "__main__":
         policy = json.load(file)
     if "r" in policy["features"] and policy["predictor"] != "requested":
         sys.exit(f"{sys.argv[1]}: its r is not the requested time: {policy['features']['r']['meaning']}")
-    _, free, _, procs = map(float, said("sinfo", "-h", "-o", "%C")[0].split("/"))
-    queue = said("squeue", "-h", "--states=PENDING", "-o", "%A|%C|%l|%V|%Q")
+    _, free, _, procs = map(float, output_of("sinfo", "-h", "-o", "%C")[0].split("/"))
+    queue = output_of("squeue", "-h", "--states=PENDING", "-o", "%A|%C|%l|%V|%Q")
     for job, priority in priorities(policy, dict.fromkeys(queue), procs, free, time.time()):
         command = ["scontrol", "update", f"JobId={job}", f"Priority={priority}"]
         print(*command)
