@@ -107,13 +107,16 @@ class RuntimePredictor:
         quantiles_s = [beyond(row, levels) if own_levels else [] for row in range(len(point))] if levels else []
         return point, np.array(quantiles_s, np.float64).reshape(len(point), len(levels) if own_levels else 0)
 
-    def asked(self, given: Mapping[str, Any]) -> Asked:
+    def asked(self, given: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Asked:
         """Return checked submissions in the form that the method reads.
 
         ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
-        ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ValueError for names stored with another key.
+        ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ``unix_s`` float64 [submissions] are Unix times of
+        submission, NaN where only the clock is known. ValueError for names stored with another key.
         """
         submit = self._unix_s(given["local_s"]) - self.origin_s
+        if unix_s is not None:
+            submit = np.where(np.isnan(unix_s), submit, np.nan_to_num(unix_s) - self.origin_s).astype(np.int64)
         asked = {**given, "submit_s": submit}
         if self.hashed_with:
             for name in ("user", "group", "executable"):

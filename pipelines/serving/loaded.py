@@ -105,12 +105,8 @@ class Loaded(Version):
         local_s = [clock if (at := job.local_s) is None else at for job in jobs]
         texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
         numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
-        submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)})
-        if predictor.snapshot_unix_s is not None:  # the clock shows an hour of autumn twice; now it is only one of them
-            at_once = np.array([job.local_s is None for job in jobs])
-            later_s = np.where(at_once, int(now_s) - predictor.origin_s - submitted.given["submit_s"], 0)
-            submitted.given["submit_s"] += later_s
-            submitted.age_s[:] += later_s
+        unix_s = np.array([int(now_s) if job.local_s is None else np.nan for job in jobs])
+        submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)}, unix_s)
         elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
         point, quantiles = predictor.given_elapsed(submitted, elapsed_s, levels)
         for row, seconds in enumerate(point.tolist()):
