@@ -216,7 +216,9 @@ def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
         raise InputError(f"scheduler {name!r}: {error}") from error
     for each in policies:
         if each.by_request and rule.plans != "requested":
-            raise InputError(f"scheduler {name!r}: {each.name} is planned as the others are; Rollout(plans=requested) plans all so")
+            raise InputError(
+                f"scheduler {name!r}: {each.name} takes no plans of its own; Rollout(plans=requested) plans all policies by requests"
+            )
         if each.algorithm in ("Conservative", "Harm", *PLANNERS) or each.rollout is not None:
             raise InputError(
                 f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"

@@ -58,7 +58,8 @@ def told_along(table: pd.DataFrame, end_s: np.ndarray, clock: Clock, seed: int =
 def along(source: CompiledPredictor, table: pd.DataFrame, end_s: np.ndarray, clock: Clock) -> np.ndarray:
     """Return what a learning predictor predicts for each job of a canonical table.
 
-    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, before the submission for none. In a second, ends precede submissions.
+    Seconds, float64 [jobs]. ``end_s`` int64 [jobs] are recorded ends, before the submission for none. In a second, ends precede
+    submissions.
     """
     return _walked(source, table, end_s, clock)[0]
 

@@ -265,8 +265,8 @@ def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:
     """Raise InputError for an output that cannot be written or would overwrite a file in use.
 
-    Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An input may be a name of the
-    catalogue.
+    Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An input may be a
+    name of the catalogue.
     """
     from pipelines.sources.catalogue import load_catalogue
 
@@ -290,10 +290,12 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 
 def with_rows(report: Path | None) -> dict[str, Path | None]:
-    """Return the outputs of a page and of the file of its rows beside it."""
+    """Return a page, if asked for, and the file of its rows beside it, as outputs."""
+    if report is None:
+        return {}
     from pipelines.report.html import data_of
 
-    return {"--report": report, "--report, its rows": None if report is None else report.with_name(data_of(report))}
+    return {"--report": report, "--report, its rows": report.with_name(data_of(report))}
 
 
 def load_machine(settings: TraceSettings) -> Machine | None:

@@ -172,7 +172,8 @@ class Lake:
     def counted_as_stored(self, clean: CleanTrace) -> CleanTrace:
         """Return ``clean`` with seconds from the origin of its stored jobs, if there are any.
 
-        Accounting begins at its first job, which changes where old jobs leave it. Nights, answers and models keep seconds.
+        Accounting counts from its first submission, which moves when it loses or gains old jobs. Nights, answers and models keep
+        their seconds.
         """
         return clean.counted_from(self._stored(clean.name).get("origin_unix_s"))
 

@@ -121,23 +121,12 @@ def swf_text(schedule: Schedule, workload: CleanTrace) -> str:
     """
     jobs, recorded, origin = schedule.jobs, workload.jobs, workload.origin_unix_s
     later_s = max(0, -int(jobs["submit_s"].min()))
+    submit, start, end = (jobs[name] + later_s for name in ("submit_s", "start_s", "end_s"))
+    status = recorded["status"].replace(dict.fromkeys(PARTS, 1)).fillna(-1)
     unknown = np.full(len(jobs), -1)
     fields = [
-        *(
-            jobs["job_id"],
-            jobs["submit_s"] + later_s,
-            jobs["start_s"] - jobs["submit_s"],
-            jobs["end_s"] - jobs["start_s"],
-            jobs["procs"],
-        ),
-        *(
-            unknown,
-            unknown,
-            jobs["procs"],
-            jobs["requested_s"],
-            unknown,
-            recorded["status"].replace(dict.fromkeys(PARTS, 1)).fillna(-1),
-        ),
+        *(jobs["job_id"], submit, start - submit, end - start, jobs["procs"]),
+        *(unknown, unknown, jobs["procs"], jobs["requested_s"], unknown, status),
         *(_numbers(recorded[name]) for name in IDENTITIES),
         *(recorded["preceding_job"].fillna(-1), recorded["think_s"].fillna(-1)),
     ]

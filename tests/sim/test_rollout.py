@@ -199,7 +199,7 @@ def test_options_by_name() -> None:
         "Rollout(policies=EASY+Harm)": "harm cannot take over",
         "Rollout(policies=EASY+Rollout)": "rollout cannot take over",
         "Rollout(policies=EASY+SCORE(r*n)-EASY)": "takes orders by name",
-        "Rollout(policies=EASY+EASY(plans=requested))": "is planned as the others are",
+        "Rollout(policies=EASY+EASY(plans=requested))": "takes no plans of its own",
         "Rollout+RUSH": "takes no .RUSH",
     }.items():
         with pytest.raises(InputError, match=problem):

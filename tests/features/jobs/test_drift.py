@@ -18,24 +18,24 @@ def site(seed: int, days: int = 14 * 14, users: int = 40, change: str = "") -> p
     share = rng.dirichlet(np.full(users, 0.5))
     width, request, hour = rng.integers(0, 6, users), 600 * 2 ** rng.integers(0, 8, users), rng.integers(0, 24, users)
     sessions = days * 10
-    who, day, size = rng.choice(users, sessions, p=share), rng.integers(0, days, sessions), rng.geometric(1 / 8, sessions)
+    person, day, size = rng.choice(users, sessions, p=share), rng.integers(0, days, sessions), rng.geometric(1 / 8, sessions)
     recent = day >= days - 14
     if change == "user":
-        who = np.where(recent, rng.integers(0, 3, sessions) + users // 2, who)
-    clock = (hour[who] + rng.integers(-4, 5, sessions)) % 24
+        person = np.where(recent, rng.integers(0, 3, sessions) + users // 2, person)
+    clock = (hour[person] + rng.integers(-4, 5, sessions)) % 24
     if change == "hour":
         clock = np.where(recent, rng.integers(2, 5, sessions), clock)
     job = np.repeat(np.arange(sessions), size)
     submit = day[job] * DAY_S + clock[job] * 3600 + rng.integers(0, 3600, len(job))
-    procs = 2 ** np.clip(width[who] + rng.integers(-1, 2, sessions), 0, 6)[job]
-    requested = (request[who] * 2 ** rng.integers(0, 2, sessions))[job]
+    procs = 2 ** np.clip(width[person] + rng.integers(-1, 2, sessions), 0, 6)[job]
+    requested = (request[person] * 2 ** rng.integers(0, 2, sessions))[job]
     if change == "procs":
         procs = np.where(recent[job], 1, procs)
     if change == "requested_s":
         requested = np.where(recent[job] & (rng.random(len(job)) < 0.7), 36 * 3600, requested)
-    name = np.char.add("u", who[job].astype(str))
+    name = np.char.add("u", person[job].astype(str))
     if change == "unknown users":
-        name = np.where(recent[job] & (rng.random(len(job)) < 0.6), np.char.add("new", (who[job] % 5).astype(str)), name)
+        name = np.where(recent[job] & (rng.random(len(job)) < 0.6), np.char.add("new", (person[job] % 5).astype(str)), name)
     order = np.argsort(submit, kind="stable")
     columns = {
         "job_id": np.arange(len(job)),

@@ -101,14 +101,14 @@ def last2_accuracy(jobs: pd.DataFrame, user: np.ndarray) -> float:
     ended: dict[int, list[int]] = {}
     running: list[tuple[int, int, int]] = []
     accuracy = []
-    for now, actual, limit, who in zip(*columns, user.tolist(), strict=True):
+    for now, actual, limit, person in zip(*columns, user.tolist(), strict=True):
         while running and running[0][0] <= now:
             _, length, owner = heapq.heappop(running)
             ended.setdefault(owner, []).append(length)
-        past = ended.get(who, [])
+        past = ended.get(person, [])
         predicted = max(1, min(limit, sum(past[-2:]) // 2)) if len(past) > 1 else limit
         accuracy.append(min(predicted / actual, actual / predicted))
-        heapq.heappush(running, (now + actual, actual, who))
+        heapq.heappush(running, (now + actual, actual, person))
     return float(np.mean(accuracy))
 
 
@@ -220,13 +220,13 @@ def test_users_work_in_sessions_and_come_back_for_some_days() -> None:
     user = codes(trace.jobs, "user")
     shuffled = np.random.default_rng(6).permutation(user)
 
-    def within_a_session(who: np.ndarray) -> float:
-        order = np.lexsort((submit, who))
-        same = who[order][1:] == who[order][:-1]
+    def within_a_session(person: np.ndarray) -> float:
+        order = np.lexsort((submit, person))
+        same = person[order][1:] == person[order][:-1]
         return float((np.diff(submit[order])[same] < people.SESSION_GAP_S).mean())
 
-    def users_a_week(who: np.ndarray) -> float:
-        return float(pd.Series(who).groupby(submit // WEEK_S).nunique().mean())
+    def users_a_week(person: np.ndarray) -> float:
+        return float(pd.Series(person).groupby(submit // WEEK_S).nunique().mean())
 
     assert 0.5 < within_a_session(user) < 0.7  # 0.55 on KTH-SP2, 0.58 on SDSC-SP2
     assert within_a_session(shuffled) < 0.15
