@@ -52,7 +52,7 @@ if TYPE_CHECKING:
 @on_option
 @out_option("Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.", required=True)
 @report_option
-@click.option("--table", type=click.Path(path_type=Path), help="Write the table to this .md or .tex file.")
+@click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this .md or .tex file.")
 @restart_option
 def command(
     asked: Campaign,

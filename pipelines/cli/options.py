@@ -22,6 +22,7 @@ from features.jobs.usage import doubts
 from pipelines.cli.notes import note
 from pipelines.ingest.read import cleaned_for, find_entry, read_trace
 from pipelines.storage.permissions import name_outputs
+from pipelines.storage.places import regular, writing
 from sim.settings import Campaign, Settings, TraceSettings
 from sim.slurm.lines import FILES
 
@@ -277,13 +278,14 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
     for option, path in outputs.items():
         if path is None:
             continue
-        target = path.resolve()
+        with writing(path):
+            target = path.resolve() if path.is_dir() else regular(path)
         if target in read or (target.exists() and target.parent in read and target.name in FILES):
             raise InputError(f"{option} {path}: would overwrite what is read")
         if target in written:
             raise InputError(f"{option} {path}: is what {written[target]} writes")
         written[target] = option
-        name_outputs([path])
+        name_outputs([path, target])
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")

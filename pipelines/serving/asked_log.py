@@ -15,6 +15,7 @@ from typing import Any
 
 from features.errors import InputError, one_line
 from pipelines.storage.home import local_home
+from pipelines.storage.places import regular
 
 WAITING = 20_000
 """Max number of answers that wait to be written."""
@@ -87,9 +88,9 @@ class AskedLog:
                     file.writelines(map(_line, entries))
                 if missing > self._dropped_written:
                     file.write(_line({"dropped": missing - self._dropped_written}))
-        except OSError as error:  # the service continues without the log, and counts the lost answers
+        except (OSError, InputError) as error:  # the service continues without the log, and counts the lost answers
             self._lost += self._taken - before
-            self._problem = one_line(f"{self._directory}: {error.strerror or error}", 200)
+            self._problem = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
             return False
         self._written += self._taken - before
         self._dropped_written, self._problem = missing, ""
@@ -102,7 +103,7 @@ class AskedLog:
             if place.stat().st_size < self._largest:
                 break
             number += 1
-        return place
+        return regular(place)
 
 
 def _line(entry: Mapping[str, Any]) -> bytes:

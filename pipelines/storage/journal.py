@@ -19,7 +19,7 @@ from typing import Any, Generic, NamedTuple, Self, TypeVar
 
 from features.errors import InputError
 from models.registry.syncing import sync
-from pipelines.storage.places import made_folder, writing
+from pipelines.storage.places import made_folder, regular, writing
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -48,7 +48,7 @@ class Journal(Generic[K, V]):
         self._kind, self._identity, self._synced = kind, dict(identity), -SYNC_S
         with writing(self.path):
             made_folder(self.path.parent)
-            self._file = self.path.open("a+b")
+            self._file = regular(self.path).open("a+b")
             sync(self.path.parent)
         try:
             self._lock()

@@ -8,6 +8,7 @@ file is written in a local directory and put as one object (:mod:`pipelines.stor
 import os
 import re
 import secrets
+import stat
 import time
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
@@ -24,6 +25,13 @@ from pipelines.storage.remote import Held, Overtaken, Seen
 Result = TypeVar("Result")
 _PUTS = 4
 """Objects put at a time."""
+_SPECIAL = {
+    stat.S_IFDIR: "a directory",
+    stat.S_IFCHR: "a device",
+    stat.S_IFBLK: "a device",
+    stat.S_IFIFO: "a named pipe",
+    stat.S_IFSOCK: "a socket",
+}
 _UNFINISHED = re.compile(r"(?P<process>\d+)-[0-9a-f]{12}\.(part|tmp)$")
 
 
@@ -47,6 +55,22 @@ def alive(process: int) -> bool:
     except (ProcessLookupError, OverflowError):
         return False
     return True
+
+
+def regular(path: Path) -> Path:
+    """Return the file to write for ``path``: the target of a symbolic link, so that the link stays.
+
+    It need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would remove it.
+    """
+    if not isinstance(path, Path):  # an object of a store
+        return path
+    try:
+        kind = stat.S_IFMT(path.stat().st_mode)
+    except FileNotFoundError:
+        kind = stat.S_IFREG
+    if kind != stat.S_IFREG:
+        raise InputError(f"{path}: cannot be written: it is {_SPECIAL.get(kind, 'no file')}, and only files are replaced")
+    return Path(os.path.realpath(path))
 
 
 class Directory:
@@ -129,6 +153,7 @@ class Directory:
     @contextmanager
     def replacing(self, path: Path) -> Iterator[Path]:
         """Yield a temporary path; on success it replaces ``path``, else the old file stays."""
+        path = regular(path)
         self.folder(path.parent)
         temporary = self.being_made(path)
         try:
@@ -142,6 +167,7 @@ class Directory:
 
     def append(self, path: Path, line: bytes) -> None:
         """Add a line; lines of several processes do not mix."""
+        path = regular(path)
         self.folder(path.parent)
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o666)
         try:

@@ -1,0 +1,105 @@
+"""An output never replaces what is no regular file, and a link to its target stays."""
+
+from __future__ import annotations
+
+import os
+import re
+import socket
+import stat
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from features.errors import InputError
+from pipelines.serving.asked_log import AskedLog
+from pipelines.storage import places
+from pipelines.storage.journal import Journal, Kind
+from tests.support.command import queuecast
+
+
+def device(path: Path) -> None:
+    """Make a null device of the test's own."""
+    if os.getuid() != 0:
+        pytest.skip("only root makes devices")
+    os.mknod(path, 0o666 | stat.S_IFCHR, os.makedev(1, 3))
+
+
+def listening(path: Path) -> None:
+    """Make a socket."""
+    with socket.socket(socket.AF_UNIX) as server:
+        server.bind(str(path))
+
+
+SPECIAL: dict[str, Callable[[Path], object]] = {
+    "a named pipe": os.mkfifo,
+    "a device": device,
+    "a directory": os.mkdir,
+    "a socket": listening,
+}
+
+
+@pytest.mark.parametrize("linked", [False, True])
+@pytest.mark.parametrize("what", SPECIAL)
+def test_what_is_no_file_is_refused_and_stays(what: str, linked: bool, tmp_path: Path) -> None:
+    path = tmp_path / "special"
+    SPECIAL[what](path)
+    before = path.lstat()
+    out = tmp_path / "link" if linked else path
+    if linked:
+        out.symlink_to(path)
+    for write in (lambda: places.write(out, "text"), lambda: places.at(out).append(out, b"line")):
+        with pytest.raises(InputError, match=f"{re.escape(str(out))}: cannot be written: it is {what}"):
+            write()
+    assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
+    assert sorted(tmp_path.iterdir()) == sorted({path, out})
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_the_target_of_a_link_is_written_and_the_link_stays(there: bool, tmp_path: Path) -> None:
+    target, link = tmp_path / "elsewhere" / "target", tmp_path / "link"
+    if there:
+        places.write(target, "before")
+    link.symlink_to(Path("elsewhere/target"))
+    places.write(link, "after")
+    assert link.is_symlink()
+    assert target.read_text() == "after"
+    assert [path.name for path in target.parent.iterdir()] == ["target"]
+
+
+def test_a_journal_and_a_log_refuse_a_pipe_in_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    os.mkfifo(tmp_path / "out.journal")
+    with pytest.raises(InputError, match="named pipe"):
+        Journal(tmp_path / "out", Kind("work", dict, lambda piece: (0, 0)), {})
+    monkeypatch.setattr("pipelines.serving.asked_log.time.time", lambda: 0.0)
+    os.mkfifo(tmp_path / "asked-1970-01-01.jsonl")
+    with pytest.raises(InputError, match="named pipe"):
+        AskedLog(tmp_path)
+
+
+OUTPUTS = [
+    ["simulate", "t.swf", "--schedule-out", "pipe.csv"],
+    ["simulate", "t.swf", "--scheduler", "PlanRS", "--plans-out", "pipe.parquet"],
+    ["campaign", "t.swf", "--out", "pipe"],
+    ["campaign", "t.swf", "--out", "file", "--table", "pipe.md"],
+    ["campaign", "t.swf", "--out", "file", "--report", "page.html"],  # its rows are page.csv
+    ["evaluate", "t.swf", "--out", "pipe"],
+    ["evaluate", "t.swf", "--report", "pipe.html"],
+    ["parity", "t.swf", "--report", "pipe.html"],
+    ["whatif", "t.swf", "--report", "pipe.html"],
+    ["policies", "t.swf", "--out", "pipe"],
+    ["variability", "emit", "--out", "pipe"],
+    ["variability", "experiment", "--report", "pipe.html"],
+]
+
+
+@pytest.mark.parametrize("arguments", OUTPUTS, ids=" ".join)
+def test_every_command_refuses_before_it_works(arguments: list[str], tmp_path: Path) -> None:
+    (tmp_path / "t.swf").write_text("; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 -1 -1 -1\n")
+    names = ("pipe", "pipe.csv", "pipe.parquet", "pipe.md", "pipe.html", "page.csv")
+    for name in names:
+        os.mkfifo(tmp_path / name)
+    done = queuecast(*arguments, home=tmp_path / "home", cwd=tmp_path)
+    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
+    assert "named pipe" in done.stderr
+    assert all(stat.S_ISFIFO((tmp_path / name).stat().st_mode) for name in names)
