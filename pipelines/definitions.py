@@ -10,7 +10,6 @@ from pipelines.assets.external import external
 from pipelines.assets.history import user_history_of_trace
 from pipelines.assets.jobs import ingest
 from pipelines.assets.learned_policy import learned_policy
-from pipelines.assets.monitored_schedules import monitored_schedules
 from pipelines.assets.night import night
 from pipelines.assets.parity import parity
 from pipelines.assets.published import published_system, published_trace
@@ -48,7 +47,6 @@ SYSTEM_STAGES = [
     variability_features,
     variability_model,
     cluster_experiments,
-    monitored_schedules,
     published_system,
 ]
 
@@ -61,7 +59,7 @@ full_run = dg.define_asset_job(
 variability = dg.define_asset_job(
     "variability",
     selection=dg.AssetSelection.assets(*SYSTEM_STAGES),
-    description="One monitored system: counters, control runs, features, registered model, and trials where the system is simulated, else replays of its jobs.",
+    description="One monitored system: counters, control runs, features, registered model, and trials where the system is simulated.",
 )
 
 nightly = dg.define_asset_job(

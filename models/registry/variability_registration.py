@@ -3,7 +3,6 @@
 A version is self-contained: settings as JSON, plain arrays, and the code that walks them (``models.packed``).
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -123,17 +122,13 @@ class VariabilityContent(Content):
 
 @dataclass(frozen=True)
 class Registered:
-    """A version of a registered classifier; ``scope`` names the nodes whose counters it reads.
-
-    It has learned from runs that ended by ``learned_until_s`` (Unix s), infinity if its tags do not state it.
-    """
+    """A version of a registered classifier; ``scope`` names the nodes whose counters it reads."""
 
     name: str
     version: str
     model: VariabilityModel
     scope: str
     thresholds: tuple[float, ...]
-    learned_until_s: float = math.inf
 
     @property
     def uri(self) -> str:
@@ -148,8 +143,7 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
     entry = registered_version(tracking, name, alias)
     model = _loaded(name, str(entry.version), f"{tracking.place} {entry.source}")
     thresholds = tuple(float(each) for each in entry.tags.get("thresholds", "").split())
-    until_s = float(entry.tags.get("training_window_s", "..inf").partition("..")[2])
-    return Registered(name, str(entry.version), model, entry.tags.get("scope", "own"), thresholds, until_s)
+    return Registered(name, str(entry.version), model, entry.tags.get("scope", "own"), thresholds)
 
 
 @lru_cache(maxsize=8)

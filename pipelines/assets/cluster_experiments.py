@@ -37,7 +37,7 @@ class TrialConfig(dg.Config):
             deps=["variability_model"],
             group_name="variability",
             kinds={"parquet", "numba"},
-            description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle. Of a real system see monitored_schedules.",
+            description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle.",
         )
     ],
     partitions_def=of_systems,
@@ -57,7 +57,7 @@ def cluster_experiments(
     named = lake.lake().models(model)
     if name != SIMULATED:
         # materialised all the same: without it, the publishing step would be skipped, too
-        instead = f"none: {name} is no simulated cluster; monitored_schedules asks its model"
+        instead = f"none: {name} is no simulated cluster"
         yield dg.MaterializeResult(metadata={"simulated": False, "trials": instead})
         return
     champion = registered_classifier(registry.tracking(), model, named["champion"] or named["simulated"])

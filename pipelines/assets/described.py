@@ -82,13 +82,6 @@ MADE_BY = {
     "variability_features": (*_MONITORING, *_flows("variability_table")),
     "variability_model": (*_VARIABILITY, *_dated("systems")),
     "cluster_experiments": (*_VARIABILITY, *_SIM, *_flows("variability_trials")),
-    "monitored_schedules": (
-        *_MONITORING,
-        *_VARIABILITY,
-        *_SIM,
-        *_flows("monitored variability_table"),
-        "pipelines/report/monitored.*",
-    ),
     "published_system": _PUBLISHING,
     "variability_night": (),
 }

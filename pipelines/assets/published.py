@@ -36,7 +36,7 @@ OF_TRACES = (
     "what_if",
     "report",
 )
-OF_SYSTEMS = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments", "monitored_schedules")
+OF_SYSTEMS = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
 _ALIASES = {"aliases_follow": "The registry's aliases point at the versions that were published with the tables."}
 CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made from jobs was made from those published with it."}
 

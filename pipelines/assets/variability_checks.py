@@ -12,7 +12,6 @@ from pipelines.assets.checks import broken, holds
 from pipelines.dated.systems import Retrained
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.monitored import BASELINE, Monitored
 from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
 from pipelines.workflows.variability_trials import SCHEDULERS, Plan, first_trial
 
@@ -42,9 +41,6 @@ FEATURES = {
 MODEL = {
     "predicts_as_here": "Loaded back from the registry, what was trained predicts probabilities, those that it gives in this process.",
     "champion_carries_its_data": "The champion, or the best of the candidates without one, says what data it was trained on, of which nodes' counters.",
-}
-MONITORED = {
-    "recorded_runs_vary_as_predicted": "Without start decisions, about as many runs vary as predicted as were recorded (a warning if not).",
 }
 EXPERIMENTS = {
     "a_repeated_trial_is_the_same": "The first trial under EASY, simulated once more, gives every job the same start and runtime.",
@@ -154,18 +150,6 @@ def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg
             "fewer_runs_vary", varied[rush] < varied[base], severity=_WARN, asked=float(varied[rush]), not_asked=float(varied[base])
         ),
     ]
-
-
-def check_monitored(monitored: Monitored) -> list[dg.AssetCheckResult]:
-    """Check that as many recorded runs vary as are predicted without start decisions.
-
-    A difference of at most three standard deviations is allowed.
-    """
-    seen = monitored.runs[monitored.runs[f"{BASELINE} chance"].notna()]
-    chance, recorded = seen[f"{BASELINE} chance"].to_numpy(np.float64), int(seen["varied"].sum())
-    predicted, deviation = float(chance.sum()), float((chance * (1.0 - chance)).sum()) ** 0.5
-    within = abs(recorded - predicted) <= 3.0 * deviation
-    return [holds("recorded_runs_vary_as_predicted", within, severity=_WARN, recorded=recorded, predicted=predicted, of=len(seen))]
 
 
 def asked_back(retrained: Retrained, features: pd.DataFrame) -> tuple[float, int]:

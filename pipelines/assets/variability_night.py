@@ -22,7 +22,7 @@ CHECKS = {"a_champion_serves": "A version is good enough for the alias champion 
 @system_stage(
     "keeping the row of the night",
     checks=CHECKS,
-    deps=["variability_model", "cluster_experiments", "monitored_schedules"],
+    deps=["variability_model", "cluster_experiments"],
     group_name="nights",
     kinds={"parquet"},
     description="The mark of a day: the night was done. Missing where it was missed; a backfill of it and everything above it does it.",

@@ -37,7 +37,6 @@ class System(Settings):
     time_zone: str = Field(default="", description="IANA time zone of the accounting's local times, such as America/Denver.")
     probes: str = Field(default="", description="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
     types: str = Field(default="", description="Application types: application,type (compute, network or io).")
-    trace: str = Field(default="", description="The trace, run before, whose jobs ran on it: they are replayed with its counters.")
     topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
     lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")

@@ -17,9 +17,7 @@ PARTS, FILES = "counter_parts", "counter_files"
 GROWING = STORES | {COUNTERS}
 """Kinds of subjects that grow, and are not made anew from other tables."""
 _OWN = frozenset({"current", "drafts", "pages"})
-OF_SYSTEMS = frozenset(
-    {"variability_features", "variability_model", "cluster_experiments", "monitored_schedules", "variability_nights"}
-)
+OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
 MADE_FROM: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(
         ("jobs", "rejected_jobs", "served", "nights", "queue_states", "starts", "variability_features", "variability_nights"), ()
@@ -35,10 +33,9 @@ MADE_FROM: Mapping[str, tuple[str, ...]] = {
     "what_if": ("jobs",),
     "variability_model": ("variability_features",),
     "cluster_experiments": ("variability_model",),
-    "monitored_schedules": ("variability_model",),
 }
 """Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``, ``queue_states``, ``starts``)."""
-_OF_PAGES = {"variability": ("cluster_experiments", "monitored_schedules")}
+_OF_PAGES = {"variability": ("cluster_experiments",)}
 """Folder of pages -> tables that they are made from; others are of a run or a night."""
 _ELSE = ("jobs", "runtime_model")
 """Tables that any table without an entry in :data:`MADE_FROM` is made from."""

@@ -57,8 +57,7 @@ GRAPH: dict[str, set[str]] = {
     "variability_features": {"counters", "control_runs"},
     "variability_model": {"variability_features"},
     "cluster_experiments": {"variability_model"},
-    "monitored_schedules": {"jobs", "counters", "control_runs", "variability_model"},
-    "variability_night": {"variability_model", "cluster_experiments", "monitored_schedules"},
+    "variability_night": {"variability_model", "cluster_experiments"},
     **{f"registered_{kind}": {"published_trace"} for kind in ("runtime", "policy", "start")},
     "registered_variability": {"published_system"},
 }

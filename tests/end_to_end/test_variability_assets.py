@@ -16,7 +16,6 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from features.jobs.cleaning import CleanTrace, clean
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
 from pipelines.assets.partitions import system_on
@@ -26,7 +25,6 @@ from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.definitions import defs
-from pipelines.ingest.read import read_trace
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
 from pipelines.sources.system import SIMULATED, System
@@ -35,7 +33,6 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from pipelines.storage.run_store import RUNS, stored
-from pipelines.workflows.monitored import METRICS, MONITORED_TABLE, VARYING
 from pipelines.workflows.variability_ingest import read_counters, read_tables, sampled
 from pipelines.workflows.variability_table import (
     FEATURES_TABLE,
@@ -63,7 +60,7 @@ SMALL = WHOLE.but(
 )
 NAME = "quartz"
 SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments", "monitored_schedules")
+STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
 
 
 def failed(results: list[dg.AssetCheckResult]) -> set[str]:
@@ -147,7 +144,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     assert simulated.success
     checks = checks_of(simulated)
     graph = defs.resolve_asset_graph()
-    assets = {*STAGES, "published_system"} - {"monitored_schedules"}  # of a real system
+    assets = {*STAGES, "published_system"}
     assert set(checks) == {
         f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in assets
     }
@@ -202,8 +199,6 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     first = run(instance, "nightly_variability", name, day="2026-08-01")
     assert first.success
     assert checks_of(first)["variability_features:counters_move"]
-    reason = f"none: no trace of its jobs is stated: queuecast variability ingest --system {name} --trace"
-    assert str(said_of("monitored_schedules", "replays", instance)).startswith(reason)
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
@@ -242,34 +237,27 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
 
 
 @pytest.fixture(scope="module")
-def ingested(site: Path, home: Path, instance: dg.DagsterInstance) -> tuple[CleanTrace, dg.ExecuteInProcessResult]:
-    """A system whose files were ingested by command, with the trace of its jobs, and its night."""
+def ingested(site: Path, home: Path, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
+    """The night of a system whose files were ingested by command."""
     places = {"--counters": "counters", "--accounting": "jobs.csv", "--probes": "probes.csv", "--types": "types.csv"}
     given = [part for option, place in {**places, "--topology": "topology.conf"}.items() for part in (option, str(site / place))]
     given += ["--job-name", "(?P<application>.+)", "--time-zone", "UTC", "--scope", "all"]
     CliRunner().invoke(ingest_command, ["--system", "opal", *given], catch_exceptions=False)
     with remembered(home).open("a") as file:
         file.write("classifiers = ['extra-trees']\n")
-    accounting = clean(read_trace(str(site / "jobs.csv"), timezone="UTC"), SMALL.procs)
-    Lake(home / "lake").write_clean(accounting)
-    CliRunner().invoke(ingest_command, ["--system", "opal", "--trace", accounting.name], catch_exceptions=False)
-    return accounting, run(instance, "nightly_variability", "opal", day="2026-08-02")
+    return run(instance, "nightly_variability", "opal", day="2026-08-02")
 
 
 def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
-    ingested: tuple[CleanTrace, dg.ExecuteInProcessResult], site: Path, home: Path, instance: dg.DagsterInstance
+    ingested: dg.ExecuteInProcessResult, site: Path, home: Path, instance: dg.DagsterInstance
 ) -> None:
     """From the files of a site to a decision: ingested by command, trained by night, asked by command, as the model itself says."""
-    night = ingested[1]
-    assert night.success
-    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), night.get_asset_materialization_events()) if key}
+    assert ingested.success
+    stages = {key.to_user_string() for key in map(attrgetter("asset_key"), ingested.get_asset_materialization_events()) if key}
     assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"}
     assert not Lake(home / "lake").has(TRIALS_TABLE, "opal")
-    assert not any(name.startswith("cluster_experiments") for name in checks_of(night))
-    assert (
-        said_of("cluster_experiments", "trials", instance)
-        == "none: opal is no simulated cluster; monitored_schedules asks its model"
-    )
+    assert not any(name.startswith("cluster_experiments") for name in checks_of(ingested))
+    assert said_of("cluster_experiments", "trials", instance) == "none: opal is no simulated cluster"
 
     name = VARIABILITY.registered("opal")
     with pytest.raises(InputError, match=rf"^{name}: No champion: F1 0"):
@@ -287,19 +275,6 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     answer = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
     assert answer["version"] == champion.version
     assert answer["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].iloc[[row]])[0], abs=1e-12)
-
-
-def test_the_jobs_of_a_system_are_replayed_with_its_counters_in_a_night_and_on_its_page(
-    ingested: tuple[CleanTrace, dg.ExecuteInProcessResult], home: Path
-) -> None:
-    """Without decisions the replay is the record; the page says what it assumes."""
-    accounting, night = ingested
-    assert checks_of(night)["monitored_schedules:recorded_runs_vary_as_predicted"]
-    table = Lake(home / "lake").read(MONITORED_TABLE, "opal")[0].set_index("metric")
-    assert table.loc["mean_wait_s", "baseline"] == pytest.approx(accounting.jobs["wait_s"].mean(), rel=0.02)
-    assert {*METRICS, VARYING} == {*table.index}
-    page = (home / "reports" / "variability" / "opal.html").read_text()
-    assert "the recorded congestion does not depend on the decision" in page
 
 
 def said_of(asset: str, name: str, instance: dg.DagsterInstance) -> object:

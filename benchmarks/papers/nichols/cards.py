@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pandas as pd
 
 from benchmarks.common.card import Card, made_before, read_rows
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import kept_table
-from benchmarks.studies import recorded_counters
+from features.statistics import Ratio, interval_of_change
+from sim.metrics.formats import MINUS
 
 _SHOWN = ["runs with variation", "without storm", "makespan, s", "mean wait, s"]
 _ROWS = [("ADAA", name) for name in ("model", "as published", "nowcast", "oracle, harm", "coin")]
@@ -25,6 +27,19 @@ def data(name: str) -> pd.DataFrame:
 def change(cell: str) -> str:
     """Return the change in a cell, which stands behind its mean, as one word."""
     return cell.partition(", ")[2].replace(" ", "")
+
+
+def changes_by_cluster(rows: pd.DataFrame) -> pd.DataFrame:
+    """Return changes with intervals over trials, a row a cluster and a column each of ``true varied`` and the others."""
+    cells = {}
+    for cluster, trials in rows.groupby("cluster", sort=False):
+        one = np.ones((1, len(trials)))
+        for what in ("true varied", "estimated varied", "true wait_s", "estimated wait_s"):
+            after, before = (Ratio(trials[f"{what} {when}"].to_numpy(float)[None], one) for when in ("after", "before"))
+            ends = interval_of_change(after, before)
+            cell = f"{after.value() / before.value() - 1:+.0%} [{ends.low:+.0%}, {ends.high:+.0%}]"
+            cells[cluster, what] = cell.replace("-", MINUS)
+    return pd.Series(cells).unstack(sort=False)
 
 
 def rush(provenance: str) -> Card:
@@ -78,8 +93,8 @@ def assumptions(provenance: str) -> Card:
     }
     harm = kept_table(rows, "harm", "10").set_index(["experiment", "against", "metric"])["Harm+RUSH"].map(change)
     further = kept_table(rows, "further").set_index("row").loc["cutoff 0.15"]
-    recorded = read_rows(recorded_counters.DATA)
-    busy, stormy = (changes for _, changes in recorded_counters.changes(recorded).iterrows())
+    recorded = read_rows(STUDIES / "data" / "recorded-counters.csv")
+    busy, stormy = (changes for _, changes in changes_by_cluster(recorded).iterrows())
     return Card(
         question="What do the results on RUSH depend on?",
         answer="More on time than on sensor noise: longer patience outlasts storms but lengthens waits; disturbances ten times as long outlast "

@@ -30,9 +30,7 @@ _SHOWN = 20
 
 @click.command()
 @system_option
-@options(
-    System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology", "trace", "scope"
-)
+@options(System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology", "scope")
 def command(system: System) -> None:
     """Read counters, control runs, probe results, types and the topology of one system.
 
@@ -49,8 +47,8 @@ def command(system: System) -> None:
     if bool(system.accounting) != bool(system.job_name):
         raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
     places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
-    if not (system.counters or places or system.trace):
-        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types, --topology or --trace")
+    if not (system.counters or places):
+        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
     for spec in system.counters:
         counter_files(spec)  # fails early for a wrong name
     lake = Lake(home() / "lake")
