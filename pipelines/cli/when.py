@@ -12,6 +12,7 @@ import click
 import numpy as np
 import pandas as pd
 
+from features import limits
 from features.errors import InputError, shown
 from models.packed.start_predictor import EASY, SLURM
 from pipelines.cli.notes import note
@@ -88,9 +89,14 @@ def answered(asked: WhenSettings) -> Answers:
     new = pd.DataFrame(rows_of_new, columns=queue.jobs.columns)
     jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
     jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
+    for column in ("user", "queue"):
+        named = jobs[column].dropna()
+        if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
+            what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
+            note(f"{path}: the record of {clean.name} has no {column} of {what}: answered from other jobs")
     whole_queue = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
-    if unknown := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):
-        raise InputError(f"{path}: job {min(unknown)} does not wait in this queue")
+    if strangers := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):
+        raise InputError(f"{path}: job {min(strangers)} does not wait in this queue")
     wanted = {*asked.ids, *new["job_id"]}
     rows = np.array([row for row in whole_queue.waiting if not wanted or whole_queue.job_id[row] in wanted], np.int64)
     if not len(rows):
@@ -192,7 +198,7 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
 
     if moment is None:
         return int(path.stat().st_mtime) - (clean.origin_unix_s or 0)
-    if moment.isdecimal():
+    if moment.isdecimal() and len(moment) <= len(str(limits.SECONDS)):
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
     if not isinstance(local, pd.Timestamp) or not moment[:1].isdecimal():  # pandas reads "now" and "today", too
@@ -219,14 +225,15 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
         seconds = duration(given["time"])
     except ValueError:
         seconds = 0.0
-    if not given["procs"].isdecimal() or int(given["procs"]) < 1 or not seconds >= 1:
+    procs = given["procs"]
+    if not (procs.isdecimal() and len(procs) <= 9 and int(procs) >= 1 and 1 <= seconds <= limits.SECONDS):
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
     row: dict[str, Any] = {
         **dict.fromkeys(OF_SLURM, ""),
         **dict.fromkeys(("user", "queue", "start_unix_s", "expected_unix_s")),
         **given,
     }
-    row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(given["procs"]), "requested_s": int(seconds)}
+    row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(procs), "requested_s": int(seconds)}
     return row | {"submit_unix_s": now_unix_s}
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import re
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,11 +19,12 @@ from features.errors import InputError, shown
 from pipelines.ingest.accounting import UNBOUNDED, duration
 from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.notes import counted
+from pipelines.ingest.slurm_ids import TASKS
 from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 
-_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Feature Dependency"
+_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Dependency Feature"
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
 """Command that makes a snapshot of a Slurm site."""
 COLUMNS = {
@@ -44,7 +46,14 @@ OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "
     "after": "dependency",
 }
 """Further columns that simulating a Slurm site forward needs, and squeue's title of each."""
-_NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d+)(?:_(\d+))?")
+_NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d{1,18})(?!\d)(?:_(\d{1,18})(?!\d))?", re.ASCII)
+_PENDING, _COMPONENT = re.compile(r"(\d{1,18})_\[([\d:,%-]+)\]", re.ASCII), re.compile(r"\d+\+\d+", re.ASCII)
+_MOST_TASKS = 1_000_000
+_DIGITS = 18
+_SIZED = r"\d+(\.\d+)?[KMGTPE]?"
+_WHOLE_TRES = re.compile(rf"([\w/:.-]+={_SIZED},)*[\w/:.-]+={_SIZED}")
+_CUT_WIDTH = 20
+"""Width to which squeue's --Format cuts a column, where none is asked for."""
 _HELD, _FAR_S, _YEAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400, 365 * 86_400
 
 
@@ -52,10 +61,11 @@ _HELD, _FAR_S, _YEAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_
 class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
-    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, and the texts of
-    ``OF_SLURM``. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's scheduler expects;
-    ``requested_s`` is UNLIMITED for a job without a limit (:func:`limited`). ``left_out`` counts rows of other states; ``absent``
-    names missing columns that simulating a Slurm site forward needs; ``notes`` are texts.
+    Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of ``OF_SLURM``,
+    and ``throttle``, the tasks of its array that may run at once (0: all). The start is null for a waiting job;
+    ``expected_unix_s`` is the start that the site's scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit
+    (:func:`limited`). ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site
+    forward needs; ``notes`` are texts.
     """
 
     jobs: pd.DataFrame
@@ -67,31 +77,24 @@ class QueueFile:
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
     """Read a snapshot of a queue, columns separated by ``|`` or commas under a header.
 
-    Times are local to ``timezone`` (UTC if None). If all columns are of those that are read, a line has too many cells because of
-    a ``|`` in its features. Raises InputError with file, line and what is wrong.
+    Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
-        lines = text.read().decode("utf-8", "replace").splitlines()
-    if not lines:
+        lines = text.read().decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
+    if lines == [""]:
         raise InputError(f"{path}: is empty: {COMMAND} makes a snapshot")
     parted = "|" if "|" in lines[0] else ","
-    head = [name.strip().lower() for name in next(csv.reader(lines[:1], delimiter=parted))]
+    head = [name.strip().lower() for name in _cells(lines[0], parted, [])]
     positions = {name: next((head.index(each) for each in titles if each in head), None) for name, titles in COLUMNS.items()}
     texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
     if absent := [name for name, at in positions.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
-    only_read = set(head) <= {title for titles in COLUMNS.values() for title in titles} | set(OF_SLURM.values())
-    free = texts.get("features") if only_read and parted == "|" else None
-    rows, left_out, joined = [], 0, 0
-    for number, cells in enumerate(csv.reader(lines[1:], delimiter=parted), start=2):
-        if not "".join(cells).strip():
+    rows, left_out, shared = [], 0, 0
+    for number, line in enumerate(lines[1:], start=2):
+        if not line.strip():
             continue
-        if free is not None and len(cells) > len(head):
-            parts = slice(free, free + 1 + len(cells) - len(head))
-            if all(map(_text, cells[parts])):
-                cells[parts] = [parted.join(cells[parts])]
-                joined += 1
+        cells = _cells(line, parted, head)
         if len(cells) != len(head):
             raise InputError(f"{path}, line {number}: {len(cells)} columns under a header of {len(head)}")
         given = {name: "" if at is None else cells[at].strip() for name, at in positions.items()}
@@ -99,16 +102,23 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         if state not in (*RUNNING, *WAITING):
             left_out += 1
             continue
-        row = _row(given, state in RUNNING, f"{path}, line {number}", place)
-        rows.append(row | {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM})
-    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM])
+        where = f"{path}, line {number}"
+        row = _row(given, state in RUNNING, where, place)
+        row |= {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM}
+        _refuse_cut(row, where)
+        tasks = _tasks(row, where)
+        shared += len(tasks) if len(tasks) > 1 else 0
+        rows.extend(tasks)
+    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "throttle"])
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} is there twice: --array lists tasks apart"
         )
     unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
     notes: list[str] = []
-    counted(notes, "Lines with '|' in their features are recovered", joined)
+    counted(notes, "Array tasks that share a line are read as jobs of their own", shared)
+    components = jobs["job_id"].str.fullmatch(_COMPONENT).to_numpy(bool)
+    counted(notes, "Components of heterogeneous jobs are predicted apart, and start together with the last of them", components)
     endless = (jobs["requested_s"] == UNLIMITED).to_numpy(bool)
     counted(notes, "Jobs without a time limit are taken to have their partition's longest, at most a year", endless)
     return QueueFile(jobs.sort_values("submit_unix_s", kind="stable", ignore_index=True), left_out, unsaid, tuple(notes))
@@ -181,7 +191,7 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
                 **nodes_and_memory({"reqtres": each["tres"]}, {}, procs, site, partition.partition(",")[0]),
                 **{"eligible_s": begins, "held_s": 0 if held else -1, "features": each["features"], "nodes": each["nodes"]},
                 **{"after": after_of({"dependency": each["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
-                **{"throttle": max(running[number], 1) if each["reason"] == "JobArrayTaskLimit" else 0},
+                **{"throttle": _throttle(each, running[number])},
                 **{"exclusive": False, **dict.fromkeys(("reservation", "licenses", "nodelist", "exclude"), "")},
             }
         )
@@ -216,8 +226,68 @@ def queue_at(jobs: pd.DataFrame, now_s: int, waits: np.ndarray | None = None) ->
 _READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")
 
 
+def _throttle(job: Mapping[str, Any], running: int) -> int:
+    """Return how many tasks of a job's array may run at once, 0 for all."""
+    limit = job.get("throttle", 0)
+    if not pd.isna(limit) and limit:
+        return int(limit)
+    return max(running, 1) if job["reason"] == "JobArrayTaskLimit" else 0
+
+
 def _text(cell: str) -> str:
     return "" if cell.strip().lower() in ("(null)", "n/a", "none") else cell.strip()
+
+
+def _cells(line: str, parted: str, head: list[str]) -> list[str]:
+    """Split one line under a header; features, which may hold a ``|``, stand last.
+
+    Quotes count only between commas, where they leave as many cells as the header has. Users choose names, so a quote may open
+    and never close: it never reaches beyond its line.
+    """
+    if parted == ",":
+        csv.field_size_limit(limits.LINE_BYTES)
+        cells = next(csv.reader([line]))
+        if not head or len(cells) == len(head):
+            return cells
+    free = parted == "|" and head[-1:] == [OF_SLURM["features"]]
+    return line.split(parted, len(head) - 1 if free else -1)
+
+
+def _refuse_cut(row: Mapping[str, Any], where: str) -> None:
+    """Raise InputError for a cell that squeue cut, whose rest would be read as another request."""
+    tres = row["tres"]
+    cut = {
+        "tres": bool(tres) and (not _WHOLE_TRES.fullmatch(tres) or (len(tres) == _CUT_WIDTH and "node=" not in tres)),
+        "nodes": row["nodes"].count("[") != row["nodes"].count("]"),
+        "after": row["after"].count("(") != row["after"].count(")"),
+    }
+    for name, field in (("tres", "tres-alloc"), ("nodes", "NodeList"), ("after", "Dependency")):
+        if cut[name]:
+            raise InputError(
+                f"{where}: {OF_SLURM[name]} {shown(row[name])} is cut: ask squeue for its whole width, --Format '{field}:|,...'"
+            )
+
+
+def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the array tasks of a line such as ``500_[5-40%2]`` as rows, or the row alone.
+
+    ``throttle`` is the number of tasks that may run at once, 0 if the line does not say it.
+    """
+    array = _PENDING.fullmatch(row["job_id"])
+    if array is None:
+        if "[" in row["job_id"]:
+            raise InputError(f"{where}: {shown(row['job_id'])} does not name all its tasks: --array lists tasks apart")
+        return [{**row, "throttle": 0}]
+    ranges, _, throttle = array[2].partition("%")
+    numbers: list[int] = []
+    for piece in ranges.split(","):
+        match = TASKS.fullmatch(piece)
+        first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (0, -1, 1)
+        if last < first or step < 1 or (last - first) // step + len(numbers) >= _MOST_TASKS:
+            raise InputError(f"{where}: {shown(row['job_id'])} is no array of at most {_MOST_TASKS:,} tasks")
+        numbers.extend(range(first, last + 1, step))
+    most = _whole(throttle, "tasks at once", _MOST_TASKS, where) if throttle else 0
+    return [{**row, "job_id": f"{array[1]}_{number}", "throttle": most} for number in numbers]
 
 
 def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:
@@ -240,7 +310,7 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
 
 
 def _whole(text: str, what: str, most: int, where: str) -> int:
-    if not text.isdecimal() or not 1 <= int(text) <= most:
+    if not (text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= most):
         raise InputError(f"{where}: {shown(text)} is no number of {what}")
     return int(text)
 

@@ -13,7 +13,7 @@ from pipelines.ingest.accounting import BEYOND, AccountingTable
 from pipelines.ingest.notes import counted
 
 _PENDING = re.compile(r"\d+_\[([^\]]*)\](?:\+\d+)?")
-_TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?", re.ASCII)
+TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?", re.ASCII)
 _COMPONENT = re.compile(r"(\d+(?:_\d+)?)\+\d+")
 _ID = re.compile(r"\d+(?:_(?:\d+|\[[^\]]*\]))?(?:\+\d+)?(?:\.\S+)?", re.ASCII)
 RAW = ("jobidraw", "jobid", "job_id")
@@ -73,7 +73,7 @@ def tasks_in(text: str) -> tuple[int, bool] | None:
         return None
     count, all_told = 0, True
     for piece in match[1].partition("%")[0].split(","):
-        tasks = _TASKS.fullmatch(piece.strip())
+        tasks = TASKS.fullmatch(piece.strip())
         if tasks is None:
             all_told = False
             continue

@@ -67,8 +67,8 @@ class Answer:
     count as varying (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is the
     expected number of seconds above the usual runtime (NaN if the model has none). ``leaves`` has the nodes under each leaf
     switch, ``neighbours`` the running jobs under the same switches, most nodes first, of ``running`` jobs in all; None without a
-    topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``missing`` names
-    columns without a value, which count as the median of the training part.
+    topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
+    without a sample there, of which nothing is known. ``missing`` names columns without a value, which count as the median of the training part.
     """
 
     model: str
@@ -90,6 +90,7 @@ class Answer:
     running: int | None
     samples: int
     expected: float
+    silent: tuple[str, ...]
     missing: tuple[str, ...]
 
 
@@ -107,14 +108,20 @@ def ask(
 
     It uses the counters that could be read by ``at_s``. ``probes`` has one row per node, ``node`` and the columns of
     :data:`features.monitoring.samplers.PROBES` (seconds waited); without it, their features are missing. ``running`` are the
-    running jobs, by default the ingested runs that began before and had not ended. Raises InputError without a champion, for a
-    node that the topology does not name, and if no counter was sampled in the window before.
+    running jobs, by default the ingested runs that began before and had not ended. Raises InputError without a champion, for an
+    application without control runs and type, for a node that the topology does not name, and if no counter was sampled in the
+    window before.
     """
     finish_for_reader(home, store, VARIABILITY.registered(system))
     champion = registered_classifier(store, VARIABILITY.registered(system))
     model, scope = champion.model, champion.scope
     lake = Lake(home / "lake")
-    lag_s, machine = settings_of(home, system).lag_s, machine_of(lake, system)
+    lag_s, machine, types = settings_of(home, system).lag_s, machine_of(lake, system), application_types(lake, system)
+    applications = {*map(str, model.baselines.index), *types}
+    if application not in applications:
+        raise InputError(
+            f"unknown application {shown(application)}: {system} has no control runs and no type of it; known: {', '.join(sorted(applications))}"
+        )
     mine = Job(_ASKED, application, tuple(nodes), at_s)
     beside = (
         _Beside.of(mine, machine, _running(lake, system, at_s) if running is None else running) if machine is not None else None
@@ -131,7 +138,7 @@ def ask(
         waits = probes[probes["node"].isin(list(nodes))].assign(run_id=_ASKED)
     window = windows.own if scope == "own" else windows.all
     assert window is not None
-    features = feature_matrix(window, waits, application_types(lake, system), run)
+    features = feature_matrix(window, waits, types, run)
     if beside is not None:
         features = features.join(newest_before(counters, run, windows.interval_s, lag_s, model.columns)).assign(**beside.features)
     probability = model.probabilities(features)
@@ -159,6 +166,7 @@ def ask(
         running=beside.running if beside else None,
         samples=samples,
         expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),
+        silent=_silent(counters, nodes, at_s - lag_s),
         missing=tuple(model.missing_in(features)),
     )
 
@@ -206,6 +214,15 @@ def _usual(model: VariabilityModel, application: str) -> tuple[float, float]:
         return float("nan"), float("nan")
     mean, sigma = model.baselines.loc[application, ["mean_s", "sigma_s"]].to_numpy(np.float64)
     return float(mean), float(sigma)
+
+
+def _silent(counters: CountersStore, nodes: Sequence[str], until_s: float) -> tuple[str, ...]:
+    """Return the nodes without a sample in the window, of any sampler."""
+    seen: set[str] = set()
+    for sampler in counters.samplers:
+        for batch in counters.batches(sampler, until_s - WINDOW_S, until_s, metrics=()):
+            seen.update(batch.column("node").unique().to_pylist())
+    return tuple(node for node in nodes if node not in seen)
 
 
 def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) -> str:

@@ -150,6 +150,9 @@ def _print(answer: Answer) -> None:
         _print_neighbours(answer)
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
+    if answer.silent:
+        few = ", ".join(answer.silent[:_SHOWN]) + (", ..." if len(answer.silent) > _SHOWN else "")
+        note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before, so nothing is known of them: {few}")
     if answer.missing:
         few = ", ".join(answer.missing[:_SHOWN]) + (", ..." if len(answer.missing) > _SHOWN else "")
         note(f"{len(answer.missing)} columns have no value and count as usual: {few}")

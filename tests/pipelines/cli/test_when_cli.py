@@ -91,4 +91,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
     assert re.search(r"Told by start-waited, version \d; EASY by requests on one pool ran ahead, in 64 scenarios\.", printed)
     assert "has no column account, so one pool under EASY is assumed" in noted
+    _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
+    assert "the record of waited has no user of 1 of 2 jobs, such as 'nobody': answered from other jobs" in noted
+    assert "has no queue of" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()

@@ -39,9 +39,9 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     path.write_text(SQUEUE)
     assert read_queue(path, None).absent[:2] == ("account", "qos")
     head = "|".join(
-        (*SQUEUE.splitlines()[0].split("|"), "ACCOUNT", "QOS", "TRES_ALLOC", "NODELIST", "REASON", "FEATURES", "DEPENDENCY")
+        (*SQUEUE.splitlines()[0].split("|"), "ACCOUNT", "QOS", "TRES_ALLOC", "NODELIST", "REASON", "DEPENDENCY", "FEATURES")
     )
-    line = "|{}|u|low|8|10:00|2026-03-29T00:10:00|{}|a|normal|cpu=8,mem=24000M,node=2,gres/gpu=4|{}|{}|(null)|{}\n"
+    line = "|{}|u|low|8|10:00|2026-03-29T00:10:00|{}|a|normal|cpu=8,mem=24000M,node=2,gres/gpu=4|{}|{}|{}|(null)\n"
     path.write_text(
         f"{head}\n"
         + "7_1" + line.format("RUNNING", "2026-03-29T00:20:00", "n[1-2]", "None", "(null)")
@@ -55,17 +55,61 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     assert jobs[["min_nodes", "memory_node", "gpus"]].drop_duplicates().to_numpy().tolist() == [[2, 12_000, 2]]
     assert (jobs["group"].tolist(), jobs["task"].tolist(), jobs["throttle"].tolist()) == ([7, 7, 8], [1, 2, -1], [0, 1, 0])
     assert jobs.loc["8", ["after", "eligible_s"]].tolist() == ["7", 1_774_774_800]
-    text = path.read_text()
-    path.write_text(text.replace("BeginTime|(null)", "BeginTime|intel|amd"))
+    path.write_text(path.read_text().replace("(unfulfilled)|(null)", "(unfulfilled)|intel|amd"))
     queue = read_queue(path, "UTC")
     assert queue.jobs[["features", "after"]].iloc[-1].tolist() == ["intel|amd", "afterok:7_*(unfulfilled)"]
-    assert queue.notes == ("Lines with '|' in their features are recovered: 1.",)
-    for width, wrong in ((15, text.replace("|None|", "|a|b|")), (16, "NAME|" + text.replace("\n7", "\na|b|7"))):
-        path.write_text(wrong)
-        with pytest.raises(InputError, match=f"line 2: {width + 1} columns under a header of {width}"):
-            read_queue(path, "UTC")
     with pytest.raises(InputError, match="job 7_1 is of the partition batch, which site does not name; known: low, high, other"):
         asked_of(queue.jobs.assign(queue="batch"), read_site({"slurm.conf": SITE}, "site"))
+
+
+def of_site(path: Path, *jobs: str) -> Path:
+    """A snapshot with a Slurm site's columns; ``jobs`` have id, state, tres, nodes, reason and dependency."""
+    lines = [f"{SQUEUE.splitlines()[0]}|ACCOUNT|QOS|TRES_ALLOC|NODELIST|REASON|DEPENDENCY|FEATURES"]
+    for job in jobs:
+        name, state, tres, nodes, reason, after = job.split()
+        start = "2026-03-29T00:20:00" if state == "RUNNING" else "N/A"
+        lines.append(f"{name}|{state}|u|low|8|10:00|2026-03-29T00:10:00|{start}|a|normal|{tres}|{nodes}|{reason}|{after}|(null)")
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+@pytest.mark.parametrize(
+    "job",
+    [
+        "7 PENDING billing=2,cpu=2,gres (null) Priority (null)",
+        "7 PENDING billing=12,cpu=2,mem= (null) Priority (null)",
+        "7 PENDING cpu=12,mem=300000000 (null) Priority (null)",
+        "7 RUNNING cpu=8,mem=8G,node=2 n[1-2,14-1 None (null)",
+        "7 PENDING cpu=8,mem=8G,node=2 (null) Dependency afterok:6(unfulfi",
+    ],
+)
+def test_a_column_that_squeue_cut_is_refused_with_how_to_ask(tmp_path: Path, job: str) -> None:
+    with pytest.raises(InputError, match=r"line 2: .* is cut: ask squeue for its whole width, --Format '.*:|"):
+        read_queue(of_site(tmp_path / "squeue.txt", job), "UTC")
+
+
+def test_tasks_that_share_a_line_are_jobs_with_their_arrays_limit(tmp_path: Path) -> None:
+    rest = "cpu=8,mem=8G,node=1 (null) Priority (null)"
+    path = of_site(tmp_path / "squeue.txt", f"500_[5-40%2] PENDING {rest}", f"600_[1-5:2,9] PENDING {rest}", f"7 PENDING {rest}")
+    queue = read_queue(path, "UTC")
+    assert queue.notes == ("Array tasks that share a line are read as jobs of their own: 40.",)
+    jobs = asked_of(queue.jobs, read_site({"slurm.conf": SITE}, "site"))
+    assert jobs.groupby("group")["task"].agg(list).to_dict() == {7: [-1], 500: [*range(5, 41)], 600: [1, 3, 5, 9]}
+    assert jobs.groupby("group")["throttle"].agg(set).to_dict() == {7: {0}, 500: {2}, 600: {0}}
+
+
+def test_components_of_a_heterogeneous_job_are_counted(tmp_path: Path) -> None:
+    rest = "cpu=8,mem=8G,node=1 (null) Priority (null)"
+    queue = read_queue(of_site(tmp_path / "squeue.txt", f"600+0 PENDING {rest}", f"600+1 PENDING {rest}"), "UTC")
+    assert queue.notes == ("Components of heterogeneous jobs are predicted apart, and start together with the last of them: 2.",)
+
+
+@pytest.mark.parametrize("parted", ["|", ","])
+def test_a_name_that_begins_with_a_quote_swallows_no_line(tmp_path: Path, parted: str) -> None:
+    path = tmp_path / "squeue.txt"
+    path.write_text(SQUEUE.replace("|ann|", '|"ann|').replace("|debug|", '|debug"|').replace("|", parted))
+    jobs = read_queue(path, None).jobs
+    assert (len(jobs), set(jobs["user"])) == (3, {'"ann', "bob"})
 
 
 def test_a_start_in_the_hour_that_autumn_repeats_is_after_its_submission(tmp_path: Path) -> None:
@@ -104,6 +148,10 @@ def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
         ("15|PENDING|a|b|4|30:00|yesterday|N/A", "line 6: submit 'yesterday' is no local time"),
         ("15|PENDING|a|b|4|30:00|2026-03-29T00:10:00", "line 6: 7 columns under a header of 8"),
         ("12|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "job 12 is there twice"),
+        (f"15|PENDING|a|b|{'9' * 5000}|30:00|2026-03-29T00:10:00|N/A", "line 6: '99.*' is no number of processors"),
+        (f"15|PENDING|a|b|{'x' * 140_000}|30:00|2026-03-29T00:10:00|N/A", "line 6: 'xx.*' is no number of processors"),
+        ("15_[1,7,...]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", r"line 6: .*does not name all its tasks: --array lists"),
+        ("15_[9-1]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", r"line 6: '15_\[9-1\]' is no array of at most 1,000,000 tasks"),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path, row: str, what: str) -> None:

@@ -50,7 +50,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     nodes = [["n0"] if row % 2 else ["n0", "n1"] for row in range(RUNS)]
     runs = {"run_id": [f"r{row}" for row in range(RUNS)], "application": "AMG", "input": "", "nodes": nodes, "start_s": start}
     keep(lake, "control_runs", "small", pd.DataFrame(runs).assign(runtime_s=100.0 + np.arange(RUNS)))
-    keep(lake, "application_types", "small", pd.DataFrame({"application": ["AMG"], "type": ["network"]}))
+    keep(lake, "application_types", "small", pd.DataFrame({"application": ["AMG", "LULESH"], "type": ["network", "compute"]}))
     remember_system(place, "small", {"lag_s": 70.0})
     return place
 
@@ -161,7 +161,16 @@ def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered) -> No
         ask(home, registered, "small", ["n0"], "AMG", FIRST_S + 86_400)
     with pytest.raises(InputError, match="no counter of n5 and 1 others was sampled"):
         ask(home, registered, "small", ["n5", "n6"], "AMG", FIRST_S + 3000)
-    assert np.isnan(ask(home, registered, "small", ["n0"], "HPL", FIRST_S + 3000).varies_above_s)
+    with pytest.raises(
+        InputError, match="unknown application 'Nope': small has no control runs and no type of it; known: AMG, LULESH"
+    ):
+        ask(home, registered, "small", ["n0"], "Nope", FIRST_S + 3000)
+
+
+def test_an_application_without_runs_and_a_node_without_samples_are_told(home: Path, registered) -> None:
+    answer = ask(home, registered, "small", ["n0", "n7"], "LULESH", FIRST_S + 3000)
+    assert np.isnan(answer.varies_above_s)
+    assert answer.silent == ("n7",)
 
 
 def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pytest.MonkeyPatch) -> None:
