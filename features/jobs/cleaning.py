@@ -1,10 +1,11 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop the parts of a job that a line of its own describes. Drop a job with a number beyond the limits (:mod:`features.limits`).
-Treat memory and nodes beyond the limits or below 1, and GPUs beyond them or below 0, as missing. Use requested processors,
-else allocated ones. Drop a job that has neither, has no runtime, no requested time or a negative submission, asks for more
-processors than the machine has, or fits none of its clusters. Cut the runtime at the request and record the cut. Drop a job
-far ahead of the file's own clock. Order by submission, then source order.
+Drop rows that repeat a job, as where exports overlap (:mod:`features.jobs.identity`), and the parts of a job that a line of its
+own describes. Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond the limits or
+below 1, and GPUs beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop a job that has neither,
+has no runtime, no requested time or a negative submission, asks for more processors than the machine has, or fits none of its
+clusters. Cut the runtime at the request and record the cut. Drop a job far ahead of, or behind, the file's own clock. Order by
+submission, then source order.
 
 On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gaussier et al. 2015.
 """
@@ -23,12 +24,17 @@ from features import limits
 from features.clock import Clock
 from features.errors import InputError
 from features.jobs.file_clock import file_clock
+from features.jobs.identity import copies
 from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
 from features.jobs.usage import WIDE, usage
 
 MissingRequest = Literal["drop", "runtime", "queue-max"]
 AHEAD = "ahead-of-file-clock"
 """Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
+BEHIND = "behind-file-clock"
+"""Rule for jobs submitted long before all others."""
+COPY = "copy-of-a-row"
+"""Rule for rows that repeat an earlier one."""
 BEYOND = "beyond-limits"
 """Rule for jobs with a number beyond :data:`features.limits.COLUMNS`."""
 PARTIAL = "partial-execution"
@@ -132,6 +138,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))
     work = _Work(trace.jobs, trace.unread)
 
+    work.drop(COPY, pd.Series(copies(trace.jobs)), "job_id")
     if trace.summaries:
         status, whole = trace.jobs["status"], trace.jobs["job_id"]
         work.drop(PARTIAL, status.isin(PARTS) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
@@ -158,7 +165,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     work.table[OVERRUN] = (work.table["runtime_s"] - work.table["requested_s"]).where(longer, 0)
     work.alter("runtime-cut-to-request", longer, "runtime_s", work.table["requested_s"])
 
-    _ahead_of_the_clock(work)
+    _outside_the_clock(work)
     if holds is not None and work.kept.any():
         held = np.ones(len(work.table), bool)
         held[work.kept] = holds(work.table.loc[work.kept])
@@ -206,12 +213,13 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
     work.drop("no-request", work.table["requested_s"].fillna(0) <= 0, "requested_s")
 
 
-def _ahead_of_the_clock(work: _Work) -> None:
-    """Drop jobs submitted or ended after the file's own clock; record the column at fault."""
+def _outside_the_clock(work: _Work) -> None:
+    """Drop jobs before and after the file's own clock; record the column at fault."""
     names = ("submit_s", "wait_s", "runtime_s", OVERRUN)
     submit, wait, runtime, overrun = (work.table[name].fillna(0).to_numpy(np.float64) for name in names)
     runtime += overrun
-    clock = file_clock(submit[work.kept], (wait + runtime)[work.kept])
+    first, clock = file_clock(submit[work.kept], (wait + runtime)[work.kept])
+    work.drop(BEHIND, pd.Series(submit < first), "submit_s")
     ahead = {
         "submit_s": submit > clock,
         "wait_s": (submit + wait + runtime > clock) & (wait >= runtime),

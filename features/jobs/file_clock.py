@@ -1,7 +1,8 @@
-"""The last plausible second of a job file, robust against a few damaged rows.
+"""The plausible time of a job file, robust against a few damaged rows.
 
 A file lists only what had happened when it was exported. A submission or an end long after all others is therefore a damaged row
-(for example a wait of three years). The clock is the last submission plus a plausible stay, both without the few extreme rows.
+(for example a wait of three years), and so is a submission long before all others. The time is that of the submissions and a
+plausible stay before and after, all without the few extreme rows.
 """
 
 import numpy as np
@@ -9,22 +10,35 @@ import numpy as np
 from features.clock import DAY_S
 
 LEFT_OUT = 10
-"""Number of most extreme rows that do not set the clock; in small files one in ``JOBS_PER_LEFT_OUT``."""
+"""Number of most extreme rows that do not set the last second; in small files one in ``JOBS_PER_LEFT_OUT``."""
 JOBS_PER_LEFT_OUT = 50
+"""At most one job in so many may lie before a silence that begins a file."""
 SILENCE_S = 30 * DAY_S
-"""Min time after the last submission in which jobs may end. A longer gap between submissions ends a file."""
+"""Min time after the last submission in which jobs may end. A longer gap between submissions may begin or end a file."""
 STAYS = 2.0
-"""Multiple of the longest stay (wait and runtime) within which a job may still end after the last submission."""
+"""Multiple of the longest stay (wait and runtime) that such a gap exceeds, too."""
 
 
-def file_clock(submit_s: np.ndarray, stay_s: np.ndarray) -> float:
-    """Return the latest plausible second of a file; infinity for under 50 jobs.
+def file_clock(submit_s: np.ndarray, stay_s: np.ndarray) -> tuple[float, float]:
+    """Return the first and the last plausible second of a file; infinities for under 50 jobs.
 
     ``submit_s`` and ``stay_s`` (end minus submission) are float64 [jobs]. On nine logs of the Parallel Workloads Archive and of
-    other sites the last end lies at most 0.4 of the way from the last submission to it.
+    other sites the last end lies at most 0.4 of the way from the last submission to the last second, and no gap among the first
+    submissions is longer than 0.25 of what begins a file.
     """
-    left_out = min(LEFT_OUT, len(submit_s) // JOBS_PER_LEFT_OUT)
-    if left_out == 0:
-        return float("inf")
-    last, longest = (np.partition(values, -left_out - 1)[-left_out - 1] for values in (submit_s, stay_s))
-    return float(last + max(SILENCE_S, STAYS * longest))
+    few = len(submit_s) // JOBS_PER_LEFT_OUT
+    if few == 0:
+        return -float("inf"), float("inf")
+    extreme = -min(LEFT_OUT, few) - 1
+    last, longest = (np.partition(values, extreme)[extreme] for values in (submit_s, stay_s))
+    margin_s = max(SILENCE_S, STAYS * longest)
+    earliest = np.sort(np.partition(submit_s, few)[: few + 1])
+    silences = np.flatnonzero(np.diff(earliest) > margin_s)
+    first = earliest[silences[-1] + 1] if len(silences) else -float("inf")
+    return float(first), float(last + margin_s)
+
+
+def plausible(submit_s: np.ndarray, stay_s: np.ndarray) -> np.ndarray:
+    """Tell which jobs lie within their file's time, bool [jobs]; arguments as above."""
+    first, last = file_clock(submit_s, stay_s)
+    return (submit_s >= first) & (submit_s + stay_s <= last)

@@ -18,8 +18,11 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-JOBS_FORMAT = 2
-"""Version of the table layout, written into every stored table. Format 1 had no columns of ``ASKED``."""
+JOBS_FORMAT = 3
+"""Version of the table layout, written into every stored table.
+
+Format 1 had no columns of ``ASKED``, format 2 no ``written_id``.
+"""
 
 
 @dataclass(frozen=True)
@@ -53,11 +56,12 @@ COLUMNS: dict[str, Column] = {
     "gpus": Column("Int64", "GPUs", "GPUs requested for the whole job, all its nodes together"),
     "properties": Column("category", "", "properties its nodes must have, as in x86_64:cl_zewura; ^ before one they must not have"),
     "exclusive": Column("Int8", "", "1: no other job may run on its nodes; 0: others may"),
+    "written_id": Column("category", "", "the number as the source writes it, as in 12_3; null: job_id"),
 }
 ASKED = ("nodes", "procs_per_node", "memory_kib", "gpus", "properties", "exclusive")
 """Columns of a job's requests on machines that have more than processors (:mod:`sim.machine`)."""
 IDENTITIES = ("user", "group", "executable", "queue", "partition")
-TEXTS = (*IDENTITIES, "properties")
+TEXTS = (*IDENTITIES, "properties", "written_id")
 REQUIRED = ("runtime_s", "procs", "requested_s")
 """Columns without nulls in a cleaned trace (plain int64 there)."""
 
@@ -150,7 +154,7 @@ def _nulls(dtype: str, length: int) -> np.ndarray | pd.api.extensions.ExtensionA
 
 def widened(jobs: pd.DataFrame) -> pd.DataFrame:
     """Return a stored jobs table with null columns for those that its older format lacks."""
-    absent = [name for name in ASKED if name not in jobs]
+    absent = [name for name in (*ASKED, "written_id") if name not in jobs]
     if not absent:
         return jobs
     table = jobs.copy(deep=False)
@@ -205,11 +209,12 @@ def recorded_end_s(jobs: pd.DataFrame, start_s: np.ndarray) -> np.ndarray:
 def fingerprint(jobs: pd.DataFrame) -> str:
     """Return the SHA-256 (first 16 hex digits) of a table's content, in row order.
 
-    Columns of ``ASKED`` without any value are skipped, so that tables of format 1 keep their fingerprints.
+    Columns of ``ASKED`` without any value and ``written_id`` are skipped, so that tables of older formats keep their
+    fingerprints.
     """
     digest = hashlib.sha256()
     for name in jobs.columns:
-        if name in ASKED and jobs[name].isna().all():
+        if name == "written_id" or (name in ASKED and jobs[name].isna().all()):
             continue
         digest.update(name.encode())
         digest.update(pd.util.hash_pandas_object(jobs[name], index=False).to_numpy().tobytes())

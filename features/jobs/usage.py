@@ -5,6 +5,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.jobs.file_clock import plausible
+from features.jobs.identity import copies
+
 HIGH = 0.999
 """Share of the time for which usage stays within :attr:`InUse.high`. A peak may be false: accounting clocks differ by seconds."""
 WAITED_S = 60
@@ -39,8 +42,13 @@ class Usage(NamedTuple):
 
 
 def usage(jobs: pd.DataFrame) -> Usage:
-    """Return what ``jobs``, a canonical table, used according to their recorded starts."""
-    recorded = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0)]
+    """Return what ``jobs``, a canonical table, used according to their recorded starts.
+
+    Copies of rows, and jobs outside the file's own clock, do not count, as cleaning drops them.
+    """
+    recorded = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0) & ~copies(jobs)]
+    stay_s = (recorded["wait_s"] + recorded["runtime_s"]).to_numpy(np.float64)
+    recorded = recorded[plausible(recorded["submit_s"].to_numpy(np.float64), stay_s)]
     if len(recorded) == 0:
         return Usage(0, None, None, None)
     wait_s = recorded["wait_s"].to_numpy(np.int64)

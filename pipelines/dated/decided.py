@@ -7,7 +7,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
-from features.jobs.cleaning import AHEAD
+from features.jobs.cleaning import AHEAD, BEHIND
 from features.jobs.drift import input_drift
 from features.jobs.schema import fingerprint
 from models.registry.candidates import TRAINERS
@@ -85,9 +85,10 @@ def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[
 
 def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
     notes, rejected = [], judging.clean.rejected_jobs
-    if ahead := int((rejected["rule"] == AHEAD).sum()):
-        what = "job ahead of the accounting's own clock was" if ahead == 1 else "jobs ahead of the accounting's own clock were"
-        notes.append(f"{ahead:,} {what} left out (rejected_jobs, {AHEAD}).")
+    for where, rule in (("ahead of", AHEAD), ("behind", BEHIND)):
+        if count := int((rejected["rule"] == rule).sum()):
+            jobs = f"job {where} the accounting's own clock was" if count == 1 else f"jobs {where} the accounting's own clock were"
+            notes.append(f"{count:,} {jobs} left out (rejected_jobs, {rule}).")
     if (starts := judging.tags.get("history_starts", RECORDED)) != RECORDED:
         notes.append(f"Starts are {starts}.")
     if ledger.gone_jobs:

@@ -32,7 +32,7 @@ from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
-from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps
+from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps, written_ids
 from pipelines.ingest.slurm_requests import READ, asked
 from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
 from pipelines.ingest.source import Source
@@ -168,7 +168,8 @@ def parse_sacct(
         table, submitted, jobs, place, None if elapsed is None else table.numbers(elapsed, RUNTIME[elapsed])[jobs], notes
     )
     submit, start = times.submit, times.start
-    columns: dict[str, object] = {"job_id": job_ids(table, job, jobs, notes)}
+    ids = job_ids(table, job, jobs, notes)
+    columns: dict[str, object] = {"job_id": ids, "written_id": written_ids(table, ids, jobs)}
     origin = int(submit.min())
     columns["submit_s"] = submit - origin
     wait = start - submit

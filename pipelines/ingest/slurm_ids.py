@@ -8,6 +8,7 @@ from __future__ import annotations
 import re
 
 import numpy as np
+import pandas as pd
 
 from pipelines.ingest.accounting import BEYOND, AccountingTable
 from pipelines.ingest.notes import counted
@@ -39,7 +40,7 @@ def job_steps(table: AccountingTable) -> np.ndarray:
 def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
     """Return int64 ids of the ``jobs`` (bool [rows]) by the column ``name``.
 
-    They are numbers from 1 if not all ids are whole numbers; for JobIDRaw that raises InputError.
+    They number the distinct ids from 1 if not all are whole numbers; for JobIDRaw that raises InputError.
     """
     _kinds(table, jobs, notes)
     numbered = table.matches(name, _is_number)
@@ -49,10 +50,17 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
         notes.append(
             "Job ids are not all whole numbers (array or heterogeneous jobs, and no JobIDRaw): jobs are numbered from 1 instead."
         )
-        return np.arange(1, int(jobs.sum()) + 1)
+        return 1 + pd.factorize(table.texts(name)[0][jobs])[0]
     ids = table.mapped(name, lambda texts: np.array([_number(text) for text in texts], np.int64))[jobs]
     counted(notes, "Job ids that an earlier line has too", len(ids) - len(np.unique(ids)))
     return ids
+
+
+def written_ids(table: AccountingTable, ids: np.ndarray, jobs: np.ndarray) -> pd.Categorical:
+    """Return the ids of the ``jobs`` as the file writes them, null where they are their ``ids``."""
+    codes, distinct = table.texts(table.column(*_WRITTEN))
+    texts = pd.Series(np.array(distinct, object)[codes[jobs]])
+    return pd.Categorical(texts.where(texts != pd.Series(ids).astype(str)).astype("str"))
 
 
 def _is_number(text: str) -> bool:

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import numpy as np
 import pytest
 
 from features.clock import DAY_S
-from features.jobs.cleaning import AHEAD, clean
+from features.jobs.cleaning import AHEAD, BEHIND, COPY, clean
 from features.jobs.file_clock import file_clock
 from features.jobs.schema import Trace, conform, masked
+from features.jobs.usage import usage
 from pipelines.ingest.read import read_trace
 from tests.conftest import SHARED, needs_shared
 
@@ -50,7 +54,25 @@ def test_the_clock_leaves_out_ten_rows_and_not_eleven() -> None:
     submit, stay = np.arange(600.0) * 3600, np.full(600, 100.0)
     for many, moved in ((10, False), (11, True)):
         late = np.where(np.arange(600) < many, 3.0 * YEAR_S, stay)
-        assert (file_clock(submit, late) > YEAR_S) == moved
+        assert (file_clock(submit, late)[1] > YEAR_S) == moved
+
+
+@pytest.mark.parametrize("early", [1, 12])
+def test_few_jobs_years_before_all_others_are_left_out(early: int) -> None:
+    late = trace()
+    submit = late.jobs["submit_s"].where(late.jobs["submit_s"] < early * 3600, late.jobs["submit_s"] + 3 * YEAR_S)
+    jobs = late.jobs.assign(submit_s=submit)
+    cleaned = clean(replace(late, jobs=jobs))
+    assert (len(cleaned.jobs), cleaned.counts().to_dict()) == (600 - early, {("dropped", BEHIND): early})
+    assert usage(jobs) == usage(cleaned.jobs)
+
+
+@needs_shared
+@pytest.mark.parametrize("log", sorted((SHARED / "traces").glob("*.[sc][wsv][fv]*")), ids=lambda path: path.name)
+def test_no_job_of_a_real_log_is_behind_its_clock_or_a_copy(log: Path) -> None:
+    read = read_trace(log, timezone="America/Denver")
+    rules = clean(read, procs=200_000, missing_request="runtime").rejected_jobs["rule"]
+    assert not {BEHIND, COPY} & set(rules)
 
 
 @needs_shared

@@ -1,0 +1,33 @@
+"""Which rows of a jobs table describe the same job.
+
+A job is its number, as its source writes it, its submission and its user: exports overlap, Slurm uses numbers again, and jobs of an
+array may share a number.
+"""
+
+import numpy as np
+import pandas as pd
+
+IDENTITY = ["job_id", "written_id", "submit_s", "user"]
+"""Columns that identify a job."""
+
+
+def numbers(jobs: pd.DataFrame) -> np.ndarray:
+    """Return the jobs' numbers as their source writes them, such as 12 or 12_3: object [jobs]."""
+    written = jobs["written_id"].astype(object)
+    return written.where(written.notna(), jobs["job_id"].astype(str)).to_numpy(object)
+
+
+def copies(jobs: pd.DataFrame) -> np.ndarray:
+    """Tell which jobs that ran repeat an earlier row in all columns, bool [jobs].
+
+    Where rows of one identity differ, it is that of an array, as in NREL's accounting of Eagle: equal rows are then tasks.
+    """
+    repeated = np.zeros(len(jobs), bool)
+    candidates = (jobs["runtime_s"].fillna(0) > 0) & (jobs["job_id"] >= 0) & jobs.duplicated(IDENTITY, keep=False)
+    rows = jobs[candidates]
+    if len(rows):
+        first = ~rows.duplicated()
+        job = rows.groupby(IDENTITY, observed=True, dropna=False).ngroup()
+        kinds = first.groupby(job).transform("sum")
+        repeated[candidates.to_numpy(bool)] = ~first & (kinds == 1)
+    return repeated
