@@ -14,7 +14,7 @@ from contextlib import ExitStack
 
 from benchmarks.speed.slurm import jobs, site
 from pipelines.ingest.slurm_jobs import SlurmJobs
-from pipelines.workers.where import mapped
+from pipelines.workers import mapped
 from pipelines.workflows.what_if import measure, read_candidates
 from sim.site_replay import replay
 

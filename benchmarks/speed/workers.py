@@ -26,15 +26,14 @@ from distributed import LocalCluster
 from benchmarks.common.pages import SHARED
 from benchmarks.papers.legrand.mixed_policies import SOURCES
 from features.jobs.cleaning import CleanTrace
-from pipelines.workers import cluster
-from pipelines.workers.where import mapped
+from pipelines.workers import mapped
 from pipelines.workflows.campaigns import journal_of
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.maps import Map, threads
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "SAF-EASY-SPF", "SPF-EASY-SPF")
 PREDICTORS = ("requested", "clairvoyant")
-TASKS = 3000
+TASKS = 2000
 """Empty tasks that tell how many a scheduler gives out."""
 
 
@@ -152,11 +151,9 @@ def limits(trace: CleanTrace, on_workers: Map) -> None:
         print(
             f"rows read and journalled: {points / (time.perf_counter() - began):,.0f} a second, {journal.path.stat().st_size / points:,.0f} bytes each"
         )
-    cluster.TASK_S, cluster.TASKS_PER_S = 0.0, 10**9
-    for ahead in (cluster.AHEAD, 100):
-        cluster.AHEAD, began = ahead, time.perf_counter()
-        count = sum(1 for _ in on_workers(partial(int), range(TASKS)))
-        print(f"empty tasks, {ahead} ahead of each thread: {count / (time.perf_counter() - began):,.0f} a second")
+    began = time.perf_counter()
+    count = sum(1 for _ in on_workers(partial(int), range(TASKS)))
+    print(f"empty tasks: {count / (time.perf_counter() - began):,.0f} a second")
 
 
 if __name__ == "__main__":

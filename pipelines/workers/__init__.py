@@ -1,1 +1,0 @@
-"""Where many simulations run: threads here, a Dask cluster, jobs of a batch system."""
