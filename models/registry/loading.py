@@ -69,10 +69,14 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
     """Yield a verified copy of all files of a version, without compiled modules."""
     with tempfile.TemporaryDirectory(prefix="queuecast-") as directory:
         home = Path(mlflow.artifacts.download_artifacts(f"models:/{name}/{number}", dst_path=directory))
+        if not (home / "MLmodel").is_file():
+            raise FileNotFoundError("its files are missing")
         for compiled in [*home.rglob("__pycache__")]:
             shutil.rmtree(compiled)
         packages = [content_hash(each.glob("*.py")) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
-        if not packages or not all(packages):
+        if not packages:
+            raise FileNotFoundError("its code is missing")
+        if not all(packages):
             raise ValueError("its code is not what was packed (the SHA-256 is in its name): it is damaged or was tampered with")
         metadata = _settings(home).get("metadata") or {}
         if CONTENT in metadata and metadata[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):

@@ -15,11 +15,12 @@ from typing import Any
 import mlflow
 import sqlalchemy
 from filelock import FileLock
-from mlflow.entities import ViewType
+from mlflow.entities import Experiment, ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
 from features.errors import first_line, masked
+from models.registry.places import is_below, rewrite
 from models.registry.syncing import sync
 
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
@@ -28,6 +29,8 @@ _CHATTY = ("mlflow", "alembic")
 _TELLS_ALL = "mlflow.store.db.utils"
 """This logger prints the whole traceback of a database error that MLflow then raises."""
 _OURS = "queuecast"
+ARTIFACTS = "mlartifacts"
+"""Folder of a home's artifacts, beside its database."""
 _TAGS = {_OURS: "yes", "mlflow.experimentKind": "custom_model_development"}
 """Tags of experiments. MLflow opens this kind on its runs; from 3.17 on in pages for model training alone."""
 WAIT_S = 60.0
@@ -39,13 +42,15 @@ _MOST_RETRIES = 10  # MLflow allows no more
 class Tracking:
     """An opened store: its URI, its first experiment, a client.
 
-    ``artifacts`` is the artifact location of further experiments, None if the server decides.
+    ``artifacts`` is the artifact location of further experiments, None if the server decides. ``moved_from`` is where artifacts
+    lay before their home was moved or copied, "" if it was not since the store was last opened.
     """
 
     uri: str
     experiment_id: str
     client: MlflowClient
     artifacts: str | None = None
+    moved_from: str = ""
 
     def experiment(self, name: str) -> str:
         """Return the id of Queuecast's experiment ``name``, made if missing; "" for the first."""
@@ -53,7 +58,14 @@ class Tracking:
 
     def experiments(self) -> list[str]:
         """Return the ids of Queuecast's experiments."""
-        return [each.experiment_id for each in self.client.search_experiments(filter_string=f"tags.{_OURS} = 'yes'")]
+        return [experiment.experiment_id for experiment in self._experiments()]
+
+    def holds(self, location: str) -> bool:
+        """Tell whether ``location`` lies in the artifact location of one of Queuecast's experiments."""
+        return any(is_below(location, experiment.artifact_location) for experiment in self._experiments())
+
+    def _experiments(self) -> list[Experiment]:
+        return list(self.client.search_experiments(filter_string=f"tags.{_OURS} = 'yes'"))
 
     @property
     def place(self) -> str:
@@ -94,13 +106,17 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
         if not Path(artifact_location).is_absolute():
             raise ValueError(f"artifact location {artifact_location} is not absolute")
         artifact_location = Path(artifact_location).as_uri()
+    moved_from = ""
     if uri.startswith("sqlite:"):
-        _initialise(Path(uri.removeprefix("sqlite:///")))
+        database = Path(uri.removeprefix("sqlite:///"))
+        _initialise(database)
+        if artifact_location == (database.parent / ARTIFACTS).as_uri():
+            moved_from = rewrite(database, artifact_location)
     if "://" in uri and not uri.startswith(("http", "file", "databricks")):
         _answers(uri)
     mlflow.set_tracking_uri(uri)
     client = MlflowClient(uri)
-    return Tracking(uri, _experiment(client, experiment, artifact_location), client, artifact_location)
+    return Tracking(uri, _experiment(client, experiment, artifact_location), client, artifact_location, moved_from)
 
 
 def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:

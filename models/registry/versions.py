@@ -131,24 +131,42 @@ def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
 
 
 def remove(tracking: Tracking, version: ModelVersion) -> None:
-    """Remove a version from the registry, then its files, its logged model and its run."""
+    """Remove a version from the registry, then its files, its logged model and its run.
+
+    Files, models and runs of other experiments, of a version that was registered by hand, stay. What was deleted by hand is gone.
+    """
     client = tracking.client
-    client.delete_model_version(version.name, str(version.version))
+    with _perhaps_gone():
+        client.delete_model_version(version.name, str(version.version))
     # a listed version may lack the logged model's id; its source has it
     logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
     if version.model_id or (version.source or "").startswith(_LOGGED):
-        _forget(tracking, client.get_logged_model(logged_id))
+        with _perhaps_gone():
+            _forget(tracking, client.get_logged_model(logged_id))
     if version.run_id:
-        if client.list_artifacts(version.run_id):
-            place = client.get_run(version.run_id).info.artifact_uri
-            get_artifact_repository(place, tracking_uri=tracking.uri).delete_artifacts()
-        client.delete_run(version.run_id)
+        with _perhaps_gone():
+            run = client.get_run(version.run_id).info
+            if tracking.holds(run.artifact_uri):
+                if client.list_artifacts(version.run_id):
+                    get_artifact_repository(run.artifact_uri, tracking_uri=tracking.uri).delete_artifacts()
+                client.delete_run(version.run_id)
 
 
 def _forget(tracking: Tracking, logged: LoggedModel) -> None:
-    """Remove a logged model and its files."""
-    get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
-    tracking.client.delete_logged_model(logged.model_id)
+    """Remove a logged model of Queuecast's experiments and its files."""
+    if tracking.holds(logged.artifact_location):
+        get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
+        tracking.client.delete_logged_model(logged.model_id)
+
+
+@contextmanager
+def _perhaps_gone() -> Iterator[None]:
+    """Pass over what the registry no longer has, or has marked as deleted."""
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE"):
+            raise
 
 
 def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:

@@ -18,6 +18,7 @@ from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_t
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
+from pipelines.storage.places import at
 from sim.machine.description import Machine
 
 TRACES = "traces"
@@ -40,7 +41,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     if entry is None:
         name = trace_name(spec)
         entry = _same_file(name, Path(spec).absolute(), catalogue.get(name))
-        table = {**(_as_table(entry) if entry else {}), **table, "place": str(Path(spec).absolute())}
+        table = {**(_as_table(entry) if entry else {}), **table, "place": _from_home(Path(spec).absolute())}
     else:
         name = entry.name
         if entry.format == "generated" and "procs" in table:
@@ -168,18 +169,25 @@ def first_night() -> date:
 
 
 def _as_table(entry: Entry) -> dict[str, Any]:
-    """Return an entry as its TOML table with absolute places.
+    """Return an entry as its TOML table, whose places are relative in the home and absolute elsewhere.
 
-    The table moves to another file, so relative places would be lost.
+    The table moves to another file, so places relative to the former one would be lost.
     """
     table = {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in _MOVED}
     table = {key: value for key, value in table.items() if value not in (None, "", {})}
     places = {
-        "place": entry.place if entry.remote else str(entry.path),
-        "machine": str(entry.machine_path),
-        "queues": str(entry.queues_path),
+        "place": entry.place if entry.remote else _from_home(entry.path),
+        "machine": _from_home(entry.machine_path),
+        "queues": _from_home(entry.queues_path),
     }
     return table | {key: place for key, place in places.items() if getattr(entry, key)}
+
+
+def _from_home(path: Path) -> str:
+    """Return a path as a file of the home names it: the home may be moved with what lies in it."""
+    home = remembered().parent
+    own = not at(home).shared and path.is_relative_to(home)
+    return str(path.relative_to(home) if own else path)
 
 
 def _change(change: Callable[[Any], object]) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -36,7 +37,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registry.tracking import connect
+    from models.registry.tracking import ARTIFACTS, connect
 
     place = uri or f"sqlite:///{local_home() / 'mlflow.db'}"
     asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
@@ -50,13 +51,19 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
-        return connect(place, artifacts or str(beside / "mlartifacts"), EXPERIMENT, site=not uri, wait_s=waits_s())
+        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
         mend = (
             "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", line) else ""
         )
         raise InputError(f"registry {masked(asked or place)}: {line}{mend}") from error
+    if store.moved_from:
+        print(
+            f"registry {store.place}: was moved or copied: its models, once at {store.moved_from}, are those beside it",
+            file=sys.stderr,
+        )
+    return store
 
 
 def kept_versions() -> Keep:

@@ -246,6 +246,18 @@ def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path
     )
 
 
+def test_a_trace_in_the_home_moves_with_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, moved = home() / "logs", elsewhere / "moved"
+    inside.mkdir(parents=True)
+    (inside / "a.swf").write_text(SWF)
+    (elsewhere / "b.swf").write_text(SWF)
+    assert [remember(str(inside / "a.swf")), remember("b.swf")] == ["a", "b"]
+    home().rename(moved)
+    monkeypatch.setenv("QUEUECAST_HOME", str(moved))
+    assert read_known("a")[0].source == str(moved / "logs" / "a.swf")
+    assert read_known("b")[0].source == str(elsewhere / "b.swf")
+
+
 @pytest.mark.slow
 def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No night runs it then; what was made of it stays, and it can be run again."""
