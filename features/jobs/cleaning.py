@@ -238,7 +238,7 @@ class _Work:
         lines = [
             {
                 "job_id": each.job_id,
-                "rule": "unreadable-line",
+                "rule": each.rule,
                 "action": "dropped",
                 "column": "",
                 "line": each.line,

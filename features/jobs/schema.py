@@ -67,11 +67,12 @@ REQUIRED = ("runtime_s", "procs", "requested_s")
 
 
 class UnreadLine(NamedTuple):
-    """An unreadable line of the source: number, job id if certain, and text."""
+    """A line of the source that gives no job: number, job id if certain, text, and rule."""
 
     line: int
     job_id: int | None
     text: str
+    rule: str = "unreadable-line"
 
 
 @dataclass(frozen=True)

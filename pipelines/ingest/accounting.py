@@ -1,29 +1,27 @@
 """Delimited text with a header line, read as columns with errors that name the line.
 
-Each distinct text of a column is parsed once, so that millions of rows cost little. A line with too many or too few fields is an
-error, unless the reader says how to mend such lines (:class:`Mending`).
+The delimiter is the character behind the first name of the header. sacct quotes nothing and escapes nothing; text between commas,
+semicolons or tabs may be quoted. Each distinct text of a column is parsed once, so that millions of rows cost little.
 """
 
 import csv
 import io
 import re
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime
-from itertools import combinations_with_replacement, islice
-from math import comb
-from typing import Any, NoReturn
+from itertools import islice
+from typing import BinaryIO
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-from pyarrow import csv as arrow_csv
 
 from features import limits
 from features.errors import InputError, one_line, shown
 from pipelines.ingest.source import Source
-from pipelines.ingest.text import BLOCK
+from pipelines.ingest.text import whole_lines
 
 MISSING = {"", "unknown", "none", "n/a"}
 """Slurm's texts for a missing value, in lower case."""
@@ -31,9 +29,14 @@ UNBOUNDED = {"unlimited", "partition_limit"}
 """Texts for time limits that are not numbers: missing too, but counted."""
 NOWHERE = {"", "none assigned", "unknown", "none"}
 """Slurm's texts for a job without nodes, in lower case."""
+QUOTING = {",", ";", "\t"}
+"""Delimiters of exports that may quote values."""
+SAID = re.compile(r"sacct: |[\w.-]+: (error|warning|fatal|info|debug\d?): ", re.ASCII)
+"""What sacct writes to standard error begins like this."""
 
+_NAME_AND_DELIMITER = re.compile(r'"?[A-Za-z][\w ./%()-]*"?([^\w\s"]|\t)', re.ASCII)
+_ROWS = 10_000  # rows split at a time
 _TIME = "%Y-%m-%d %H:%M:%S"
-_MOST_WAYS = 1000  # max ways to split one line; a line with more counts as unreadable
 _DURATION = re.compile(r"(?:(?:(\d{1,15})-)?(\d{1,15}):)?([0-5]?\d):([0-5]\d)", re.ASCII)
 _WRITTEN_TIME = re.compile(r"\d{4}-\d\d?-\d\d?[ T]\d\d?:\d\d?:[0-5]?\d", re.ASCII)  # pandas takes second 60 for the next minute
 _YEARS = range(1970, 2262)
@@ -92,43 +95,41 @@ def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
 
 
 @dataclass(frozen=True)
-class Mending:
-    """Rules to read lines with the delimiter inside a value.
+class FreeText:
+    """Columns of free text, and checks of the others, by names in lower case.
 
-    ``free`` names the columns of free text, whose values may hold it. ``tests`` has, by column, a function that tells whether a
-    text can be a value. Names are in lower case. A line is recovered if all splits that pass the tests agree on the columns that
-    are read, else set aside.
+    Only the last column can hold the delimiter, if it is one of ``columns``: a line with more delimiters than the header has the
+    rest of them there. All ``checks`` must then hold for the texts of their columns, and one must be of a column behind every
+    other free text; else such a delimiter may stand elsewhere, and the line is set aside.
     """
 
-    free: frozenset[str]
-    tests: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
+    columns: frozenset[str]
+    checks: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
 
 
 class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
-    ``titles`` are all columns as the file writes them; ``what`` names a row in errors. With ``mending``, ``latin1`` has the
-    numbers of lines that are not UTF-8 and were read as Latin-1; lines of a wrong width are ``recovered`` (a count) or
-    ``set_aside`` (numbers and fields). Raises InputError for such lines without ``mending``, and if there is no other row.
+    ``titles`` are all columns as the file writes them, ``lines`` the number of each row's line, int64 [rows]; ``what`` names a row
+    in errors, ``before_header`` are numbers of lines of sacct's messages. With ``free``, ``latin1`` has the numbers
+    of lines that are not UTF-8 and were read as Latin-1, and ``set_aside`` numbers and text of lines of a wrong width. Raises
+    InputError for such lines without ``free``, and if there is no other row.
     """
 
-    def __init__(self, source: Source, wanted: set[str], what: str = "job", mending: Mending | None = None) -> None:
+    def __init__(self, source: Source, wanted: set[str], what: str = "job", free: FreeText | None = None) -> None:
         self.path = source.path
-        self.recovered = 0
-        self.set_aside: list[tuple[int, list[str]]] = []
-        self._source = source
+        self.before_header: list[int] = []
+        self.latin1: list[int] = []
+        self.set_aside: list[tuple[int, str]] = []
+        self._free = free
         self._what = what
-        self._mending = mending
-        self._passed_over: set[int] = set()  # numbers of lines that are not rows
         csv.field_size_limit(limits.LINE_BYTES)
-        header, lines = self._header()
-        self.delimiter = "|" if b"|" in header else ","
-        self.titles = [title.strip() for title in self._split_header(header)]
-        self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
-        kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
-        self.latin1 = self._read_as_utf8()
-        self._table = self._read(lines, [str(place) for place in kept])
-        self.rows = self._table.num_rows
+        with source.open() as text:
+            lines = self._lines(text)
+            self._read_header(lines)
+            kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
+            self._columns, self.lines = self._read(self._records(lines), kept)
+        self.rows = len(self.lines)
 
     def __contains__(self, name: str) -> bool:
         return name in self._place
@@ -158,7 +159,7 @@ class AccountingTable:
 
     def texts(self, name: str) -> tuple[np.ndarray, list[str]]:
         """Return a column as codes int64 [rows] into a list of distinct stripped texts."""
-        column = self._table.column(str(self._place[name])).combine_chunks()
+        column = self._columns[self._place[name]]
         codes, distinct = pd.factorize(np.array([text.strip() for text in column.dictionary.to_pylist()], object))
         return codes[column.indices.to_numpy()], list(distinct)
 
@@ -223,14 +224,21 @@ class AccountingTable:
         ranks = np.array([rank.get(text, -1) for text in distinct], np.int64)
         return pd.Categorical.from_codes(ranks[codes], categories=pd.Index(used, dtype="str"))
 
+    def line(self, row: int) -> int:
+        """Return the number of the line of ``row``, the last one if it has several."""
+        return int(self.lines[row])
+
+    def text(self, name: str, row: int) -> str:
+        """Return the stripped text of a column in ``row``."""
+        return self._columns[self._place[name]][row].as_py().strip()
+
+    def describe(self, row: int, names: Sequence[str]) -> str:
+        """Return the texts of columns in ``row`` with their titles."""
+        return ", ".join(f"{self.title(name)} {self.text(name, row)}" for name in names)
+
     def error(self, name: str, row: int, what: str) -> InputError:
         """Return an error about a column's value in ``row`` (from 0, without the header)."""
-        text = self._table.column(str(self._place[name]))[row].as_py().strip()
-        rows = ((line, fields) for line, fields in self._lines() if line not in self._passed_over)
-        for position, (line, _) in enumerate(rows):
-            if position == row + 1:
-                return InputError(f"{self.path}:{line}: {self.title(name)} {shown(text)} {what}")
-        return InputError(f"{self.path}: {self.title(name)} {shown(text)} {what}")
+        return InputError(f"{self.path}:{self.line(row)}: {self.title(name)} {shown(self.text(name, row))} {what}")
 
     def refuse(self, name: str, wrong: np.ndarray, what: str) -> None:
         """Raise :meth:`error` for the first row where ``wrong``, bool [rows], is true, if any."""
@@ -245,145 +253,134 @@ class AccountingTable:
         """Return an error about the first row with that text."""
         return self.error(name, int(np.argmax(self.matches(name, lambda other: other == text))), what)
 
-    def _header(self) -> tuple[bytes, int]:
-        """Return the first line that is not blank, and the number of lines up to it."""
-        head = self._source.head(limits.LINE_BYTES).removeprefix(b"\xef\xbb\xbf")
-        match = re.search(rb"[^\s][^\r\n]*", head)
-        more = match is not None and (head[match.end() :].strip() or len(head) > limits.LINE_BYTES // 2)
-        if match is None or not more:
-            raise InputError(f"{self.path}: holds no {self._what}, only {'a header' if match else 'an empty'} line")
-        return match[0], 1 + len(re.findall(rb"\r\n|\r|\n", head[: match.start()]))
+    def _lines(self, text: BinaryIO) -> Iterator[tuple[int, str]]:
+        """Yield number and text of each line that is not blank, without its end."""
+        number = 0
+        for block in whole_lines(text):
+            for line in block.splitlines():
+                number += 1
+                if line and not line.isspace():
+                    yield number, self._decoded(line, number)
 
-    def _read_as_utf8(self) -> list[int]:
-        """Convert lines that are not UTF-8 from Latin-1; return their line numbers.
+    def _decoded(self, line: bytes, number: int) -> str:
+        try:
+            return line.decode()
+        except UnicodeDecodeError as error:
+            if self._free is None:
+                raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
+            self.latin1.append(number)
+            return line.decode("latin-1")
 
-        Every byte is valid in Latin-1. Raises InputError for the first such line if there is no ``mending``.
+    def _read_header(self, lines: Iterator[tuple[int, str]]) -> None:
+        """Find the header line, and with it delimiter and titles."""
+        header = ""
+        for number, line in lines:
+            header = line.removeprefix("\ufeff")
+            if not SAID.match(header):
+                break
+            self.before_header.append(number)
+            header = ""
+        if not header:
+            raise InputError(f"{self.path}: holds no {self._what}, only an empty line")
+        self.delimiter = delimiter_of(header) or ","
+        self._quotes = self.delimiter in QUOTING
+        # sacct --parsable writes a delimiter behind the last column, too
+        self._ended = header.endswith(self.delimiter)
+        self.titles = [title.strip().strip('"').strip() for title in header.removesuffix(self.delimiter).split(self.delimiter)]
+        self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
+        self._ends_in_text = self._free is not None and self.titles[-1].lower() in self._free.columns
+
+    def _records(self, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
+        """Yield number and text of each row: a line, or several if a quoted value has line ends.
+
+        A quotation mark may be part of a name and never be closed, so no value takes in a line that could be a row.
         """
-        line_numbers = []
-        with self._source.open() as text:
-            for number, line in enumerate(text, start=1):
-                try:
-                    line.decode()
-                except UnicodeDecodeError as error:
-                    if self._mending is None:
-                        raise InputError(f"{self.path}:{number}: is not UTF-8 text (byte 0x{line[error.start]:02x})") from error
-                    line_numbers.append(number)
-        if line_numbers:
-            odd = set(line_numbers)
-            with self._source.open() as text:
-                lines = [line.decode("latin-1").encode() if number in odd else line for number, line in enumerate(text, start=1)]
-            self._source = replace(self._source, content=b"".join(lines))
-        return line_numbers
-
-    def _split_header(self, header: bytes) -> list[str]:
-        try:
-            return next(csv.reader([header.decode()], **self._dialect()))
-        except (UnicodeDecodeError, csv.Error) as error:
-            raise InputError(f"{self.path}: its header line is no UTF-8 text with {self.delimiter!r} between names") from error
-
-    def _dialect(self) -> dict[str, Any]:
-        if self.delimiter == "|":  # sacct does not quote: a " is part of a job's name
-            return {"delimiter": "|", "quoting": csv.QUOTE_NONE}
-        return {"delimiter": ","}
-
-    def _lines(self) -> Iterator[tuple[int, list[str]]]:
-        """Yield (number of its last line, fields) of the header and each row, without blank lines."""
-        with self._source.open() as text:
-            reader = csv.reader(io.TextIOWrapper(text, "utf-8-sig", newline=""), **self._dialect())
-            try:
-                yield from ((reader.line_num, fields) for fields in reader if fields)
-            except csv.Error as error:
-                raise InputError(f"{self.path}:{reader.line_num + 1}: {error}") from error
-
-    def _read(self, lines: int, kept: list[str]) -> pa.Table:
         width = len(self.titles)
-        quoted = self.delimiter == ","
-        skipped = False
-
-        def skip(_: object) -> str:
-            nonlocal skipped
-            skipped = True
-            return "skip"
-
-        texts = pa.dictionary(pa.int32(), pa.string())
-        try:
-            with (
-                self._source.open() as text,
-                arrow_csv.open_csv(
-                    pa.PythonFile(text, mode="r"),
-                    read_options=arrow_csv.ReadOptions(
-                        column_names=[str(place) for place in range(width)], skip_rows=lines, block_size=BLOCK, use_threads=False
-                    ),
-                    parse_options=arrow_csv.ParseOptions(
-                        delimiter=self.delimiter,
-                        quote_char='"' if quoted else False,
-                        newlines_in_values=quoted,
-                        invalid_row_handler=skip if self._mending else None,
-                    ),
-                    convert_options=arrow_csv.ConvertOptions(include_columns=kept, column_types=dict.fromkeys(kept, texts)),
-                ) as batches,
-            ):
-                table = batches.read_all()
-        except pa.ArrowInvalid as error:
-            self._complain(error)
-        if table.num_rows > limits.JOBS:
-            raise InputError(f"{self.path}: has more than {limits.JOBS:,} lines")
-        if skipped and self._mending:
-            table = self._mend(table, kept, self._mending)
-        if not table.num_rows:
-            self._complain()
-        return table
-
-    def _complain(self, error: Exception | None = None) -> NoReturn:
-        width = len(self.titles)
-        for line, fields in self._lines():
-            if len(fields) != width:
-                hint = "; is there one in a job's name?" if len(fields) > width else ""
-                raise InputError(
-                    f"{self.path}:{line}: {len(fields)} fields between {self.delimiter!r}, where the header has {width}{hint}"
-                ) from error
-        raise InputError(f"{self.path}: {' '.join(str(error or f'holds no {self._what}').split())}") from error
-
-    def _mend(self, sound: pa.Table, kept: list[str], mending: Mending) -> pa.Table:
-        """Return ``sound`` with recovered lines in their places; other broken lines are set aside."""
-        mended: list[tuple[str, ...]] = []
-        before: list[int] = []  # number of sound rows before each recovered one
-        rows = 0
-        for line, fields in islice(self._lines(), 1, None):
-            if len(fields) == len(self.titles):
-                rows += 1
-            elif split := self._split(fields, kept, mending):
-                mended.append(split)
-                before.append(rows)
+        open_: list[tuple[int, str]] = []
+        for number, line in lines:
+            if open_ and line.count(self.delimiter) >= width - 1:
+                yield from open_
+                open_ = []
+            if not self._quotes or not (open_ or line.count('"') % 2):
+                yield number, line
+            elif not open_ or line.count('"') % 2 == 0:
+                open_.append((number, line))
             else:
-                self._passed_over.add(line)
-                if "".join(fields).strip():
-                    self.set_aside.append((line, fields))
-        if rows != sound.num_rows:
-            raise InputError(f"{self.path}: {rows:,} lines have as many fields as the header, and {sound.num_rows:,} can be read")
-        self.recovered = len(mended)
-        order = np.insert(np.arange(rows), before, rows + np.arange(len(mended)))
-        columns = {}
-        for number, place in enumerate(kept):
-            texts = [*sound.column(place).cast(pa.string()).chunks, pa.array([split[number] for split in mended], pa.string())]
-            columns[place] = pa.chunked_array(texts).take(order).dictionary_encode()
-        return pa.table(columns)
+                open_.append((number, line))
+                joined = "\n".join(text for _, text in open_)
+                is_row = len(_unquoted(joined, self.delimiter)) == width
+                yield from [(number, joined)] if is_row else open_
+                open_ = []
+        yield from open_
 
-    def _split(self, fields: list[str], kept: list[str], mending: Mending) -> tuple[str, ...] | None:
-        """Join surplus fields of a line into free text; return its ``kept`` columns.
-
-        Returns None if no way is valid, or if the valid ways differ in these columns.
-        """
-        extra = len(fields) - len(self.titles)
-        free = sorted(self._place[name] for name in mending.free & self._place.keys())
-        if extra < 1 or not free or comb(extra + len(free) - 1, extra) > _MOST_WAYS:
+    def _fields(self, line: str) -> list[str] | None:
+        """Return the values of a row, or None if they are not as many as the header's."""
+        width = len(self.titles)
+        line = line.removesuffix(self.delimiter) if self._ended else line
+        if self._quotes and '"' in line:
+            fields = _unquoted(line, self.delimiter)
+            if len(fields) == width:
+                return fields
+        fields = line.split(self.delimiter, width - 1 if self._ends_in_text else -1)
+        if len(fields) != width:
             return None
-        ways = set[tuple[str, ...]]()
-        for chosen in combinations_with_replacement(free, extra):
-            joined, left, at = Counter(chosen), [], 0
-            for place in range(len(self.titles)):
-                left.append(self.delimiter.join(fields[at : at + 1 + joined[place]]))
-                at += 1 + joined[place]
-            if all(test(left[self._place[name]].strip()) for name, test in mending.tests.items() if name in self):
-                ways.add(tuple(left[int(place)] for place in kept))
-        return ways.pop() if len(ways) == 1 else None
+        more = self._ends_in_text and self.delimiter in fields[-1]
+        return None if more and not self._is_row(fields) else fields
+
+    def _is_row(self, fields: list[str]) -> bool:
+        """Tell whether surplus delimiters of a line can be of its last column alone."""
+        assert self._free is not None
+        checked = {self._place[name]: check for name, check in self._free.checks.items() if name in self._place}
+        others = [self._place[name] for name in self._free.columns & self._place.keys()]
+        other = max((place for place in others if place != len(fields) - 1), default=-1)
+        told_apart = other < max(checked, default=0)
+        return told_apart and all(check(fields[place].strip()) for place, check in checked.items())
+
+    def _read(self, records: Iterator[tuple[int, str]], kept: list[int]) -> tuple[dict[int, pa.DictionaryArray], np.ndarray]:
+        """Return the ``kept`` columns of all rows as dictionaries, and the numbers of their lines."""
+        chunks: dict[int, list[pa.Array]] = {place: [] for place in kept}
+        numbers = array("q")
+        while block := list(islice(records, _ROWS)):
+            rows = []
+            for number, line in block:
+                fields = self._fields(line)
+                if fields is not None:
+                    rows.append(fields)
+                    numbers.append(number)
+                elif line.strip(self.delimiter + " "):
+                    self._set_aside(number, line)
+            if len(numbers) > limits.JOBS:
+                raise InputError(f"{self.path}: has more than {limits.JOBS:,} lines")
+            for place, arrays in chunks.items():
+                arrays.append(pa.array([fields[place] for fields in rows], pa.string()).dictionary_encode())
+        if not numbers:
+            if self.set_aside:
+                raise self._wrong_width(*self.set_aside[0])
+            raise InputError(f"{self.path}: holds no {self._what}, only a header line")
+        columns = {place: pa.chunked_array(arrays).combine_chunks() for place, arrays in chunks.items()}
+        return columns, np.array(numbers)
+
+    def _set_aside(self, number: int, line: str) -> None:
+        if self._free is None:
+            raise self._wrong_width(number, line)
+        self.set_aside.append((number, line))
+
+    def _wrong_width(self, number: int, line: str) -> InputError:
+        width = len(self.titles)
+        count = len(line.split(self.delimiter))
+        hint = "; is there one in a job's name?" if count > width else ""
+        return InputError(f"{self.path}:{number}: {count} fields between {self.delimiter!r}, where the header has {width}{hint}")
+
+
+def delimiter_of(header: str) -> str:
+    """Return the character between the names of a header line, "" if there is none."""
+    match = _NAME_AND_DELIMITER.match(header)
+    return match[1] if match else ""
+
+
+def _unquoted(line: str, delimiter: str) -> list[str]:
+    """Return the fields of a line of quoted CSV, none if it is not that."""
+    try:
+        return next(csv.reader(io.StringIO(line, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return []

@@ -24,6 +24,8 @@ MAGIC = b"PAR1"
 
 _Line = Annotated[int, Field(gt=0, le=limits.JOB_ID)]
 _JobId = Annotated[int, Field(ge=-1, lt=2**63)]
+_UnreadLine = Annotated[tuple[_Line, _JobId | None, str], Strict(False)]
+_UnreadByRule = Annotated[tuple[_Line, _JobId | None, str, str], Strict(False)]
 
 
 @dataclass(frozen=True)
@@ -41,7 +43,7 @@ class _Stated:
     notes: list[str]
     hashed_with: str
     summaries: bool
-    unread: list[Annotated[tuple[_Line, _JobId | None, str], Strict(False)]]
+    unread: list[_UnreadLine | _UnreadByRule]
 
 
 def write_canonical(trace: Trace, path: str | Path) -> None:

@@ -18,7 +18,7 @@ from features.node_list import expand_nodes
 from pipelines.ingest.accounting import NOWHERE, AccountingTable, duration, seconds
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.notes import counted
-from pipelines.ingest.slurm import MENDING, states
+from pipelines.ingest.slurm import FREE_TEXT, states
 from pipelines.ingest.slurm_ids import job_steps
 from pipelines.ingest.slurm_times import END, START, job_times
 from pipelines.ingest.source import load
@@ -76,7 +76,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
         raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
     place = zone(timezone)
     wanted = {"jobid", "jobidraw", "jobname", "nodelist", "state", "cluster", *START, *END, *_ELAPSED}
-    table = AccountingTable(load(path), wanted, mending=MENDING)
+    table = AccountingTable(load(path), wanted, free=FREE_TEXT)
     job = table.column("jobidraw", "jobid")
     name, nodes, _ = (table.column(column) for column in ("jobname", "nodelist", "state"))
     table.column("start")
@@ -100,6 +100,8 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     start = np.full(table.rows, NEVER)
     start[runs] = times.start
     left[runs & (start == NEVER)] = "no start"
+    for rule, where in times.contradictions(None if elapsed is None else runtime[runs]).items():
+        left[np.flatnonzero(runs)[where]] = rule
     left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"
     if elapsed is None:
         runtime[runs] = times.between

@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from features.jobs.schema import Trace, UnreadLine
+from features.jobs.schema import Trace
 from models.packed.site_names import VARIABLE, check_value, hashed, site_key
 
 NAMES = ("user", "group", "executable")
@@ -37,6 +37,6 @@ def with_hashed_names(trace: Trace) -> Trace:
             continue
         codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
         jobs[name] = pd.Categorical.from_codes(np.append(codes, -1)[column.codes], categories=kept)  # merge a name and its hash
-    unread = tuple(UnreadLine(line.line, line.job_id, WITHHELD) for line in trace.unread)
+    unread = tuple(line._replace(text=WITHHELD) for line in trace.unread)
     note = f"Users, groups and executables are hashed with ${VARIABLE}."
     return replace(trace, jobs=jobs, unread=unread, notes=(*trace.notes, note), hashed_with=check_value(key))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import fields, replace
@@ -12,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
+from pipelines.ingest.accounting import SAID, delimiter_of
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source, load, trace_name
@@ -35,9 +35,9 @@ def read_trace(
 ) -> Trace:
     """Read TRACE: a catalogue name or a file.
 
-    A file is SWF (plain or gzip), canonical Parquet, Slurm accounting or a published table (:mod:`pipelines.ingest.published`).
-    ``procs`` and ``timezone`` (IANA name) override catalogue and file. ``processors`` (``cpus`` or ``nodes``) and
-    ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is the one to read; other formats ignore all three.
+    A file is SWF (plain or gzip), canonical Parquet or Slurm accounting. ``procs`` and ``timezone`` (IANA name) override catalogue
+    and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is
+    the one to read; other formats ignore all three.
     ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
     file with an entry's name. Raises InputError.
     """
@@ -114,7 +114,7 @@ def read_file(
     Options are those of :func:`pipelines.ingest.slurm.parse_sacct`.
     """
     if _is_parquet(path):
-        return _read_parquet(path, timezone)
+        return read_canonical(path)
     return _parse(load(path), "", timezone, processors, cpus_per_node, cluster)
 
 
@@ -132,16 +132,6 @@ def check_kind(source: Source) -> None:
         _kind(source)
 
 
-def _read_parquet(path: str | Path, timezone: str | None) -> Trace:
-    from pipelines.ingest.published import is_published_parquet, parse_published
-
-    if not is_published_parquet(path):
-        return read_canonical(path)
-    with opened(path) as file:
-        digest = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
-    return parse_published(Source(str(path), None, digest), timezone)
-
-
 def _is_parquet(path: str | Path) -> bool:
     with opened(path) as file:
         return file.read(len(MAGIC)) == MAGIC
@@ -153,39 +143,48 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str, c
         from pipelines.ingest.slurm import parse_sacct
 
         return parse_sacct(source, timezone, processors, cpus_per_node, cluster)
-    if kind == "published":
-        from pipelines.ingest.published import parse_published
-
-        return parse_published(source, timezone)
     return parse_swf(source)
 
 
-def _kind(source: Source) -> str:
-    """Return the format by the first line that is not blank.
+_FOREIGN = {
+    rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];": "accounting of PBS, TORQUE or Cobalt",
+    rb"Job id +Name ": "output of PBS's qstat",
+    rb'"JOB_[A-Z]+" "': "accounting of LSF (lsb.acct)",
+    rb"JOBID +USER +STAT ": "output of LSF's bjobs",
+    rb"job-ID +prior ": "output of Grid Engine's qstat",
+    rb"# Version: |[^:\s]*:[^:\s]*:[^:]*:[^:]*:[^:]*:\d+:[^:]*:-?\d+:\d{9,}:": "accounting of Grid Engine (SGE)",
+    rb".*\bCOBALT_JOBID\b": "a table of Cobalt's jobs",
+    rb"\[": "a list in JSON",
+}
+"""First lines of files that are not read, and what they are."""
+_NO_HEADER = rb"\d.*\d{4}-\d\d-\d\d[T ]\d\d:|\d[\d_.+]*[|,;]"
 
-    SWF begins with a comment or a number. Slurm accounting begins with column names between | or , or with a JSON object. A
-    published table begins with the column names of its data set, or with a JSON list.
+
+def _kind(source: Source) -> str:
+    """Return the format by the first line that is not blank, and not of sacct's messages.
+
+    SWF begins with a comment or a number. Slurm accounting begins with a JSON object, or with column names, one of them a job's id
+    or submission, between any delimiter.
     """
-    line = re.search(rb"[^\s][^\r\n]*", source.head())
-    text = line[0].removeprefix(b"\xef\xbb\xbf") if line else b""
+    lines = re.finditer(rb"[^\s][^\r\n]*", source.head())
+    texts = (line[0].removeprefix(b"\xef\xbb\xbf") for line in lines)
+    text = next((text for text in texts if not SAID.match(text.decode("latin-1"))), b"")
     if text.startswith(b"{"):
         return "slurm"
-    between = re.search(rb"[|,]", text)
-    if between and re.match(rb"\d[\d_.+]*[|,]", text):
+    for pattern, what in _FOREIGN.items():
+        if re.match(pattern, text):
+            raise InputError(f"{source.path}:1: is {what}, which is not read: convert it to SWF or to columns of sacct")
+    if re.match(_NO_HEADER, text):
         raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
     if re.match(rb"[;+\-.\d]", text):
         return "swf"
-    from pipelines.ingest.published import dataset
-
-    if text.startswith(b"[") or dataset(text.decode("latin-1").replace('"', "").split(",")) is not None:
-        return "published"
     if re.search(rb"job_?id|submit", text.lower()):
-        if between:
+        if delimiter_of(text.decode("latin-1")):
             return "slurm"
         raise InputError(f"{source.path}:1: is a table aligned by spaces, which cuts values short: run sacct with --parsable2")
     raise InputError(
-        f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between "
-        "names, or JSON), nor canonical Parquet"
+        f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another "
+        "delimiter between names, or JSON), nor canonical Parquet"
     )
 
 
@@ -201,7 +200,7 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
         source = load(entry.path)
         entry.check(source)
     if parquet:
-        return _read_parquet(entry.path, timezone or entry.timezone)
+        return read_canonical(entry.path)
     return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node, entry.cluster)
 
 

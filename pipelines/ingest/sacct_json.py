@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
-from features.errors import InputError, shown
+from features.errors import InputError, one_line, shown
 from pipelines.ingest.source import Source
 
 _COLUMNS = (
@@ -36,6 +36,8 @@ def as_table(source: Source) -> Source:
     except (ValueError, RecursionError) as error:
         at = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{source.path}{at}: is no JSON: {error}") from error
+    if errors := document.get("errors"):
+        raise InputError(f"{source.path}: is a partial dump: run sacct again, which said {one_line(json.dumps(errors), 160)}")
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise InputError(f"{source.path}: is JSON without a list of jobs, which sacct --json writes")
@@ -66,7 +68,10 @@ def _row(job: Mapping[str, Any]) -> list[object]:
     return [
         *(job.get("cluster") or "", job["job_id"], written, job.get("user") or job.get("association", {}).get("user") or ""),
         *(job.get("account") or "", job.get("partition") or "", job.get("qos") or ""),
-        *(state[0] if isinstance(state, list) else state, *(_utc(time[name]) for name in ("submission", "start", "end"))),
+        *(
+            " ".join(state[:1]) if isinstance(state, list) else state,
+            *(_utc(time[name]) for name in ("submission", "start", "end")),
+        ),
         *(_number(time["elapsed"]), _number(time.get("limit")), required or asked.get("cpu", ""), allocated.get("cpu", 0)),
         *(_number(nodes), ",".join(f"{name}={count}{'M' * (name == 'mem')}" for name, count in asked.items())),
         *(job.get("nodes") or "", job.get("name") or ""),

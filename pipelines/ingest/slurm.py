@@ -1,9 +1,8 @@
 """Reader of Slurm accounting: ``sacct --parsable2``, ``--parsable``, ``--json``, or CSV.
 
 The header names the columns; in CSV it is such as NREL's of Eagle. Steps (``123.batch``) are skipped. Times are the cluster's
-local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). sacct escapes nothing, so a job name that contains
-the delimiter makes a line of too many fields: it is recovered if all valid splits agree on the columns that are read, else set
-aside.
+local time, so its zone must be given (:mod:`pipelines.ingest.slurm_times`). A line that is not a row of the header's columns, or
+contradicts itself, is set aside with the rule's name.
 """
 
 from __future__ import annotations
@@ -18,9 +17,10 @@ from features.errors import InputError, one_line
 from features.jobs.schema import Trace, UnreadLine, conform, masked
 from pipelines.ingest.accounting import (
     BEYOND,
+    MISSING,
     UNBOUNDED,
     AccountingTable,
-    Mending,
+    FreeText,
     duration,
     is_time,
     minutes,
@@ -32,8 +32,8 @@ from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
-from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps, written_ids
-from pipelines.ingest.slurm_requests import READ, asked
+from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps, note_kinds, written_ids
+from pipelines.ingest.slurm_requests import ALLOCATED_TRES, READ, TRES, asked, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, JobTimes, job_times
 from pipelines.ingest.source import Source
 
@@ -87,6 +87,8 @@ UNFINISHED = (
     "STOPPED",
 )
 """States of jobs without a runtime yet; those in :data:`ENDED_RUN` have one if the line states an end."""
+UNKNOWN = "UNKNOWN"
+"""State of a line that states none."""
 _FREE = frozenset(
     {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
 )
@@ -105,26 +107,22 @@ _KNOWN = {
     "cluster",
     "state",
     "suspended",
+    ALLOCATED_TRES,
 }
 """All columns that are read, or skipped because another has the same content."""
-MENDING = Mending(
+FREE_TEXT = FreeText(
     _FREE,
     {
         **dict.fromkeys(RAW, is_id),
-        **dict.fromkeys((*SUBMIT, *START, *END), is_time),
+        **dict.fromkeys((*SUBMIT, *START, *END, "eligible"), is_time),
         **{name: tells(parse) for name, parse in (RUNTIME | REQUESTED).items()},
         **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
         **{name: tells(parse) for name, parse in READ.items()},
         "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
-        **{"eligible": is_time, "priority": tells(whole), "flags": re.compile(r"([A-Z]\w*(,[A-Z]\w*)*)?").fullmatch},
-        **{"reservation": re.compile(r"\S*").fullmatch, "reason": re.compile(r"\w*").fullmatch},
-        **{"submitline": re.compile(r"([^\s|]+( .*)?)?").fullmatch, "suspended": re.compile(r"[\d:.-]*").fullmatch},
+        "submitline": re.compile(r"([^\s|]+( .*)?)?", re.DOTALL).fullmatch,
     },
 )
-"""Rules to split lines with the delimiter in free text, such as a job name.
-
-Constraints and SubmitLine may both hold a ``|``: the tests of the columns between tell which one does.
-"""
+"""Columns of users' free text, and checks of other columns."""
 
 
 def parse_sacct(
@@ -142,10 +140,12 @@ def parse_sacct(
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
     place = zone("UTC" if is_json(source) else timezone or "UTC")
-    table = AccountingTable(as_table(source) if is_json(source) else source, _KNOWN, mending=MENDING)
+    table = AccountingTable(as_table(source) if is_json(source) else source, _KNOWN, free=FREE_TEXT)
     job = table.column(*RAW, title="JobID")
     submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []
+    if table.before_header:
+        notes.append(f"Lines of sacct's messages before the header are not read: {len(table.before_header):,}.")
     if table.latin1:
         notes.append(f"Lines with bytes that are not UTF-8 are read as Latin-1: {len(table.latin1):,} ({some(table.latin1)}).")
 
@@ -163,11 +163,19 @@ def parse_sacct(
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)
 
-    elapsed = table.find(*RUNTIME)
-    times = job_times(
-        table, submitted, jobs, place, None if elapsed is None else table.numbers(elapsed, RUNTIME[elapsed])[jobs], notes
-    )
+    name = table.find(*RUNTIME)
+    elapsed = None if name is None else table.numbers(name, RUNTIME[name])[jobs]
+    times = job_times(table, submitted, jobs, place, elapsed, notes)
+    contradictions = times.contradictions(elapsed)
+    unread += _contradictory(table, job, jobs, contradictions, notes)
+    sound = ~np.any(list(contradictions.values()), axis=0)
+    jobs[jobs] = sound
+    times = times.where(sound)
+    if not jobs.any():
+        counts = ", ".join(f"{rule} {int(where.sum()):,}" for rule, where in contradictions.items())
+        raise InputError(f"{source.path}: holds no job whose times agree: {counts}")
     submit, start = times.submit, times.start
+    note_kinds(table, jobs, times.ended, notes)
     ids = job_ids(table, job, jobs, notes)
     columns: dict[str, object] = {"job_id": ids, "written_id": written_ids(table, ids, jobs)}
     origin = int(submit.min())
@@ -221,20 +229,16 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
-    """Return the lines set aside, with their job ids if these precede all free text.
-
-    Adds notes with the numbers of recovered and dropped lines.
-    """
-    counted(notes, f"Lines with {table.delimiter!r} in a column of free text are recovered", table.recovered)
+    """Return the lines set aside, with their job ids if these precede all free text, and note their numbers."""
     place = table.place(job)
     id_precedes_text = all(place < table.place(name) for name in _FREE if name in table)
     unread = []
-    for line, fields in table.set_aside:
-        text = fields[place].strip() if id_precedes_text and place < len(fields) else ""
-        if is_id(text) and "." in text:
+    for line, text in table.set_aside:
+        fields = text.split(table.delimiter)
+        job_id = fields[place].strip() if id_precedes_text and place < len(fields) else ""
+        if is_id(job_id) and "." in job_id:
             continue  # steps are never read
-        job_id = int(text) if text.isdecimal() and len(text) <= 18 else None
-        unread.append(UnreadLine(line, job_id, table.delimiter.join(fields)))
+        unread.append(UnreadLine(line, _number(job_id), text))
     if unread:
         numbers = some([line.line for line in unread])
         notes.append(
@@ -243,15 +247,41 @@ def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadL
     return tuple(unread)
 
 
+def _contradictory(
+    table: AccountingTable, job: str, jobs: np.ndarray, contradictions: dict[str, np.ndarray], notes: list[str]
+) -> tuple[UnreadLine, ...]:
+    """Return the lines of jobs that contradict themselves, by rule (bool [jobs]), and note their numbers."""
+    rows = np.flatnonzero(jobs)
+    shown = [name for name in (table.find(*START), table.find(*END), table.find(*RUNTIME)) if name is not None]
+    odd: list[UnreadLine] = []
+    for rule, where in contradictions.items():
+        lines = [
+            UnreadLine(table.line(row), _number(table.text(job, row)), table.describe(row, shown), rule) for row in rows[where]
+        ]
+        if lines:
+            numbers = some([line.line for line in lines])
+            notes.append(f"Lines that contradict themselves are dropped, as {rule}: {len(lines):,} ({numbers}).")
+        odd += lines
+    return tuple(odd)
+
+
+def _number(text: str) -> int | None:
+    return int(text) if text.isdecimal() and len(text) <= 18 else None
+
+
 def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
     """Return the first word of each line's state in upper case, object [rows].
 
-    Raises InputError if that of one of the ``jobs`` (bool [rows]) is not a state of Slurm.
+    It is UNKNOWN where a line states none. Raises InputError if that of one of the ``jobs`` (bool [rows]) is not a state of Slurm.
     """
-    words = table.mapped("state", lambda texts: np.array([text.upper().split(" ")[0] for text in texts], object))
-    of_slurm = pd.Series(words).isin([*STATUS, *UNFINISHED]).to_numpy()
+
+    def words(texts: list[str]) -> np.ndarray:
+        return np.array([UNKNOWN if text.lower() in MISSING else text.upper().split(" ")[0] for text in texts], object)
+
+    state = table.mapped("state", words)
+    of_slurm = pd.Series(state).isin([*STATUS, *UNFINISHED, UNKNOWN]).to_numpy()
     table.refuse("state", jobs & ~of_slurm, f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
-    return words
+    return state
 
 
 def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: list[str]) -> tuple[np.ndarray, object]:
@@ -260,10 +290,12 @@ def _states(table: AccountingTable, jobs: np.ndarray, times: JobTimes, notes: li
         return np.zeros(int(jobs.sum()), bool), None
     words = pd.Series(states(table, jobs)[jobs])
     status, over = (words.map(codes).fillna(-1).to_numpy(np.int64) for codes in (STATUS, ENDED_RUN))
-    run = (over >= 0) & (times.between >= 0)
+    run = (over >= 0) & times.ended
     counted(notes, "Ended runs of jobs that were requeued or resized are read as jobs of their own", run)
+    unknown = (words == UNKNOWN).to_numpy()
+    counted(notes, "Jobs without a state are read as jobs of unknown status", unknown)
     status = np.where(run, over, status)
-    return status < 0, masked(status, status >= 0, "Int8")
+    return (status < 0) & ~unknown, masked(status, status >= 0, "Int8")
 
 
 def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinished: np.ndarray, notes: list[str]) -> object:
@@ -314,24 +346,37 @@ def _rounded(table: AccountingTable, name: str, parse: Callable[[str], float], j
     return np.where(np.isnan(values), -1, np.floor(np.nan_to_num(values) + 0.5)).astype(np.int64)
 
 
-def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, each: int, notes: list[str]) -> dict[str, object]:
-    """Return requested and allocated processors, or nodes that count as ``each`` processors."""
+def _procs(table: AccountingTable, jobs: np.ndarray, processors: str, per_node: int, notes: list[str]) -> dict[str, object]:
+    """Return requested and allocated processors, or nodes that count as ``per_node`` processors."""
     kinds = {kind: {column: table.find(*names) for column, names in _PROCESSORS[kind].items()} for kind in PROCESSORS}
-    there = [kind for kind in PROCESSORS if any(kinds[kind].values())]
-    if not there:
+    present = [kind for kind in PROCESSORS if any(kinds[kind].values())]
+    if not present:
         raise InputError(
             f"{table.path}: the header line has no column of processors or nodes: ReqCPUS, AllocCPUS, ReqNodes or AllocNodes"
         )
-    if each > 1 and "nodes" not in there:
+    if per_node > 1 and "nodes" not in present:
         raise InputError(
             f"{table.path}: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
         )
-    kind = processors if processors in there else there[0]
+    kind = processors if processors in present else present[0]
     if kind != processors:
         notes.append(f"The file states no {processors}: {kind} are taken as processors.")
-    columns: dict[str, object] = {}
-    for column, name in kinds[kind].items():
-        if name is not None:
-            count = table.numbers(name, whole)[jobs]
-            columns[column] = masked(np.minimum(each * np.nan_to_num(count), BEYOND), ~np.isnan(count))
-    return columns
+    counts = {column: table.numbers(name, whole)[jobs] for column, name in kinds[kind].items() if name is not None}
+    if kind == "cpus":
+        _fill_from_resources(table, jobs, counts, notes)
+    return {
+        column: masked(np.minimum(per_node * np.nan_to_num(count), BEYOND), ~np.isnan(count)) for column, count in counts.items()
+    }
+
+
+def _fill_from_resources(table: AccountingTable, jobs: np.ndarray, counts: dict[str, np.ndarray], notes: list[str]) -> None:
+    """Take processors from AllocTRES and ReqTRES for jobs whose columns state none."""
+    for column, tres, title in (("allocated_procs", ALLOCATED_TRES, "AllocTRES"), ("procs", TRES, "ReqTRES")):
+        if tres not in table:
+            continue
+        positive = np.any([np.nan_to_num(count) > 0 for count in counts.values()], axis=0)
+        cpus = table.numbers(tres, lambda text: resources(text).get("cpu", np.nan))[jobs]
+        missing = ~positive & (cpus > 0)
+        if missing.any():
+            counted(notes, f"Processors that no column states are taken from {title}", missing)
+            counts[column] = np.where(missing, cpus, counts.get(column, np.nan))

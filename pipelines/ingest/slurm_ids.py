@@ -42,7 +42,6 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
 
     They number the distinct ids from 1 if not all are whole numbers; for JobIDRaw that raises InputError.
     """
-    _kinds(table, jobs, notes)
     numbered = table.matches(name, _is_number)
     if not numbered[jobs].all():
         if name == "jobidraw":
@@ -90,21 +89,27 @@ def tasks_in(text: str) -> tuple[int, bool] | None:
     return count, all_told
 
 
-def _kinds(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> None:
-    """Note the numbers of pending array tasks and of components of heterogeneous jobs."""
+def note_kinds(table: AccountingTable, jobs: np.ndarray, ended: np.ndarray, notes: list[str]) -> None:
+    """Note how many array tasks share lines, and how many components jobs have.
+
+    ``ended`` tells which of the ``jobs`` (bool [rows]) have ended, bool [jobs].
+    """
     name = table.find(*_WRITTEN)
     if name is None:
         return
     codes, distinct = table.texts(name)
-    lines = np.bincount(codes[jobs], minlength=len(distinct))
-    waiting = [(int(lines[code]), pending) for code, text in enumerate(distinct) if lines[code] and (pending := tasks_in(text))]
-    if waiting:
-        least = "" if all(all_told for _, (_, all_told) in waiting) else "at least "
-        tasks = sum(times * count for times, (count, _) in waiting)
-        notes.append(
-            f"Array tasks that had not started share a line, which is read as one job: {sum(times for times, _ in waiting):,} for "
-            f"{least}{tasks:,} tasks."
-        )
+    codes = codes[jobs]
+    lines = np.bincount(codes, minlength=len(distinct))
+    for over, what in ((False, "had not started"), (True, "ended together")):
+        counts = np.bincount(codes[ended == over], minlength=len(distinct))
+        sharing = [(int(counts[code]), shared) for code, text in enumerate(distinct) if counts[code] and (shared := tasks_in(text))]
+        if sharing:
+            least = "" if all(all_told for _, (_, all_told) in sharing) else "at least "
+            tasks = sum(times * count for times, (count, _) in sharing)
+            notes.append(
+                f"Array tasks that {what} share a line, which is read as one job: {sum(times for times, _ in sharing):,} for "
+                f"{least}{tasks:,} tasks."
+            )
     whole = {match[1]: 0 for code, text in enumerate(distinct) if lines[code] and (match := _COMPONENT.fullmatch(text))}
     if whole:
         parts = sum(int(lines[code]) for code, text in enumerate(distinct) if _COMPONENT.fullmatch(text))

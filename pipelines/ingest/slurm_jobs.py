@@ -20,7 +20,7 @@ from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingT
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
-from pipelines.ingest.slurm import MENDING, REQUESTED, RUNTIME, of_cluster
+from pipelines.ingest.slurm import FREE_TEXT, REQUESTED, RUNTIME, of_cluster
 from pipelines.ingest.slurm_ids import RAW, job_ids, job_steps, tasks_in
 from pipelines.ingest.slurm_requests import READ, memory, resources
 from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
@@ -94,7 +94,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     """
     source = load(path)
     wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
-    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, mending=MENDING)
+    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, free=FREE_TEXT)
     for name, title in _NEEDED.items():
         table.column(*_NAMES[name], title=title)
     there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}
@@ -115,14 +115,21 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
     gone = np.array([each.startswith("CANCELLED") for each in state], bool) & (np.nan_to_num(elapsed) == 0)
     nowhere = pd.Series(texts["nodelist"]).str.lower().isin(NOWHERE).to_numpy() if "nodelist" in texts else True
-    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & nowhere)
+    contradictory = np.zeros(len(elapsed), bool)
+    for rule, odd in times.contradictions(elapsed).items():
+        counted(notes, f"Lines that contradict themselves are left out, as {rule}", odd)
+        contradictory |= odd
+    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & nowhere) & ~contradictory
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
     eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
-    waited = ~ran & (eligible != NEVER)
-    counted(notes, "Jobs that never became eligible are left out", ~ran & ~waited)
+    waited = ~ran & ~contradictory & (eligible != NEVER)
+    counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
+    if "reqtres" in there:
+        in_tres = table.numbers("reqtres", lambda text: resources(text).get("cpu", np.nan))[jobs]
+        cpus = np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
     if (lost := (ran | waited) & np.isnan(cpus)).any():
         raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "says no number of processors")
     rows, unmodelled = [], dict[str, int]()
@@ -205,14 +212,17 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
 
 
 def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Tell which lines are not of array tasks yet to start (``12_[4-9]``), bool [rows]."""
+    """Tell which lines are not of several tasks of an array (``12_[4-9]``), bool [rows]."""
     codes, distinct = table.texts(name)
-    pending = [tasks_in(text) for text in distinct]
-    waiting = np.array([each is not None for each in pending], bool)[codes]
-    if count := int((waiting & jobs).sum()):
-        tasks = sum(pending[code][0] for code in codes[waiting & jobs])
-        notes.append(f"Array tasks that had not started are left out: {tasks:,} in {count:,} lines.")
-    return ~waiting
+    shared = [tasks_in(text) for text in distinct]
+    several = np.array([tasks is not None for tasks in shared], bool)[codes]
+    started = ~np.isnat(table.times(table.column(*START)))
+    for which, what in ((~started, "had not started"), (started, "share a line")):
+        lines = several & jobs & which
+        if lines.any():
+            tasks = sum(shared[code][0] for code in codes[lines])
+            notes.append(f"Array tasks that {what} are left out: {tasks:,} in {int(lines.sum()):,} lines.")
+    return ~several
 
 
 def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:

@@ -14,9 +14,10 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.schema import masked
-from pipelines.ingest.accounting import BEYOND, AccountingTable, whole
+from pipelines.ingest.accounting import BEYOND, AccountingTable, tells, whole
+from pipelines.ingest.notes import counted
 
-TRES, MEMORY = "reqtres", "reqmem"
+TRES, ALLOCATED_TRES, MEMORY = "reqtres", "alloctres", "reqmem"
 NODES, ALLOCATED, GPUS = ("reqnodes", "nodes_req"), ("nnodes", "allocnodes"), "gpus_req"
 PROCESSORS = ("reqcpus", "processors_req", "alloccpus", "ncpus")
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?)([KMGTPE]?)([nc]?)", re.ASCII)
@@ -32,7 +33,7 @@ def memory(text: str) -> float:
 
 
 def resources(text: str) -> dict[str, float]:
-    """Parse a list of resources to a dictionary of ``node``, ``mem`` (KiB) and ``gpu``."""
+    """Parse a list of resources to numbers of ``cpu node gpu`` and KiB of ``mem``."""
     amounts: dict[str, float] = {}
     for item in filter(None, text.split(",")):
         name, is_, value = item.rpartition("=")
@@ -40,8 +41,8 @@ def resources(text: str) -> dict[str, float]:
             raise ValueError("a list of resources such as cpu=4,mem=16G,node=1")
         if name == "mem":
             amounts["mem"] = memory(value)
-        elif name == "node":
-            amounts["node"] = whole(value)
+        elif name in ("cpu", "node"):
+            amounts[name] = whole(value)
         elif name == "gres/gpu":
             amounts["gpu"] = whole(value)
         elif name.startswith("gres/gpu:"):
@@ -58,16 +59,27 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
         nodes = allocated
     kib = _first(table, jobs, "mem")
     if MEMORY in table:
-        each, counted = table.numbers(MEMORY, memory)[jobs], pd.Series(table.strings(MEMORY)[jobs]).str[-1:]
+        unreadable = jobs & ~table.matches(MEMORY, tells(memory))
+        if unreadable.any():
+            first = table.describe(int(np.argmax(unreadable)), [MEMORY])
+            counted(notes, f"Memory requests that cannot be read, such as {first}, are taken as missing", unreadable)
+        sizes, unit = table.numbers(MEMORY, _memory_or_nan)[jobs], pd.Series(table.strings(MEMORY)[jobs]).str[-1:]
         parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *PROCESSORS)]
-        factor = np.select([counted == "n", counted == "c"], parts, 1.0)
-        kib = np.where(np.isnan(kib), each * factor, kib)
+        factor = np.select([unit == "n", unit == "c"], parts, 1.0)
+        kib = np.where(np.isnan(kib), sizes * factor, kib)
     columns = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", GPUS), 1)}
     return {
         name: masked(np.minimum(np.nan_to_num(values), BEYOND).astype(np.int64), values >= least)
         for name, (values, least) in columns.items()
         if not np.isnan(values).all()
     }
+
+
+def _memory_or_nan(text: str) -> float:
+    try:
+        return memory(text)
+    except ValueError:
+        return np.nan
 
 
 def _first(table: AccountingTable, jobs: np.ndarray, resource: str, *names: str) -> np.ndarray:

@@ -25,9 +25,29 @@ class JobTimes:
     end: np.ndarray
 
     @property
+    def ended(self) -> np.ndarray:
+        """Return which jobs have both a start and an end, bool [jobs]."""
+        return (self.start != NEVER) & (self.end != NEVER)
+
+    @property
     def between(self) -> np.ndarray:
         """Return seconds from start to end, int64 [jobs], -1 where one of them is missing."""
-        return np.where((self.start != NEVER) & (self.end != NEVER), self.end - self.start, -1)
+        return np.where(self.ended, self.end - self.start, -1)
+
+    def where(self, chosen: np.ndarray) -> JobTimes:
+        """Return the times of the jobs that a mask chooses."""
+        return JobTimes(self.submit[chosen], self.start[chosen], self.end[chosen])
+
+    def contradictions(self, elapsed: np.ndarray | None) -> dict[str, np.ndarray]:
+        """Return by the name of a rule which jobs break it, bool [jobs].
+
+        ``elapsed`` is float64 [jobs], NaN if unknown. A job may have run shorter than from start to end, if it was suspended.
+        """
+        backwards = self.ended & (self.end - self.start < -_TOLERANCE_S)
+        rules = {"end-before-start": backwards}
+        if elapsed is not None:
+            rules["elapsed-beyond-end"] = self.ended & ~backwards & (elapsed - self.between > _TOLERANCE_S)
+        return rules
 
 
 def job_times(

@@ -143,7 +143,7 @@ def _check_swf(trace: Trace, content: bytes) -> None:
 
 def _check_sacct(trace: Trace, content: bytes) -> None:
     wanted, other = _second(readers.sacct, content)
-    if not other:
+    if not other and not trace.unread:
         origin = trace.origin_unix_s
         rows = [{**row, "submit": row["submit_s"] + origin} for row in _rows(trace)]
         bounds = [

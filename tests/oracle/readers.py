@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import codecs
 import csv
+import io
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -72,17 +73,35 @@ def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
     text = "\n".join(map(_utf8_or_latin1, content.removeprefix(codecs.BOM_UTF8).split(b"\n")))
     lines = re.split(r"\r\n|\r|\n", text)
     first = next(place for place, line in enumerate(lines) if line.strip())
-    delimiter = "|" if "|" in lines[first] else ","
-    if delimiter == "|":
-        rows = [line.split("|") for line in lines[first + 1 :] if line]
-        names = lines[first].split("|")
-    else:
-        names, *rows = [row for row in csv.reader("\n".join(lines[first:]).split("\n")) if row]
-        if '"' in text:  # a quoted value may hold the ends of lines
-            names, *rows = [row for row in csv.reader(_keeping_ends(text)) if row and any(cell.strip() for cell in row[:1] + row)]
-    names = [name.strip().lower() for name in names]
+    delimiter = next((mark for mark in lines[first] if not re.match(r'[\w "./%()-]', mark)), ",")
+    names = [name.strip(' "').lower() for name in lines[first].split(delimiter)]
+    left = [line for line in lines[first + 1 :] if line.strip()]
+    rows = []
+    while left:
+        taken = _lines_of_a_row(left, delimiter, len(names))
+        text, left = "\n".join(left[:taken]), left[taken:]
+        cells = _cells(text, delimiter) if delimiter in ",;\t" else []
+        rows.append(cells if len(cells) == len(names) else text.split(delimiter))
     whole = [[cell.strip() for cell in row] for row in rows if len(row) == len(names)]
     return names, whole, len(rows) - len(whole)
+
+
+def _lines_of_a_row(lines: list[str], delimiter: str, width: int) -> int:
+    """Return how many lines a quoted value joins, none of which could be a row by itself."""
+    for taken in range(1, len(lines) + 1):
+        if taken > 1 and lines[taken - 1].count(delimiter) >= width - 1:
+            return 1
+        text = "\n".join(lines[:taken])
+        if delimiter not in ",;\t" or text.count('"') % 2 == 0:
+            return taken if taken == 1 or len(_cells(text, delimiter)) == width else 1
+    return 1
+
+
+def _cells(text: str, delimiter: str) -> list[str]:
+    try:
+        return next(csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True))
+    except csv.Error:
+        return []
 
 
 def _utf8_or_latin1(line: bytes) -> str:

@@ -81,12 +81,23 @@ def test_json_gives_the_jobs_that_text_gives(written: Callable[[Any], Any], tmp_
     assert read_trace(tmp_path / "a.json").origin_unix_s == text.origin_unix_s  # its times need no zone
 
 
+def test_a_job_without_a_state_is_read(tmp_path: Path) -> None:
+    names, row, _ = (line.split("|", 17) for line in TEXT.splitlines())
+    text = document([dict(zip(names, row, strict=True))], ZONE, newer).replace('"current": ["COMPLETED"]', '"current": []')
+    (tmp_path / "a.json").write_text(text)
+    assert read_trace(tmp_path / "a.json").jobs["status"].isna().all()
+
+
 @pytest.mark.parametrize(
     ("content", "words"),
     [
         ('{"jobs": [', r"a.json:1: is no JSON: "),
         ('{"meta": {}}', "a.json: is JSON without a list of jobs, which sacct --json writes"),
         ('{"jobs": [{"job_id": 1}]}', "a.json: job 1 of its list: KeyError: "),
+        (
+            '{"jobs": [{}], "errors": [{"error": "Unable to query database"}]}',
+            r'a.json: is a partial dump: run sacct again, which said .*"Unable to query database"',
+        ),
         ('{"jobs": []}', "a.json: holds no job, only a header line"),
     ],
 )

@@ -9,6 +9,7 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,11 +20,13 @@ from features.jobs.schema import Trace, UnreadLine
 from pipelines.ingest.accounting import duration
 from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.localtime import to_unix
+from pipelines.ingest.read import read_trace
 from pipelines.ingest.slurm import STATUS, UNFINISHED, parse_sacct
 from pipelines.ingest.slurm_ids import tasks_in
 from pipelines.ingest.source import Source, load
 from pipelines.storage.lake import Lake
 from pipelines.workflows.inspection import inspect_trace
+from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 
 ZONE = "Europe/Berlin"
@@ -237,42 +240,56 @@ def test_a_line_of_waiting_array_tasks_counts_its_tasks(text: str, tasks: tuple[
 # Lines with the delimiter in a name
 
 
-def test_a_name_with_the_delimiter_is_put_together_again() -> None:
-    names = ["a|b", "sim", "|", "a||b|", "x|COMPLETED|2024-05-01T10:00:00", "1|2|3|4|5|6", "sim"]
-    trace = parse(sacct(*(job(jobid=str(number), jobname=name) for number, name in enumerate(names))))
-    assert trace.jobs["executable"].tolist() == names
-    assert trace.jobs["job_id"].tolist() == list(range(7))
-    assert trace.jobs["runtime_s"].tolist() == [3600] * 7
-    assert trace.notes == ("Lines with '|' in a column of free text are recovered: 5.",)
-    assert trace.unread == ()
-    last = table(
-        "JobID|Submit|Elapsed|ReqCPUS|JobName", "1|2024-05-01T10:00:00|00:00:10|1|a|b", "2|2024-05-01T10:00:00|00:00:10|1|c"
-    )
+TIME = "2024-05-01T10:00:00"
+ROW = f"COMPLETED|{TIME}|00:00:10|1"
+
+
+def test_the_last_column_holds_the_delimiter_if_it_is_free_text() -> None:
+    names = ["a|b", "sim", "|", "a||b|", f"x|COMPLETED|{TIME}", "1|2|3|4|5|6"]
+    last = table("JobID|State|Submit|Elapsed|ReqCPUS|JobName", *(f"{n}|{ROW}|{name}" for n, name in enumerate(names)))
     for text in (last, "".join(f"{line}|\n" for line in last.splitlines())):  # parsable2 and parsable
-        assert parse(text).jobs["executable"].tolist() == ["a|b", "c"]
+        trace = parse(text)
+        assert trace.jobs["executable"].tolist() == names
+        assert trace.notes == ()
 
 
-def test_columns_of_free_text_are_told_apart_where_all_ways_that_make_sense_read_the_same() -> None:
-    columns = "JobID|JobName|State|Submit|Elapsed|ReqCPUS|Comment|WorkDir"
-    rest = "COMPLETED|2024-05-01T10:00:00|00:00:10|1"
-    trace = parse(table(columns, f"1|a|b|{rest}||/x", f"2|a|{rest}|c|d|/x", f"3|c|{rest}||"))
-    assert trace.jobs["executable"].tolist() == ["a|b", "a", "c"]  # neither the comment nor the directory is read
-    assert trace.unread == ()
-    trace = parse(table("JobID|State|Submit|Elapsed|ReqCPUS|JobName|Comment", f"1|{rest}|a|b|", f"2|{rest}|a|"))
-    assert trace.jobs["job_id"].tolist() == [2]
-    assert [(line.line, line.job_id) for line in trace.unread] == [(2, 1)]  # is it the name or the comment?
+@pytest.mark.parametrize(
+    ("columns", "row"),
+    [
+        ("JobID|JobName|State|Submit|Elapsed|ReqCPUS", f"8|a|b|{ROW}"),
+        ("JobID|JobName|State|Submit|Elapsed|ReqCPUS|Comment", f"8|a|b|{ROW}|c"),
+        ("JobID|State|Submit|Elapsed|ReqCPUS|JobName|Comment", f"8|{ROW}|a|b|"),
+        ("JobID|State|Submit|Elapsed|ReqCPUS|Constraints|SubmitLine", f"8|{ROW}|a|b|sbatch x"),
+    ],
+)
+def test_a_line_with_the_delimiter_in_another_column_is_set_aside(columns: str, row: str) -> None:
+    sound = row.replace("a|b", "a").replace("8|", "9|", 1)
+    trace = parse(table(columns, sound, row))
+    assert trace.jobs["job_id"].tolist() == [9]
+    assert [(line.line, line.rule, line.text) for line in trace.unread] == [(3, "unreadable-line", row)]
 
 
-def test_flags_reason_and_submit_line_tell_where_the_delimiter_is() -> None:
-    columns = "JobID|Submit|Elapsed|Eligible|Priority|Constraints|Flags|Reservation|Reason|SubmitLine|Suspended|"
-    columns += "SystemComment|State|JobName|ReqCPUS|Comment"
-    ways = ("|SchedMain||None|sbatch a", "intel|amd|SchedMain||None|sbatch -C intel|amd a", "|SchedMain||None|sbatch a|b")
-    time = "2024-05-01T10:00:00"
-    trace = parse(
-        table(columns, *(f"{number}|{time}|00:00:10|{time}|1|{way}|00:00:00||COMPLETED|a|b|1|" for number, way in enumerate(ways)))
-    )
-    assert trace.jobs["executable"].tolist() == ["a|b"] * 3
-    assert trace.unread == ()
+# Quotes and other delimiters
+
+
+@pytest.mark.parametrize("delimiter", ["|", ",", ";", "\t", "^", "\x1f"])
+def test_any_character_separates_columns(delimiter: str) -> None:
+    text = sacct(JOB, job(jobid="8"))
+    pd.testing.assert_frame_equal(parse(text.replace("|", delimiter)).jobs, parse(text).jobs)
+
+
+@pytest.mark.parametrize("delimiter", [",", ";", "\t"])
+def test_a_name_that_begins_with_a_quote_takes_no_row_in(delimiter: str) -> None:
+    rows = [f"{number}|{ROW}|{name}" for number, name in enumerate(['"x', "a", "b", '"y', 'c"', '"', 'say "hi"'], start=1)]
+    trace = parse(table("JobID|State|Submit|Elapsed|ReqCPUS|JobName", *rows).replace("|", delimiter))
+    assert trace.jobs["executable"].tolist() == ['"x', "a", "b", '"y', 'c"', '"', 'say "hi"']
+
+
+@pytest.mark.parametrize(("name", "jobs"), [("comma_two.csv", 244), ("30-semicolons.csv", 60), ("30b-tabs.tsv", 60)])
+@needs_shared
+def test_no_job_of_an_export_is_lost(name: str, jobs: int) -> None:
+    trace = read_trace(SHARED / "cases" / name, timezone="UTC")
+    assert (len(trace.jobs), trace.unread) == (jobs, ())
 
 
 def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path: Path) -> None:
@@ -297,11 +314,87 @@ def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path:
     assert read_canonical(tmp_path / "sacct.parquet").unread == trace.unread
 
 
-def test_errors_name_the_line_behind_recovered_and_dropped_ones() -> None:
+def test_errors_name_the_line_behind_dropped_ones() -> None:
     with pytest.raises(InputError, match=r"^sacct\.txt:6: Elapsed 'x' is not a duration"):
         parse(sacct(JOB, "8|8", " ", job(jobname="a|b"), job(elapsed="x")))
     with pytest.raises(InputError, match=r"^sacct\.txt:2: 2 fields between '\|', where the header has 18$"):
         parse(sacct("8|8", "9|9"))
+
+
+def test_messages_of_sacct_before_the_header_are_counted() -> None:
+    trace = parse("sacct: error: slurmdbd: Unknown error 1021\nsacct: warning: x | y\n" + sacct(JOB))
+    assert len(trace.jobs) == 1
+    assert trace.notes == ("Lines of sacct's messages before the header are not read: 2.",)
+
+
+@pytest.mark.parametrize(
+    ("first", "what"),
+    [
+        (
+            "03/02/2026 08:12:19;E;7.server;user=ann Resource_List.ncpus=4",
+            "is accounting of PBS, TORQUE or Cobalt, which is not read",
+        ),
+        ("Job id            Name             User", "is output of PBS's qstat, which is not read"),
+        ('"JOB_FINISH" "10.1" 1772438557 7 1001', "is accounting of LSF (lsb.acct), which is not read"),
+        ("JOBID   USER    STAT  QUEUE", "is output of LSF's bjobs, which is not read"),
+        (
+            "all.q:n1:users:ann:sim:7:sge:0:1772438557:1772439139:1772442640:0:0",
+            "is accounting of Grid Engine (SGE), which is not read",
+        ),
+        ("COBALT_JOBID,MACHINE_NAME,QUEUED_TIMESTAMP", "is a table of Cobalt's jobs, which is not read"),
+        ('[{"jobid": 7}]', "is a list in JSON, which is not read"),
+        (f"7;ann;{TIME};{TIME}", "has no header line that names the columns: run sacct without --noheader"),
+        (f"7_[1-2]\tann\t{TIME}\t{TIME}", "has no header line that names the columns: run sacct without --noheader"),
+        ("JobID    User   Submit", "is a table aligned by spaces, which cuts values short"),
+    ],
+)
+def test_what_is_not_slurms_is_named_for_what_it_is(first: str, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "export.txt"
+    path.write_text(f"{first}\n{first}\n")
+    assert refusal(read_trace, path, timezone="UTC").startswith(f"{path}:1: {what}")
+
+
+# Lines that contradict themselves
+
+
+def test_lines_whose_times_contradict_each_other_are_dropped_by_rule(tmp_path: Path) -> None:
+    backwards = job(jobid="8", end="2024-05-01T10:00:20")
+    endless = job(jobid="9", elapsed="01:00:02")
+    trace = parse(sacct(JOB, backwards, endless, job(jobid="10", elapsed="01:00:01")))
+    assert trace.jobs["job_id"].tolist() == [7, 10]
+    assert trace.unread[0] == UnreadLine(
+        3, 8, "Start 2024-05-01T10:00:30, End 2024-05-01T10:00:20, Elapsed 01:00:00", "end-before-start"
+    )
+    assert clean(trace, procs=64).touched() == {"end-before-start dropped": 1, "elapsed-beyond-end dropped": 1}
+    assert "Lines that contradict themselves are dropped, as elapsed-beyond-end: 1 (4)." in trace.notes
+    write_canonical(trace, tmp_path / "sacct.parquet")
+    assert read_canonical(tmp_path / "sacct.parquet").unread == trace.unread
+    with pytest.raises(InputError, match=r"^sacct\.txt: holds no job whose times agree: end-before-start 1, elapsed-beyond-end 1$"):
+        parse(sacct(backwards, endless))
+
+
+def test_processors_that_no_column_states_are_those_of_the_resources() -> None:
+    columns = "JobID|Submit|Elapsed|NCPUS|AllocTRES|ReqTRES"
+    counts = ("2||cpu=8", "0|cpu=16|cpu=8", "||cpu=8", "0||")
+    trace = parse(table(columns, *(f"{n}|{TIME}|00:00:10|{count}" for n, count in enumerate(counts))))
+    assert clean(trace, 64, "runtime").jobs["procs"].tolist() == [2, 16, 8]
+    assert trace.notes == (
+        "Processors that no column states are taken from AllocTRES: 1.",
+        "Processors that no column states are taken from ReqTRES: 1.",
+    )
+
+
+def test_a_line_without_a_state_is_a_job_of_unknown_status() -> None:
+    trace = parse(sacct(job(state=""), job(jobid="8", state="", end="Unknown")))
+    assert trace.jobs["status"].isna().all()
+    assert trace.jobs["runtime_s"].fillna(-1).tolist() == [3600, -1]
+    assert trace.notes[0] == "Jobs without a state are read as jobs of unknown status: 2."
+
+
+def test_array_tasks_that_ended_in_one_line_are_not_said_to_wait() -> None:
+    assert parse(sacct(job(jobid="5_[9-11,13]", jobidraw="5"))).notes == (
+        "Array tasks that ended together share a line, which is read as one job: 1 for 4 tasks.",
+    )
 
 
 def test_nodes_can_be_asked_for() -> None:

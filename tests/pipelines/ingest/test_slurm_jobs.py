@@ -22,8 +22,8 @@ CONF = "NodeName=n[1-4] CPUs=8\nPartitionName=main Nodes=ALL DefMemPerCPU=1000 M
 SITE = read_site({"slurm.conf": CONF}, "site")
 COLUMNS = [
     *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
-    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Constraints", "Flags", "Reservation", "Reason"),
-    "SubmitLine",
+    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"),
+    *("Constraints", "SubmitLine"),
 ]
 """As docs/slurm.md asks for them."""
 
@@ -34,7 +34,7 @@ def at(second: int) -> str:
 
 LINE = (
     f"7|7|ann|phys|main|normal|COMPLETED|{at(0)}|{at(0)}|{at(30)}|{at(90)}|60"
-    "|2|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101||SchedBackfill||None|sbatch run.sh"
+    "|2|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101|SchedBackfill||None||sbatch run.sh"
 )
 USUAL = dict(zip(COLUMNS, LINE.split("|"), strict=True))
 PENDING = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw": "0", "NodeList": "None assigned"}
@@ -150,13 +150,28 @@ def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
     assert read(tmp_path, *rows, cluster="b").table["job_id"].tolist() == ["8"]
 
 
-def test_a_bar_in_a_constraint_or_in_the_line_of_submission_is_part_of_it(tmp_path: Path) -> None:
-    both = {"Constraints": "a|b", "SubmitLine": "sbatch -C a|b run.sh"}
-    rows = ({}, {"SubmitLine": "sbatch --wrap='a | b'"}, {"Constraints": "a|b"}, both)
-    jobs = read(tmp_path, *({"JobID": str(number)} | row for number, row in enumerate(rows))).table
-    assert jobs[["features", "started_by"]].to_numpy().tolist() == [*[["", "backfill"]] * 2, *[["a|b", "backfill"]] * 2]
-    notes = read(tmp_path, {}, {"JobID": "8", "User": "a|b"}).notes
-    assert notes == ("Lines that cannot be split into the header's columns are left out: 1 (3).",)
+def test_a_bar_in_the_line_of_submission_is_part_of_it_and_elsewhere_sets_the_line_aside(tmp_path: Path) -> None:
+    rows = ({}, {"SubmitLine": "sbatch --wrap='a | b'"}, {"Constraints": "a|b"}, {"User": "a|b"})
+    jobs = read(tmp_path, *({"JobID": str(number)} | row for number, row in enumerate(rows)))
+    assert jobs.table[["job_id", "started_by"]].to_numpy().tolist() == [["0", "backfill"], ["1", "backfill"]]
+    assert jobs.notes == ("Lines that cannot be split into the header's columns are left out: 2 (4, 5).",)
+
+
+def test_a_replay_leaves_out_lines_that_contradict_themselves_and_finds_processors_among_resources(tmp_path: Path) -> None:
+    jobs = read(tmp_path, {"ReqCPUS": "0"}, {"JobID": "8", "Start": at(90), "End": at(30)}, {"JobID": "9", "ElapsedRaw": "60000"})
+    assert jobs.table[["job_id", "cpus"]].to_numpy().tolist() == [["7", 8]]
+    assert jobs.notes == (
+        "Lines that contradict themselves are left out, as end-before-start: 1.",
+        "Lines that contradict themselves are left out, as elapsed-beyond-end: 1.",
+    )
+
+
+def test_array_tasks_of_one_line_are_left_out_by_whether_they_had_started(tmp_path: Path) -> None:
+    notes = read(tmp_path, {}, PENDING | {"JobID": "8_[1-3]"}, {"JobID": "9_[1-2]"}).notes
+    assert notes == (
+        "Array tasks that had not started are left out: 3 in 1 lines.",
+        "Array tasks that share a line are left out: 2 in 1 lines.",
+    )
 
 
 @needs_shared
@@ -177,7 +192,7 @@ def test_real_accounting_is_read() -> None:
         ({"JobID": "seven"}, "sacct.txt:3: JobID 'seven' is no number of a job or a task"),
         ({"JobID": "9" * 20}, f"sacct.txt:3: JobID '{'9' * 20}' is no number of a job or a task"),
         ({"JobID": "8", "ElapsedRaw": "9" * 13}, f"sacct.txt:3: ElapsedRaw '{'9' * 13}' is a runtime of more than a hundred years"),
-        ({"ReqCPUS": ""}, "sacct.txt:3: ReqCPUS '' says no number of processors"),
+        ({"ReqCPUS": "", "ReqTRES": ""}, "sacct.txt:3: ReqCPUS '' says no number of processors"),
         ({"ReqTRES": "eight"}, "sacct.txt:3: ReqTRES 'eight' is not a list of resources such as cpu=4,mem=16G,node=1"),
         ({"ReqTRES": "mem=lots"}, "sacct.txt:3: ReqTRES 'mem=lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
         ({"ReqMem": "lots"}, "sacct.txt:3: ReqMem 'lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
@@ -216,7 +231,7 @@ def test_jobs_released_in_one_second_were_held_once_the_last_of_them_was_submitt
 
 
 def test_a_hold_beyond_a_dependency_counts_and_the_dependency_alone_does_not(tmp_path: Path) -> None:
-    first = {"JobID": "1", "End": at(70), "ElapsedRaw": "60"}
+    first = {"JobID": "1", "Start": at(10), "End": at(70), "ElapsedRaw": "60"}
     jobs = [{"JobID": str(n), "Eligible": at(late), "SubmitLine": "sbatch -d afterok:1 run.sh"} for n, late in ((2, 71), (3, 400))]
     assert read(tmp_path, first, *jobs).table["eligible_s"].tolist() == [-1, -1, BEGIN + 400]
 

@@ -45,7 +45,7 @@ ASKED: list[tuple[dict[str, str], dict[str, object]]] = [
     # nodes by name and by what they have
     ({"SubmitLine": "sbatch -w n1 run.sh"}, {"nodelist": "n1", "exclude": ""}),
     ({"SubmitLine": "sbatch --exclude=n[1-2] run.sh"}, {"nodelist": "", "exclude": "n[1-2]"}),
-    ({"Constraints": "[a|b]"}, {"features": "[a|b]"}),
+    ({"Constraints": "a&b"}, {"features": "a&b"}),
     ({"Constraints": ""}, {"features": ""}),
     # memory of a node, or of a processor
     ({"ReqTRES": "cpu=8,mem=8000M,node=1"}, {"memory_node": 0, "memory_cpu": 1000}),  # the partition's DefMemPerCPU

@@ -25,6 +25,7 @@ from pipelines.ingest.slurm import parse_sacct
 from pipelines.ingest.source import Source, load
 from pipelines.ingest.swf import parse_swf, read_swf
 from tests.pipelines.ingest.test_swf import LINE
+from tests.support.refusals import refusal
 
 RATIO = limits.EXPANSION
 
@@ -107,6 +108,20 @@ def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
                 reading()
 
 
+@pytest.mark.parametrize(
+    ("content", "what"),
+    [
+        (b"\x28\xb5\x2f\xfd\x00", "packed by zstd: unpack it first, or pack it by gzip"),
+        ("JobID|User\n".encode("utf-16"), "text in UTF-16: convert it to UTF-8"),
+        ("JobID|User\n".encode("utf-16-le"), "text in UTF-16: convert it to UTF-8"),
+    ],
+)
+def test_other_packing_and_encodings_are_named(content: bytes, what: str, tmp_path: Path) -> None:
+    path = tmp_path / "sacct.txt"
+    path.write_bytes(content)
+    assert refusal(read_trace, path) == f"{path}: is {what}"
+
+
 def test_a_parquet_bomb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
     pd.DataFrame({"job_id": np.zeros(9_000_000, np.int8), "predicted_s": np.zeros(9_000_000, np.int8)}).to_parquet(path)
@@ -150,18 +165,21 @@ def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: 
 
 
 @settings(max_examples=40)
-@given(st.lists(st.sampled_from(["1|2|a|x", "12|2|a|b|x", "3|4||", "bad", ""]), min_size=1, max_size=60), st.integers(40, 400))
+@given(
+    st.lists(st.sampled_from(["1,2,a,x", "12,2,,b,x", '3,4,,"', 'x"', "bad", ""]), min_size=1, max_size=60), st.integers(40, 400)
+)
 def test_blocks_make_no_difference_to_accounting(lines: list[str], block: int) -> None:
-    content = "\n".join(["JobID|Elapsed|JobName|State", "9|1|zeta|COMPLETED", *lines]).encode()
+    content = "\n".join(["JobID,Elapsed,State,JobName", "9,1,COMPLETED,zeta", *lines]).encode()
 
     def read() -> tuple:
-        table = accounting.AccountingTable(Source("a.txt", content), {"jobid", "elapsed", "jobname"}, mending=slurm.MENDING)
+        table = accounting.AccountingTable(Source("a.txt", content), {"jobid", "elapsed", "jobname"}, free=slurm.FREE_TEXT)
         columns = [table.category(name, np.ones(table.rows, bool)) for name in ("jobid", "elapsed", "jobname")]
-        return [list(column) for column in columns], table.set_aside, table.recovered, table.rows
+        return [list(column) for column in columns], table.set_aside, table.lines.tolist()
 
     with pytest.MonkeyPatch.context() as patch:
         whole = read()
-        patch.setattr(accounting, "BLOCK", block)
+        patch.setattr(text, "BLOCK", block)
+        patch.setattr(accounting, "_ROWS", block // 40)
         assert read() == whole
 
 
@@ -170,6 +188,5 @@ def test_an_error_in_a_later_block_has_its_line_whatever_ends_the_lines(monkeypa
     monkeypatch.setattr(text, "BLOCK", 100)
     with pytest.raises(InputError, match=r"^a.swf:42: field 2"):
         swf.parse_swf(Source("a.swf", end.join(["; x", "", *[LINE] * 39, f"1 x{LINE[3:]}", LINE]).encode()))
-    monkeypatch.setattr(accounting, "BLOCK", 100)
     with pytest.raises(InputError, match=r"^a.txt:32: is not UTF-8 text"):
         accounting.AccountingTable(Source("a.txt", b"JobID|Submit\n" + b"1|2\n" * 30 + b"1|\xff\n"), {"jobid"})

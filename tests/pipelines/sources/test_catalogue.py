@@ -326,7 +326,7 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     ):
         assert refusal(read_trace, spec) == error
     neither = (
-        "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or , between names, or JSON), "
+        "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another delimiter between names, or JSON), "
         "nor canonical Parquet"
     )
     assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
