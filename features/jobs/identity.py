@@ -18,16 +18,21 @@ def numbers(jobs: pd.DataFrame) -> np.ndarray:
 
 
 def copies(jobs: pd.DataFrame) -> np.ndarray:
-    """Tell which jobs that ran repeat an earlier row in all columns, bool [jobs].
-
-    Where rows of one identity differ, it is that of an array, as in NREL's accounting of Eagle: equal rows are then tasks.
-    """
+    """Tell which jobs that ran repeat an earlier row in all columns, bool [jobs]."""
     repeated = np.zeros(len(jobs), bool)
     candidates = (jobs["runtime_s"].fillna(0) > 0) & (jobs["job_id"] >= 0) & jobs.duplicated(IDENTITY, keep=False)
-    rows = jobs[candidates]
-    if len(rows):
-        first = ~rows.duplicated()
-        job = rows.groupby(IDENTITY, observed=True, dropna=False).ngroup()
-        kinds = first.groupby(job).transform("sum")
-        repeated[candidates.to_numpy(bool)] = ~first & (kinds == 1)
+    if candidates.any():
+        repeated[candidates.to_numpy(bool)] = repeats(jobs[candidates], IDENTITY)
     return repeated
+
+
+def repeats(rows: pd.DataFrame, identity: list[str]) -> pd.Series:
+    """Tell which ``rows`` repeat an earlier one in all columns, bool [rows].
+
+    Where rows of one ``identity`` (columns) differ, it is that of an array, as in NREL's accounting of Eagle: equal rows are then
+    tasks.
+    """
+    first = ~rows.duplicated()
+    job = rows.groupby(identity, observed=True, dropna=False, sort=False).ngroup()
+    kinds = first.groupby(job).transform("sum")
+    return ~first & (kinds == 1)

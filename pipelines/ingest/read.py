@@ -166,8 +166,8 @@ def _kind(source: Source) -> str:
     SWF begins with a comment or a number. Slurm accounting begins with a JSON object, or with column names, one of them a job's id
     or submission, between any delimiter.
     """
-    lines = re.finditer(rb"[^\s][^\r\n]*", source.head())
-    texts = (line[0].removeprefix(b"\xef\xbb\xbf") for line in lines)
+    lines = re.finditer(rb"[^\s][^\r\n]*", source.head().removeprefix(b"\xef\xbb\xbf"))
+    texts = (line[0] for line in lines)
     text = next((text for text in texts if not SAID.match(text.decode("latin-1"))), b"")
     if text.startswith(b"{"):
         return "slurm"

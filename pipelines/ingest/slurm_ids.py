@@ -56,7 +56,7 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
 
 
 def written_ids(table: AccountingTable, ids: np.ndarray, jobs: np.ndarray) -> pd.Categorical:
-    """Return the ids of the ``jobs`` as the file writes them, null where they are their ``ids``."""
+    """Return the ids of the ``jobs`` as the file writes them, null where equal to ``ids``."""
     codes, distinct = table.texts(table.column(*_WRITTEN))
     texts = pd.Series(np.array(distinct, object)[codes[jobs]])
     return pd.Categorical(texts.where(texts != pd.Series(ids).astype(str)).astype("str"))

@@ -16,6 +16,9 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from features.jobs.cleaning import BEHIND, COPY
+from features.jobs.file_clock import file_clock
+from features.jobs.identity import repeats
 from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, whole
 from pipelines.ingest.localtime import NEVER, to_unix, zone
 from pipelines.ingest.notes import counted, some
@@ -68,8 +71,14 @@ _LATE_S = 65
 """Max seconds until a job with met dependencies is eligible: the next full pass, at most a minute later, notices it."""
 _NICE = "100"
 """Value of --nice if none is given."""
-_STOPPED = ("PREEMPTED", "NODE_FAIL", "REQUEUED", "RUNNING", "COMPLETING", "SUSPENDED")
-"""States after which the full runtime of a job is unknown."""
+_REQUEUED = ("PREEMPTED", "NODE_FAIL", "REQUEUED")
+_OPEN = ("RUNNING", "COMPLETING", "SUSPENDED")
+_STOPPED = (*_REQUEUED, *_OPEN)
+"""States after which the full runtime of a job is unknown: its run was stopped, or goes on."""
+_RUN = ["job_id", "submit_s", "user"]
+"""Columns that identify a run of a job."""
+_REUSED = 10**10
+"""Added to the group of a job whose number another job had before: beyond all numbers."""
 _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 """States of jobs that slurmctld has ended."""
 
@@ -157,6 +166,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "at_once": "hold" in options or "begin" in options,
                 "runtime_s": -1 if not ran[at] or str(state[at]).startswith(_STOPPED) else int(elapsed[at]),
                 "killed": str(state[at]).startswith(_KILLED),
+                "requeued": str(state[at]).startswith(_REQUEUED),
+                "open": str(state[at]).startswith(_OPEN),
                 "elapsed_s": int(elapsed[at]) if ran[at] else 0,
                 "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != NEVER else -1,
                 "limit_s": limit_s,
@@ -187,7 +198,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "priority": _whole(row.get("priority", "")),
             }
         )
-    found_jobs = _one_row_a_job(pd.DataFrame(rows))
+    found_jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
     longest = found_jobs["partition"].map(
         lambda each: (
             max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
@@ -225,12 +236,37 @@ def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]
     return ~several
 
 
-def _one_row_a_job(runs: pd.DataFrame) -> pd.DataFrame:
+def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
+    """Drop rows that repeat a run, as where exports overlap, and runs long before all others."""
+    ended_elsewhere = runs["open"] & ~runs.groupby(_RUN)["open"].transform("all")
+    ended = runs[~ended_elsewhere]
+    once = ended[~repeats(ended, _RUN)]
+    counted(notes, f"Rows that repeat a run, as where exports overlap, are left out ({COPY})", len(runs) - len(once))
+    runs = once
+    stay_s = (runs["end_s"] - runs["submit_s"]).clip(lower=0).to_numpy(np.float64)
+    first, _ = file_clock(runs["submit_s"].to_numpy(np.float64), stay_s)
+    behind = runs["submit_s"] < first
+    counted(notes, f"Jobs submitted long before all others are left out ({BEHIND})", behind)
+    return runs[~behind]
+
+
+def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     """Merge the rows of a job's runs into one row per job, in order of submission.
 
-    It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's.
+    It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's. A run
+    follows an earlier one of its number and user that was stopped. Other rows of the same number are jobs of their own, whose ids
+    end in ``#2`` and so on: tasks of an array that share its number or, of another submission or user, uses of it again.
     """
     runs = runs.sort_values(["submit_s", "group", "task"], kind="stable", ignore_index=True)
+    follows = runs.groupby(["job_id", "user"], sort=False)["requeued"].shift(fill_value=False)
+    again = ~follows & ~runs.duplicated(_RUN)
+    uses = pd.DataFrame({"job": ~follows, "number": again}).groupby(runs["job_id"]).cumsum().mask(follows)
+    uses = uses.groupby([runs["job_id"], runs["user"]]).ffill().astype(np.int64)
+    counted(notes, "Numbers that Slurm used again for another job, which is called NUMBER#2 here", again & (uses["number"] > 1))
+    runs = runs.drop(columns=["requeued", "open"])
+    later = uses["job"] > 1
+    runs.loc[later, "job_id"] += "#" + uses.loc[later, "job"].astype(str)
+    runs["group"] += _REUSED * (uses["number"] - 1)
     of_job = runs.groupby("job_id", sort=False)
     first = of_job.head(1).set_index("job_id")
     last = of_job.tail(1).set_index("job_id").reindex(first.index)

@@ -7,9 +7,9 @@ trace's notes. Three extra columns that begin with a list of nodes in braces are
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
 import pandas as pd
@@ -23,7 +23,11 @@ from pipelines.ingest.swf_lines import FIELDS, LARGE, JobLines
 from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
-"""First submissions later than this (three years) are Unix times if the header states no origin."""
+"""Submissions later than this (three years) are Unix times if the header states no origin, or one before them."""
+_UNIX_SUBMIT_MS = range(10**12 + 1, 10**13)
+"""Milliseconds from 2001 to 2286; as seconds, more than thirty thousand years."""
+_FEW = 50
+"""One in so many of the first submissions does not tell what all are."""
 
 _JOB, _SUBMIT, _MEMORY, _STATUS, _PRECEDING = 0, 1, 9, 10, 16
 _LAST_STATUS = 5
@@ -64,6 +68,7 @@ def parse_swf(source: Source) -> Trace:
 
     notes = _value_notes(lines)
     header = _Header(source.path, lines.head.decode("utf-8", "replace"), notes)
+    header.check_one_clock(lines.clocks)
     announced = header.number("MaxRecords", limits.JOBS)
     if announced is not None and announced != lines.jobs:
         notes.append(f"The header announces MaxRecords {announced:,}, the file holds {lines.jobs:,} jobs.")
@@ -154,7 +159,7 @@ class _Header:
     """
 
     def __init__(self, path: str, head: str, notes: list[str]) -> None:
-        self._path, self._lines, self._notes = path, re.split(r"\r\n|[\r\n]", head), notes
+        self.path, self._lines, self._notes = path, re.split(r"\r\n|[\r\n]", head), notes
         header: dict[str, list[str]] = {}
         key, depth = "", 0
         for line in self._lines:
@@ -179,20 +184,41 @@ class _Header:
         """
         value = self.values.get(key, "")
         digits = re.match(r"[0-9]+", value)
-        if digits is None:
+        if digits is None and (key != "UnixStartTime" or not value):
             return None
-        if re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]", value):
+        if digits is None or re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]|[0-9]+[-/:]", value):
             self._notes.append(f"The header's {key} says {shown(value)}, which is no whole number: not used.")
             return None
         text = digits[0].lstrip("0") or "0"
         if len(text) > len(str(largest)) or int(text) > largest:
-            line = next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
             raise InputError(
-                f"{self._path}:{line}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
+                f"{self.path}:{self._line(key)}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
             )
         if int(text) and value != text:
             self._notes.append(f"The header's {key} says {shown(value)}: {text} is taken.")
         return int(text)
+
+    def clock(self) -> int | None:
+        """Return UnixStartTime in seconds; a value of the size of milliseconds is taken as such."""
+        text = self.values.get("UnixStartTime", "")
+        if not re.fullmatch(r"[1-9][0-9]{12}", text):
+            return self.number("UnixStartTime", limits.SECONDS)
+        second = int(text) // 1000
+        self._notes.append(f"The header's UnixStartTime, {text}, is in milliseconds: {second} s is taken.")
+        return second
+
+    def check_one_clock(self, later: Sequence[tuple[int, str]]) -> None:
+        """Raise InputError if a later header, with its line and UnixStartTime, has another clock."""
+        first = self.values.get("UnixStartTime", "")
+        for line, value in later:
+            if value != first:
+                raise InputError(
+                    f"{self.path}:{line}: a second header with UnixStartTime {shown(value)}, where the first has {first or 'none'}: its "
+                    "jobs count from another second; keep one clock a file"
+                )
+
+    def _line(self, key: str) -> int:
+        return next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
 
 
 def _procs(header: _Header, notes: list[str]) -> int | None:
@@ -207,14 +233,18 @@ def _procs(header: _Header, notes: list[str]) -> int | None:
 
 
 def _origin(header: _Header, submit: np.ndarray, notes: list[str]) -> int | None:
-    start_unix_s = header.number("UnixStartTime", limits.SECONDS)
-    if start_unix_s:
+    start_unix_s = header.clock()
+    few = len(submit) // _FEW
+    early = int(np.partition(submit, few)[few])
+    if early in _UNIX_SUBMIT_MS:
+        raise InputError(f"{header.path}: field 2 (submit time) is {early}: these are Unix milliseconds, and SWF has seconds")
+    if start_unix_s and not UNIX_SUBMIT_S < start_unix_s <= early:
         return start_unix_s
-    if (submit >= 0).any() and submit[submit >= 0].min() > UNIX_SUBMIT_S:
-        missing = "no UnixStartTime" if start_unix_s is None else "UnixStartTime 0"
-        notes.append(f"The header states {missing} and submissions look like Unix times: second 0 is taken as Unix time 0.")
-        return 0
-    return None
+    if early <= UNIX_SUBMIT_S:
+        return None
+    start = "no UnixStartTime" if start_unix_s is None else f"UnixStartTime {start_unix_s}"
+    notes.append(f"The header states {start} and submissions look like Unix times: second 0 is taken as Unix time 0.")
+    return 0
 
 
 def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
@@ -224,8 +254,14 @@ def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
             notes.append(f"The header's TimeZoneString {shown(name)} is no zone of the IANA database: not used.")
-    offset = re.match(r"[+-]?[0-9]{1,6}$", header.get("TimeZone", "").strip())
+    text = header.get("TimeZone", "").strip()
+    offset = re.match(r"[+-]?[0-9]{1,6}$", text)
+    if offset is None and text in available_timezones():
+        notes.append(f"The header's TimeZone, {text}, is taken as the name of the time zone.")
+        return text
     if offset is None:
+        if text:
+            notes.append(f"The header's TimeZone {shown(text)} is neither seconds nor a zone of the IANA database: not used.")
         return None
     hours, rest = divmod(int(offset[0]), 3600)
     if rest or not -12 <= hours <= 14:

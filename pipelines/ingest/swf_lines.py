@@ -47,6 +47,7 @@ _NUMBER = re.compile(rb"[+-]?0*(?=\.?\d|(?<=0))(\d*)(?:\.(\d*))?([eE][+-]?\d+)?"
 _HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*+")  # possessive: millions of comments take no memory
 _COMMENT = re.compile(rb"(?<![^ \t\v\f\r\n]);[^\r\n]*")
 _COMMENT_LINE = re.compile(rb"(?<![^\r\n])[ \t\v\f]*;")
+_CLOCK_LINE = re.compile(rb"(?<![^\r\n])[ \t]*;\s*UnixStartTime\s*:[ \t]*([^\r\n]*)")
 _TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # pandas knows only these blanks, and ends a text at \0
 _PLAIN = b"-0123456789 \t\n"
 
@@ -56,6 +57,7 @@ class JobLines:
 
     ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded`` and
     ``negative`` (other than -1) count values by field; ``extra``: lines with extra columns, fewest and most such columns.
+    ``clocks`` are the line numbers and values of UnixStartTime after the first job.
     """
 
     def __init__(self, path: str) -> None:
@@ -65,6 +67,7 @@ class JobLines:
         self.asked = NodeRequests()
         self.rounded, self.negative = np.zeros((2, len(FIELDS)), np.int64)
         self.extra = (0, 0, 0)
+        self.clocks: list[tuple[int, str]] = []
         self._line = 0
         self._columns: list[list[np.ndarray]] = [[] for _ in FIELDS]
 
@@ -81,6 +84,9 @@ class JobLines:
         text = block[begin:].translate(_TO_PANDAS)
         if b";" in text:
             self.comments += len(_COMMENT_LINE.findall(text))
+            for clock in _CLOCK_LINE.finditer(block, begin):
+                line = self._line + 1 + _line_ends(block[: clock.start()])
+                self.clocks.append((line, clock[1].decode("utf-8", "replace").strip()))
             text = _COMMENT.sub(b"", text)
         columns, lines = _columns(text, LARGE - 1), list[list[bytes]]()
         if columns is None:
@@ -96,7 +102,7 @@ class JobLines:
         self.jobs += jobs
         if self.jobs > limits.JOBS:
             raise InputError(f"{self.path}: has more than the {limits.JOBS:,} jobs that a trace can have")
-        self._line += block.count(b"\n") + block.count(b"\r") - block.count(b"\r\n")
+        self._line += _line_ends(block)
         for field, values in columns.items() if jobs else ():
             self.negative[field] += np.count_nonzero(values < -1)
             self._columns[field].append(_narrow(values))
@@ -137,6 +143,10 @@ class JobLines:
             if 0 < len(fields) < len(FIELDS):
                 return InputError(f"{self.path}:{number}: {len(fields)} fields, where SWF has {len(FIELDS)}")
         raise AssertionError("no line of the block is wrong")
+
+
+def _line_ends(text: bytes) -> int:
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
 
 
 def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:

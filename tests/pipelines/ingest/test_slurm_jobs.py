@@ -90,6 +90,29 @@ def test_a_preempted_and_requeued_job_is_one_row_with_its_first_start_and_its_la
         ]
 
 
+@pytest.mark.parametrize(
+    ("later", "ids", "requeues"),
+    [
+        ({}, ["7"], [False]),  # the same row in two exports
+        ({"Submit": at(200), "Start": at(230), "End": at(290)}, ["7", "7#2"], [False, False]),
+        ({"User": "bob", "Submit": at(51), "Start": at(100), "State": "PREEMPTED"}, ["7", "7#2"], [False, False]),
+        ({"State": "RUNNING", "End": "Unknown", "ElapsedRaw": "9"}, ["7"], [False]),  # an export of before its end
+    ],
+)
+def test_a_job_is_its_number_submission_and_user(tmp_path: Path, later: dict, ids: list[str], requeues: list[bool]) -> None:
+    log = read(tmp_path, {}, later)
+    assert log.table[["job_id", "requeues"]].to_numpy().tolist() == [list(row) for row in zip(ids, requeues, strict=True)]
+    assert (log.table["group"].nunique(), log.table["runtime_s"].iloc[0]) == (len(ids), 60)
+
+
+def test_a_row_that_still_runs_since_years_before_all_others_is_left_out(tmp_path: Path) -> None:
+    old = {"State": "RUNNING", "Submit": "2019-03-01T10:00:00", "Start": "2019-03-01T10:00:00", "End": "Unknown"}
+    usual = [{"JobID": str(number), "Submit": at(number)} for number in range(10, 70)]
+    log = read(tmp_path, {**old, "ElapsedRaw": "220000000"}, *usual)
+    assert len(log.table) == 60
+    assert log.notes[0] == "Jobs submitted long before all others are left out (behind-file-clock): 1."
+
+
 def test_a_job_cancelled_while_it_waited_is_kept_with_its_end(tmp_path: Path) -> None:
     log = read(tmp_path, {}, GONE | {"JobID": "8"}, GONE | {"JobID": "9", "Start": at(50)}, PENDING | {"JobID": "10"})
     waited = log.table.set_index("job_id").loc[["8", "9", "10"]]
@@ -181,7 +204,7 @@ def test_real_accounting_is_read() -> None:
     assert (len(jobs), (jobs["gpus"] > 0).sum(), (jobs["task"] >= 0).sum(), jobs["group"].nunique()) == (244, 27, 30, 220)
     eagle = read_slurm_jobs(SHARED / "traces" / "NREL-Eagle-sample-sacct.csv", site, "America/Denver")
     first = eagle.table.set_index("job_id").loc["532209"]
-    assert len(eagle.table) == 549
+    assert (len(eagle.table), eagle.table["group"].nunique()) == (1000, 549)  # tasks have the number of their array
     assert first[["user", "cpus", "min_nodes", "limit_s", "runtime_s"]].tolist() == ["user0014", 10, 10, 172_800, 99_825]
     assert first["start_s"] - first["submit_s"] == 1
 

@@ -89,7 +89,11 @@ def test_what_a_job_asked_for_is_read_from_its_line_and_columns(asked: pd.DataFr
 
 def test_options_that_are_not_modelled_are_counted(tmp_path: Path) -> None:
     notes = read(
-        tmp_path, *({"SubmitLine": f"sbatch {option} run.sh"} for option in ("--contiguous", "--switches=1", "--switches 2"))
+        tmp_path,
+        *(
+            {"JobID": str(number), "SubmitLine": f"sbatch {option} run.sh"}
+            for number, option in enumerate(("--contiguous", "--switches=1", "--switches 2"), start=1)
+        ),
     ).notes
     assert notes == tuple(
         f"Jobs with the option --{name}, which is not modelled: {count}." for name, count in (("contiguous", 1), ("switches", 2))

@@ -169,6 +169,13 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
             None,
             "The header's TimeZoneString 'Mars/Olympus' is no zone of the IANA database: not used.",
         ),
+        ("; TimeZone: US/Pacific", None, "US/Pacific", "The header's TimeZone, US/Pacific, is taken as the name of the time zone."),
+        (
+            "; TimeZone: local",
+            None,
+            None,
+            "The header's TimeZone 'local' is neither seconds nor a zone of the IANA database: not used.",
+        ),
         ("; TimeZone: 12345", None, None, "The header's TimeZone 12345 is no whole number of hours: not used."),
         ("; TimeZone: 3600", None, "Etc/GMT-1", OFFSET_TAKEN.format("3600", "Etc/GMT-1")),
         ("; TimeZone: -25200", None, "Etc/GMT+7", OFFSET_TAKEN.format("-25200", "Etc/GMT+7")),
@@ -205,6 +212,23 @@ def test_unix_submissions_make_unix_time_0_the_origin() -> None:
             None,
             "The header's UnixStartTime says '1,000,000,000', which is no whole number: not used.",
         ),
+        (
+            "; UnixStartTime: 2023-11-14 22:13:20",
+            None,
+            "The header's UnixStartTime says '2023-11-14 22:13:20', which is no whole number: not used.",
+        ),
+        ("; UnixStartTime: 14 November", 14, "The header's UnixStartTime says '14 November': 14 is taken."),
+        (
+            "; UnixStartTime: Tue Nov 14 2023",
+            None,
+            "The header's UnixStartTime says 'Tue Nov 14 2023', which is no whole number: not used.",
+        ),
+        ("; UnixStartTime: 1700000000.5", 1_700_000_000, "The header's UnixStartTime says '1700000000.5': 1700000000 is taken."),
+        (
+            "; UnixStartTime: 1700000000000",
+            1_700_000_000,
+            "The header's UnixStartTime, 1700000000000, is in milliseconds: 1700000000 s is taken.",
+        ),
         ("; UnixStartTime: 1e9", None, "The header's UnixStartTime says '1e9', which is no whole number: not used."),
     ],
 )
@@ -225,6 +249,14 @@ BAD = {
     "half a user": (job(f12="1e-1"), ":1: field 12 (user) is '1e-1', not a whole number"),
     "more than fits": (job(f4="1" + "0" * 18), f":1: field 4 (run time) is '1{'0' * 18}', too large a number"),
     "an exponent too far": (job(f4="1e18"), ":1: field 4 (run time) is '1e18', too large a number"),
+    "milliseconds": (
+        job(f2=1_700_000_145_000),
+        ": field 2 (submit time) is 1700000145000: these are Unix milliseconds, and SWF has seconds",
+    ),
+    "another clock": (
+        f"; UnixStartTime: 5\n{LINE}\n\n; Version: 2\n; UnixStartTime: 9\n{LINE}",
+        ":5: a second header with UnixStartTime '9', where the first has 5: its jobs count from another second; keep one clock a file",
+    ),
     "too few fields": (f"{LINE}\n\n1 2 3\n{LINE}", ":3: 3 fields, where SWF has 18"),
     "a comment before the 18th field": (f"{LINE[:-3]} ; -1", ":1: 17 fields, where SWF has 18"),
     "a truncated last line": (f"{LINE}\n{LINE}\n{LINE[:30]}", ":3: 11 fields, where SWF has 18"),
