@@ -67,7 +67,7 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
             "--allow-host",
             "names",
             multiple=True,
-            metavar="NAME[:PORT]",
+            metavar="NAME",
             help="A further name under which it may be asked, such as that of a proxy in front; may be repeated.",
         )(command)
         command = click.option("--host", default="127.0.0.1", show_default=True)(command)

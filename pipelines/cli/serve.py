@@ -11,10 +11,8 @@ import click
 
 from features.errors import InputError
 from features.names import check_name
-from pipelines.cli.guard import guarded
 from pipelines.cli.notes import note
 from pipelines.cli.options import Duration, listening
-from pipelines.cli.ui import listen
 
 if TYPE_CHECKING:
     from pipelines.serving.models import Served
@@ -55,7 +53,6 @@ def command(
     still answered. There are no passwords: any program that reaches the port can ask.
     """
     served = _served(models)
-    hosts = listen(host, port, names, "ask what is predicted for any user")
     from pipelines.serving.app import Service, application
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import follow_registry
@@ -73,7 +70,7 @@ def command(
     over = Event()
     Thread(target=follow_registry, args=(served, registry, poll, over, _tell), name="registry", daemon=True).start()
     try:
-        _run(guarded(application(Service(served, stale_after, log)), hosts), host, port)
+        _run(application(Service(served, stale_after, log)), host, port, names)
     finally:
         over.set()
         if log is not None:
@@ -109,29 +106,26 @@ def _tell(served: Served, loaded: bool) -> None:
         note(f"{at}: the registry answers again")
 
 
-def _run(app: Callable, host: str, port: int) -> None:
+def _run(app: Callable, host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     import gc
     import signal
     import sys
 
-    import uvicorn
-
-    from pipelines.cli.answering import Announced
+    from pipelines.cli.web import answer
 
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has ended
     sys.setswitchinterval(0.0005)  # the max delay of the answering thread by the thread that loads versions
     gc.collect()
     gc.freeze()  # objects loaded so far stay; collections over them would take a tenth of a second
-    config = uvicorn.Config(
+    answer(
         app,
         host,
         port,
-        log_level="warning",
-        access_log=False,
+        names,
+        log_level="info",
         server_header=False,
         lifespan="off",
         timeout_keep_alive=IDLE_S,
         timeout_graceful_shutdown=ENDS_S,
     )
-    Announced(config, f"http://{host}:{port}: POST /predict, POST /start, GET /health, GET /openapi.json").run()

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
+import pipelines
 from features.errors import ADDRESS, InputError, shown
 from pipelines.sources.settings import read_settings
+from pipelines.storage.home import LAKE, home, local_home
 from pipelines.storage.permissions import check_owner
 from pipelines.storage.site import REGISTRY, VARIABLES
 
@@ -24,6 +26,21 @@ def settings_file() -> Path | None:
         return None
     site = Path(own or "queuecast.toml")
     return check_owner(site.absolute()) if own or site.is_file() else None
+
+
+def apart() -> dict[str, str]:
+    """Return the environment for processes that run elsewhere: its paths are absolute.
+
+    Python does not take modules from their working directory.
+    """
+    paths: dict[str, Any] = {"QUEUECAST_HOME": local_home(), "QUEUECAST_CATALOGUE": settings_file()}
+    if os.environ.get(LAKE):
+        paths[LAKE] = home()
+    house = Path(pipelines.__file__).parents[1]
+    modules = [Path(name).absolute() for name in os.environ.get("PYTHONPATH", "").split(os.pathsep) if name]
+    modules += [house] if house.name != "site-packages" else []
+    set_here = {"PYTHONPATH": os.pathsep.join(map(str, modules)), "PYTHONSAFEPATH": "1", "DAGSTER_DISABLE_TELEMETRY": "1"}
+    return {**os.environ, **set_here, **{name: str(path) for name, path in paths.items() if path is not None}}
 
 
 def apply() -> None:

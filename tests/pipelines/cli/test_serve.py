@@ -6,7 +6,7 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from pipelines.cli import serve, ui
+from pipelines.cli import serve
 from pipelines.serving import app, site_registry
 from pipelines.serving.app import Service
 
@@ -26,9 +26,8 @@ class Down:
 def started(monkeypatch) -> list[Service]:
     """Return the services that would be run."""
     services: list[Service] = []
-    monkeypatch.setattr(serve, "_run", lambda app, host, port: None)
+    monkeypatch.setattr(serve, "_run", lambda app, host, port, names: None)
     monkeypatch.setattr(app, "application", services.append)
-    monkeypatch.setattr(ui, "check_free", lambda host, port: host)
     monkeypatch.setattr(site_registry, "SiteRegistry", Down)
     monkeypatch.setattr(Down, "says", Down.says)
     return services
@@ -45,12 +44,6 @@ def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
     assert [each.alias for each in started[0].models] == ["champion", "challenger"]
 
 
-def test_elsewhere_than_on_loopback_it_says_that_nothing_asks_for_a_password(started):
-    err = run("runtime-a", "--host", "0.0.0.0").stderr
-    assert "0.0.0.0 can be reached from other machines, and nothing asks for a password" in err
-    assert "password" not in run("runtime-a", "--host", "127.0.0.2").stderr
-
-
 def test_a_model_that_the_registry_does_not_know_is_refused(started):
     Down.says = ""
     with pytest.raises(InputError, match="no registered model runtime-a@champion"):
@@ -63,7 +56,6 @@ def test_a_model_that_the_registry_does_not_know_is_refused(started):
     [
         (["variability-x"], "is not the name of a model of runtimes or starts"),
         (["runtime-a", "runtime-a@challenger"], "is named twice"),
-        (["runtime-a", "--allow-host", "a b"], "is not a name"),
     ],
 )
 def test_what_cannot_be_served_is_refused(started, options, why):
