@@ -1,19 +1,23 @@
 """Answers given at submission, compared with the jobs' runtimes.
 
-An answer belongs to the job whose number was in the question. A submit filter asks before its job has a number: that answer goes
-to the job of the same user, processors and request submitted nearest in time. A job gets at most one such answer.
+An answer belongs to the job of the same user, processors and request whose number, as its source writes it, was in the question.
+A number that was used again is that of the job submitted nearest in time. A submit filter asks before its job has a number: that
+answer goes to the nearest job of the same user, processors and request. A job gets at most one such answer.
 """
 
+from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
+from features.jobs.identity import numbers
 from models.runtime.evaluation import accuracy
 
 BEFORE_S, AFTER_S = 5, 60
-"""Max seconds by which a job's recorded submission may lie before, and after, that of its answer."""
+"""Max seconds by which a job's recorded submission may lie before, and after, that of its answer; with its number a day."""
 _KEYS = ("user", "procs", "requested_s")
 
 
@@ -46,34 +50,42 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
     differently from the queue (``12_3``) is also the nearest job, and the same job in all its answers.
     """
     submit = jobs["submit_s"].to_numpy(np.int64) + origin_s
-    numbers = {str(number): row for row, number in enumerate(jobs["job_id"].tolist())}
     user = jobs["user"].astype(object).where(jobs["user"].notna(), None).tolist()
-    alike: dict[tuple[Any, ...], list[int]] = {}
-    for row, key in enumerate(zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True)):
-        alike.setdefault(key, []).append(row)
+    requests = list(zip(user, jobs["procs"].tolist(), jobs["requested_s"].tolist(), strict=True))
+    called = numbers(jobs)
+    by_number, by_id, alike = dict[Any, list[int]](), dict[Any, list[int]](), dict[Any, list[int]]()
+    for row, (number, job_id, request) in enumerate(zip(called, jobs["job_id"].tolist(), requests, strict=True)):
+        by_number.setdefault((number, request), []).append(row)
+        by_id.setdefault((str(job_id), request), []).append(row)
+        alike.setdefault(request, []).append(row)
+    known, tasks = set(called), dict[Any, int]()
     taken, rows = set[int](), list[int]()
     for entry in answers:
-        name = None if entry["job_id"] is None else str(entry["job_id"])
-        if name is None or (name not in numbers and "_" in name):
-            row = _nearest(alike.get(tuple(entry[key] for key in _KEYS), []), submit, entry["submit_unix_s"], taken)
-            numbers |= {} if name is None else {name: row}
-        else:
-            row = numbers.get(name, -1)
+        name, at_s = entry["job_id"], entry["submit_unix_s"]
+        request = tuple(entry[key] for key in _KEYS)
+        found = list[int]()
+        if name is not None:
+            name = str(name)
+            found = _near(by_number.get((name, request), []), submit, at_s, DAY_S, DAY_S)
+            found = found or _near(by_id.get((name, request), []), submit, at_s)
+        job = (name, at_s, request)
+        if job in tasks:
+            found = [tasks[job]]
+        elif not found and (name is None or ("_" in name and name not in known)):
+            found = [row for row in _near(alike.get(request, []), submit, at_s) if row not in taken]
+            if found and name is not None:
+                tasks[job] = found[0]
+        row = found[0] if found else -1
         taken.add(row)
         rows.append(row)
     return rows
 
 
-def _nearest(rows: list[int], submit: np.ndarray, asked_s: int, taken: set[int]) -> int:
-    """Return the free row, of ``rows`` by submission, nearest to ``asked_s``; -1 for none."""
-    first = int(np.searchsorted(submit[rows], asked_s - BEFORE_S)) if rows else 0
-    near = []
-    for row in rows[first:]:
-        if submit[row] > asked_s + AFTER_S:
-            break
-        if row not in taken:
-            near.append(row)
-    return min(near, key=lambda row: abs(int(submit[row]) - asked_s), default=-1)
+def _near(rows: list[int], submit: np.ndarray, at_s: int, before_s: int = BEFORE_S, after_s: int = AFTER_S) -> list[int]:
+    """Return those of ``rows``, by submission, that were submitted near ``at_s``, nearest first."""
+    first = bisect_left(rows, at_s - before_s, key=submit.__getitem__)
+    last = bisect_right(rows, at_s + after_s, key=submit.__getitem__)
+    return sorted(rows[first:last], key=lambda row: abs(int(submit[row]) - at_s))
 
 
 def scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:

@@ -21,7 +21,8 @@ from sim.settings import TraceSettings
 def command(settings: TraceSettings, log: Path, model: str, as_json: bool) -> None:
     """Judge the answers in LOG (of queuecast serve --log) by the jobs of TRACE.
 
-    An answer is joined to its job by the job's number if it was asked with one, else by user, processors, request and time of submission.
+    An answer is joined to the job of its user, processors and request, by the number as accounting writes it if it was asked with one,
+    else by the time of submission.
     Answers without a job are counted; "later" are those that were asked after the last submission of TRACE.
     """
     from pipelines.report.terminal import print_table

@@ -135,9 +135,9 @@ def evaluate_predictors(
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
     """Return which jobs have their runtime as request, bool [jobs]."""
     altered = workload.rejected_jobs
-    taken = altered.loc[altered["rule"] == "request-from-runtime", "job_id"]
+    taken = pd.MultiIndex.from_frame(altered.loc[altered["rule"] == "request-from-runtime", ["job_id", "submit_s"]])
     same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
-    return workload.jobs["job_id"].isin(taken).to_numpy() & same
+    return pd.MultiIndex.from_frame(workload.jobs[["job_id", "submit_s"]]).isin(taken) & same
 
 
 def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:

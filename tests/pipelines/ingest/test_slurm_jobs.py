@@ -95,7 +95,7 @@ def test_a_preempted_and_requeued_job_is_one_row_with_its_first_start_and_its_la
     [
         ({}, ["7"], [False]),  # the same row in two exports
         ({"Submit": at(200), "Start": at(230), "End": at(290)}, ["7", "7#2"], [False, False]),
-        ({"User": "bob", "Submit": at(51), "Start": at(100), "State": "PREEMPTED"}, ["7", "7#2"], [False, False]),
+        ({"User": "bob", "Submit": at(51), "Start": at(100), "End": at(160), "State": "PREEMPTED"}, ["7", "7#2"], [False, False]),
         ({"State": "RUNNING", "End": "Unknown", "ElapsedRaw": "9"}, ["7"], [False]),  # an export of before its end
     ],
 )

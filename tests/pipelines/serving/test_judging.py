@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
@@ -78,6 +79,23 @@ def test_answers_about_one_task_are_those_of_one_job(tmp_path):
     asked = [{"job_id": number, "submit_unix_s": ORIGIN_S + 100} for number in ("9_1", "9_2", "9_1", "13")]
     rows = rows_of([each | {"user": "ada", "procs": 4, "requested_s": 600} for each in asked], clean(MADE).jobs, ORIGIN_S)
     assert rows == [1, 2, 1, 2]
+
+
+@pytest.mark.parametrize(
+    ("changes", "row"),
+    [
+        ({"job_id": "5_1"}, 1),  # as accounting writes it, though 11 and 12 are its number and another's
+        ({"job_id": "12", "submit_unix_s": ORIGIN_S + 130}, 2),  # a number that the source gives to another row
+        ({"job_id": "12", "user": "bob"}, -1),
+        ({"job_id": "12", "procs": 8}, -1),
+        ({"job_id": "12", "requested_s": 60}, -1),
+        ({"job_id": "12", "submit_unix_s": ORIGIN_S + 9 * 86_400}, -1),  # the number is used again
+    ],
+)
+def test_a_job_is_joined_by_its_number_as_written_if_user_processors_and_request_agree(changes: dict, row: int) -> None:
+    jobs = clean(MADE).jobs.assign(written_id=pd.Categorical([None, "5_1", "12", None]))
+    asked = {"user": "ada", "procs": 4, "requested_s": 600, "submit_unix_s": ORIGIN_S + 100}
+    assert rows_of([asked | changes], jobs, ORIGIN_S) == [row]
 
 
 def test_a_log_without_answers_of_the_model_is_refused(tmp_path):
