@@ -74,6 +74,10 @@ class TraceSettings(Settings):
         default=None,
         description="In Slurm accounting of a machine that gives whole nodes: count each node as so many processors.",
     )
+    procs_from: Literal["requested", "allocated"] | None = Field(
+        default=None,
+        description="Which of the two are a job's processors. [default: the catalogue's, else requested]",
+    )
     cluster: str | None = Field(default=None, description="Of Slurm accounting of several clusters: the one to read.")
     missing_request: Literal[MISSING_REQUEST] | None = Field(  # type: ignore[valid-type]
         default=None,

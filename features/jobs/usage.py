@@ -1,5 +1,6 @@
 """What the records of a trace show in use at once, and why simulating it may be doubtful."""
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -7,11 +8,14 @@ import pandas as pd
 
 from features.jobs.file_clock import plausible
 from features.jobs.identity import copies
+from features.jobs.schema import Trace
 
 HIGH = 0.999
 """Share of the time for which usage stays within :attr:`InUse.high`. A peak may be false: accounting clocks differ by seconds."""
 WAITED_S = 60
 """A job waited if it started more than this many seconds after its submission."""
+APART = 0.05
+"""Share by which allocated work may differ from requested work without a warning."""
 
 
 WIDE = "wider-than-machine"
@@ -73,6 +77,40 @@ def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse 
     return InUse(int(values.max()), int(values[by_value][np.searchsorted(passed, HIGH * passed[-1])]))
 
 
+def occupied(jobs: pd.DataFrame) -> float | None:
+    """Return allocated over requested work of the jobs that state both.
+
+    Work is processors times runtime. None if no job states both. The share is not 1 where whole nodes or all threads of a core are given.
+    """
+    both = jobs["runtime_s"].fillna(0).gt(0) & jobs["procs"].fillna(0).gt(0) & jobs["allocated_procs"].fillna(0).gt(0)
+    if not both.any():
+        return None
+    allocated, requested, runtime_s = (
+        jobs.loc[both, name].to_numpy(np.float64) for name in ("allocated_procs", "procs", "runtime_s")
+    )
+    return float(allocated @ runtime_s / (requested @ runtime_s))
+
+
+def occupied_apart(share: float | None) -> str | None:
+    """Return the warning about a share of :func:`occupied` that is not about 1, or None."""
+    if share is None or abs(share - 1) < APART:
+        return None
+    return (
+        f"jobs occupy {share:.2f} times the processors that they ask for, by what was allocated: --procs-from allocated simulates "
+        "what they occupy"
+    )
+
+
+def with_allocated(trace: Trace) -> Trace:
+    """Return the trace with allocated processors in place of requested ones, where stated."""
+    allocated = trace.jobs["allocated_procs"]
+    stated = allocated.fillna(0) > 0
+    procs = allocated.where(stated, trace.jobs["procs"])
+    changed = int((stated & (procs != trace.jobs["procs"]).fillna(True)).sum())
+    note = f"Processors are those allocated, not those requested: {changed:,} jobs differ."
+    return replace(trace, jobs=trace.jobs.assign(procs=procs), notes=(*trace.notes, note))
+
+
 def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
     """Return the work of ``jobs`` over the capacity of ``procs`` processors meanwhile.
 
@@ -84,7 +122,7 @@ def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
 
 
 def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[str]:
-    """Return why a simulation of a cleaned trace may mean little: load, wide jobs, peak.
+    """Return why a simulation may mean little: load, wide jobs, requests, peak.
 
     One line for each reason; ``rejected_jobs`` as in :class:`features.jobs.cleaning.CleanTrace`.
     """
@@ -97,8 +135,11 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
         lines.append(
             f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; is --procs right?"
         )
+    apart = occupied_apart(occupied(jobs))
     peak = usage(jobs).procs
-    if peak is not None and peak.exceeds(procs):
+    if apart is not None:
+        lines.append(apart)
+    elif peak is not None and peak.exceeds(procs):
         lines.append(
             f"its records have {peak.high:,} processors in use at once, at the peak {peak.peak:,}, not {procs:,}: is --procs right?"
         )

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
+from features.jobs.usage import with_allocated
 from pipelines.ingest.accounting import SAID, delimiter_of
 from pipelines.ingest.canonical import MAGIC, read_canonical
 from pipelines.ingest.localtime import zone
@@ -31,14 +32,15 @@ def read_trace(
     processors: str | None = None,
     cpus_per_node: int | None = None,
     cluster: str | None = None,
+    procs_from: str | None = None,
     catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
     """Read TRACE: a catalogue name or a file.
 
     A file is SWF (plain or gzip), canonical Parquet or Slurm accounting. ``procs`` and ``timezone`` (IANA name) override catalogue
     and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is
-    the one to read; other formats ignore all three.
-    ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
+    the one to read; other formats ignore all three. ``procs_from`` is ``requested`` or ``allocated``: which of the two are a job's
+    processors. ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
     file with an entry's name. Raises InputError.
     """
     if not isinstance(spec, (str, Path)):
@@ -55,6 +57,8 @@ def read_trace(
         trace = _generate(entry)
     else:
         trace = replace(_read_entry(replace(entry, **given), timezone), name=entry.name)
+    if (procs_from or (entry.procs_from if entry else "")) == "allocated":
+        trace = with_allocated(trace)
     sizes = (procs, entry.procs if entry else None, trace.procs)
     zones = (timezone, entry.timezone if entry else None, trace.timezone)
     return replace(

@@ -12,6 +12,7 @@ from rich.table import Table as Grid
 from features.clock import DAY_S
 from features.errors import one_line
 from features.jobs.schema import ASKED
+from features.jobs.usage import occupied_apart
 from pipelines.report.table import Table
 from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
 from sim.users.names import SESSION_S
@@ -88,16 +89,18 @@ def _facts(inspection: Inspection) -> Grid:
 
 def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
     """Yield lines on the use at once, the machine's size, waits, and missing or odd values."""
-    use, size = inspection.usage, inspection.procs
+    use, size, apart = inspection.usage, inspection.procs, occupied_apart(inspection.occupied)
     for what, held in (("processors", use.procs), ("nodes", use.nodes)):
         if held is not None:
             yield f"{what} in use", f"at most {held.peak:,} at once; at most {held.high:,} for 99.9 % of the time"
     if size is not None:
-        more = use.procs.peak if use.procs is not None and use.procs.exceeds(size) else None
+        more = use.procs.peak if use.procs is not None and use.procs.exceeds(size) and not apart else None
         yield "processors", f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {more}[/red]" if more else "")
     else:
         follows = "N" if use.procs is None else f"{use.procs.peak}, as is counted with below, or the true number"
         yield "processors", f"[red]not stated: give --procs {follows}[/red]"
+    if apart:
+        yield "requests", f"[red]{apart}[/red]"
     waited = (
         "no waits recorded"
         if use.waited is None

@@ -51,6 +51,7 @@ class Entry:
     missing_request: Literal[MISSING_REQUEST] = "drop"  # type: ignore[valid-type]
     processors: Literal[PROCESSORS] = "cpus"  # type: ignore[valid-type]
     cpus_per_node: int | None = None
+    procs_from: Literal["requested", "allocated"] = "requested"
     cluster: str = ""
     machine: str = ""
     queues: str = ""

@@ -15,7 +15,7 @@ from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
-from features.jobs.usage import Usage, offered_load, usage
+from features.jobs.usage import Usage, occupied, offered_load, usage
 from sim.machine.description import Machine
 from sim.replays import user_facts
 from sim.users.facts import Facts
@@ -124,7 +124,8 @@ class Cleaning:
 class Inspection:
     """Facts about a trace as recorded; seconds from its origin unless a name says otherwise.
 
-    ``usage`` is the use at once by its records. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
+    ``usage`` is the use at once by its records, ``occupied`` the
+    allocated over the requested work. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
     ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs that ran for longer than
     they had requested, ``requests_stated`` those with both values; ``over_a_year`` implausible times by column. ``cleaning`` has
     one entry for each way to treat missing requests, ``missing_request`` is the chosen way; ``users`` has the sessions and
@@ -141,6 +142,7 @@ class Inspection:
     origin_unix_s: int | None
     timezone: str | None
     usage: Usage
+    occupied: float | None
     first_submit_s: int
     last_submit_s: int
     first_local: str | None
@@ -212,6 +214,7 @@ def inspect_trace(
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
         usage=used,
+        occupied=occupied(jobs),
         first_submit_s=int(ordered[0]),
         last_submit_s=int(ordered[-1]),
         first_local=_local(trace, int(ordered[0])),

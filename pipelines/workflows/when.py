@@ -14,8 +14,8 @@ import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
+from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
-from features.jobs.identity import numbers
 from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
@@ -193,7 +193,7 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     """
     clean, origin, snapshot = record.clean, record.clean.origin_unix_s or 0, limited(snapshot, record.site)
     end = recorded_end_s(clean.jobs, record.start_s)
-    named = pd.Series(numbers(clean.jobs)).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
+    named = pd.Series(identity.numbers(clean.jobs)).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
     ended = np.flatnonzero((end <= now_s) & ~named & (end > now_s - _ARRIVALS_S))
     past, start_s, end = clean.jobs.iloc[ended], record.start_s[ended], end[ended]
     if (late := snapshot["submit_unix_s"] - origin > now_s).any():

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from features import Trace, clean, jobs_from
 from features.errors import InputError
-from features.jobs.usage import doubts, usage
+from features.jobs.usage import doubts, usage, with_allocated
 
 JOBS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 20), st.integers(1, 9)), min_size=1, max_size=12)
 
@@ -37,6 +37,15 @@ def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[in
 
 def test_without_waits_nothing_is_known() -> None:
     assert usage(table([(0, 0, 5, 2)]).assign(wait_s=pd.NA)) == (0, None, None, None)
+
+
+@pytest.mark.parametrize(("allocated", "doubtful"), [(100, False), (104, False), (106, True), (94, True)])
+def test_work_allocated_apart_from_work_requested_is_warned_of_in_place_of_the_peak(allocated: int, doubtful: bool) -> None:
+    jobs = table([(0, 0, 100, 100), (0, 0, 100, 100)]).assign(allocated_procs=pd.array([allocated] * 2, "Int64"))
+    trace = Trace("a", jobs, procs=120)
+    (line,) = doubts(jobs, 180, clean(trace).rejected_jobs)
+    assert line.startswith("jobs occupy") == doubtful
+    assert clean(with_allocated(trace)).jobs["procs"].tolist() == [allocated] * 2
 
 
 def test_what_makes_a_simulation_doubtful_is_said() -> None:

@@ -31,7 +31,10 @@ from tests.support.refusals import refusal
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
-KEYS = "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, cluster, machine, format, options, grows, since"
+KEYS = (
+    "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, procs_from, cluster, machine, "
+    "format, options, grows, since"
+)
 PACKED = gzip.compress(SWF.encode(), mtime=0)
 
 
