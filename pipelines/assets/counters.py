@@ -62,7 +62,6 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
 @system_stage(
     "reading counters",
     checks=COUNTERS,
-    first=True,
     deps=[LDMS_DIRECTORY],
     group_name="variability",
     kinds={"parquet"},
@@ -110,7 +109,6 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 @system_stage(
     "reading control runs",
     checks=CONTROL_RUNS,
-    first=True,
     deps=[RUN_FILES],
     group_name="variability",
     kinds={"parquet"},

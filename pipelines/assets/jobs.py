@@ -50,7 +50,7 @@ def _of_day(name: str, day: str) -> dict[str, Any]:
     check_specs=specs("jobs", JOBS),
     name="ingest",
 )
-@stage("ingesting", first=True, recorded=_of_day, progress="ingest")
+@stage("ingesting", recorded=_of_day, progress="ingest")
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
 

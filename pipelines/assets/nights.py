@@ -2,8 +2,8 @@
 
 A run of the graph is a night if it makes ``night`` or ``variability_night``, the marks of the day at the end of the graph. This
 alone counts, whether a job, a backfill or a selection in the UI started the run. A night holds the lock of its trace or system to
-the end. Its stages write into one draft, which the last step publishes. If a later night was published before, a night makes
-nothing, because a champion does not move back in time. It is recorded, so that its day is no longer missing.
+the end. If a later night was published before, a night makes nothing, because a champion does not move back in time. It is
+recorded, so that its day is no longer missing.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
@@ -12,12 +12,11 @@ from typing import Any
 
 import dagster as dg
 
-from features.errors import InputError
 from pipelines.assets.checks import holds, specs
 from pipelines.assets.partitions import of_systems, of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.dated.ledger import later_night
-from pipelines.dated.publish import night_stage
+from pipelines.dated.publish import noted
 from pipelines.workflows.progress import report_progress
 
 RETRIES, RETRY_S = 2, 60
@@ -27,15 +26,13 @@ _OF_THE_INPUT = (FileNotFoundError, PermissionError, IsADirectoryError, NotADire
 
 def stage(
     does: str,
-    first: bool = False,
     recorded: Callable[[str, str], dict[str, Any]] = lambda name, day: {},
     progress: str = "",
 ) -> Callable[[Callable[..., Any]], Callable[..., Iterator[Any]]]:
     """Return a decorator that makes the function of an asset work in nights, too.
 
-    ``does`` describes the stage in a night's status. The ``first`` stage begins the draft. ``recorded`` returns metadata of a
-    night that came too late. ``progress`` is the stage's name on the terminal. A failed night leaves a line beside the pages. A
-    step is retried only if that may help.
+    ``does`` describes the stage in errors. ``recorded`` returns metadata of a night that came too late. ``progress`` is the
+    stage's name on the terminal. A failed night leaves a line beside the pages. A step is retried only if that may help.
     """
 
     def of(compute: Callable[..., Any]) -> Callable[..., Iterator[Any]]:
@@ -50,6 +47,7 @@ def stage(
         @wraps(compute)
         def staged(context: dg.AssetExecutionContext, **given: Any) -> Iterator[Any]:
             lake: LakeResource = given["lake"]
+            lake.begin()
             if not lake.night:
                 yield from results(context, given)
                 return
@@ -58,11 +56,7 @@ def stage(
                 yield from _recorded(context, day, last, recorded(name, day))
                 return
             try:
-                if not first and lake.lake().versions(lake.subject).draft(lake.lake().draft) is None:
-                    raise InputError(
-                        f"{name}: nothing of the night {day} is there to go on from: begin it anew, from the first asset on"
-                    )
-                with night_stage(lake.lake().versions(lake.subject), lake.lake().draft, day, does):
+                with noted(does, day, name):
                     materializations = results(context, given)
             except Exception as error:
                 if _away(error) and context.retry_number < RETRIES:
@@ -81,7 +75,6 @@ def _asset(
     does: str,
     name: str = "",
     checks: Mapping[str, str] | None = None,
-    first: bool = False,
     progress: str = "",
     **given: Any,
 ) -> Callable[[Callable[..., Any]], dg.AssetsDefinition]:
@@ -93,7 +86,7 @@ def _asset(
     def of(compute: Callable[..., Any]) -> dg.AssetsDefinition:
         called = name or compute.__name__
         asset = dg.asset(name=called, partitions_def=partitions, check_specs=specs(called, checks or {}), **given)
-        return asset(stage(does, first, progress=progress)(compute))
+        return asset(stage(does, progress=progress)(compute))
 
     return of
 

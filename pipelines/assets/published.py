@@ -1,12 +1,10 @@
 """The last step of a run: publish its tables, page and registry aliases at once.
 
-It comes after every other asset, and so after every blocking check. An asset materialised alone is a draft: Dagster checks and
-shows it, but no reader sees it. To publish it, materialise it with all assets after it ("Materialize with downstream"); this step
-is the last of them. Or materialise this asset alone: it publishes the last draft whose run succeeded. Without such a draft, it
-repairs the aliases of a run that died while publishing, and reports what is current.
+It comes after every other asset, and so after every blocking check. It publishes what was materialised last by this run, and by
+others that succeeded: of each table the file that was made from the other files that are published. What was made from other
+files, or by a run that failed, is not published, and the metadata name it with the reason.
 """
 
-from dataclasses import replace
 from typing import Any
 
 import dagster as dg
@@ -19,8 +17,6 @@ from pipelines.assets.nights import system_stage, trace_stage
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.dated.policy import point_champion
 from pipelines.dated.starts import point_start_champion
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import finish
 
 OF_TRACES = (
     "jobs",
@@ -50,13 +46,12 @@ CHECKS = {**_ALIASES, "tables_are_of_the_same_jobs": "Every table that was made 
     description="What readers see of a trace: one version of its tables, its page and its registered models, put in one step.",
 )
 def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
-    """Publish the run's draft."""
+    """Publish what was materialised."""
     name = lake.name
     result, checks = _published(context, lake, registry.tracking())
-    seen = Lake(lake.lake().root).at_once(f"runtime-{name}")
-    with lake.alone():
-        point_champion(seen, name, registry.tracking())
-        point_start_champion(seen, name, registry.tracking())
+    seen = lake.lake().published().at_once(f"runtime-{name}")
+    point_champion(seen, name, registry.tracking())
+    point_start_champion(seen, name, registry.tracking())
     jobs = fingerprint(seen.read("jobs", name)[0])
     made_of = {table: seen.read(table, name)[1].get("jobs", jobs) for table in OF_TRACES[:-1] if seen.has(table, name)}
     other = sum(each != jobs for each in made_of.values())
@@ -74,7 +69,7 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
     description="What readers see of a monitored system: one version of its tables, its page and its registered models, put in one step.",
 )
 def published_system(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
-    """Publish the run's draft."""
+    """Publish what was materialised."""
     result, checks = _published(context, lake, registry.tracking())
     return dg.MaterializeResult(metadata=result, check_results=checks)
 
@@ -82,36 +77,24 @@ def published_system(context: dg.AssetExecutionContext, lake: LakeResource, regi
 def _published(
     context: dg.AssetExecutionContext, resource: LakeResource, store: "Tracking"
 ) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:
-    """Publish the draft, prune old registered versions, and report what is current."""
-    work, versions = resource.work(store, context.run.run_id), resource.lake().versions(resource.subject)
-    draft = work.lake.draft
-    if not versions.draft(draft):
-        draft = _last_that_succeeded(context.instance, [each.id for each in versions.drafts()])
-    with resource.alone():
-        if draft:
-            replace(work, lake=Lake(work.lake.root, draft)).publish()
-        finish(work.lake, store, work.subject)
-        gone = work.tidy()
-    current, named = versions.current(), aliases(store, work.subject)
+    """Publish what was materialised, prune old registered versions, and report what is current."""
+    work = resource.work(store, context.run.run_id)
+    work.begin()
+
+    def accepted(maker: str) -> bool:
+        run = None if maker == work.lake.maker else context.instance.get_run_by_id(maker)
+        return maker == work.lake.maker or (run is not None and run.is_success)
+
+    published = work.publish(accepted)
+    gone = work.tidy()
+    current, named = published.version, aliases(store, work.subject)
     off = sum(named.get(alias, "") != number for alias, number in current.models.items())
     facts = {
-        "version": current.version or "none yet",
+        "version": current.version,
         "made by": current.made_by,
-        "published now": bool(draft),
+        **{f"not published: {entry}": why for entry, why in published.left_out.items()},
         "models": dg.MetadataValue.json(dict(current.models)),
         "files": dg.MetadataValue.json(dict(current.files)),
         "pruned": gone,
     }
-    return facts, [holds("aliases_follow", off == 0 or not draft, off=off)]
-
-
-def _last_that_succeeded(instance: dg.DagsterInstance, drafts: list[str]) -> str:
-    """Return the last of ``drafts`` whose run succeeded; "" without one.
-
-    The name of a draft is the id of its run.
-    """
-    for draft in reversed(drafts):
-        run = instance.get_run_by_id(draft)
-        if run is not None and run.is_success:
-            return draft
-    return ""
+    return facts, [holds("aliases_follow", not published.problem, off=off)]

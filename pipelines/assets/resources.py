@@ -3,7 +3,7 @@
 A test or a deployment configures others: ``LakeResource(home=...)``, ``RegistryResource(uri=...)``.
 """
 
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from pathlib import Path
 
 import dagster as dg
@@ -23,33 +23,36 @@ from pipelines.storage.remote import place_of
 class LakeResource(dg.ConfigurableResource):
     """The home directory with its lake: Parquet tables, counters, pages, systems.
 
-    All assets of a run write into one draft, and read from it what the run has made so far; a run that continues a failed one ("from failure")
-    continues its draft. ``published_trace`` and ``published_system`` publish it.
+    An asset reads what was materialised last of its partition's tables, and writes beside it; ``published_trace`` and
+    ``published_system`` publish it. A run holds the lock of its trace or system to the end.
     """
 
     home: str = Field(
         default="", description="Absolute path or URL of what machines share; $QUEUECAST_LAKE by default, else $QUEUECAST_HOME"
     )
-    _draft: str = PrivateAttr(default="")
+    _lake: Lake | None = PrivateAttr(default=None)
+    _run: str = PrivateAttr(default="")
     _subject: str = PrivateAttr(default="")
     _night: str = PrivateAttr(default="")
     _held: ExitStack = PrivateAttr(default_factory=ExitStack)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Open the run's draft; in a night, take the lock of its trace or system to the end."""
+        """Take the lock of the run's trace or system; a night does not wait for it."""
         run = context.run
         if run is None:
             return
-        self._draft = run.root_run_id or run.run_id
+        self._run = run.root_run_id or run.run_id
         name, day = name_and_day(run.tags.get("dagster/partition", ""))
         self._subject = f"{'runtime' if 'dagster/partition/trace' in run.tags else 'variability'}-{name}"
-        if is_night(run):
-            self._night = day
-            try:
-                self._held.enter_context(alone(self.place(), lock_of(self._subject)))
-            except InputError as error:
+        self._night = day if is_night(run) else ""
+        if not name:
+            return
+        try:
+            self._held.enter_context(alone(self.place(), lock_of(self._subject), 0.0 if self._night else RUN_WAITS_S))
+        except InputError as error:
+            if self._night:
                 self.tell_failure(error)
-                raise
+            raise
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Release the lock."""
@@ -70,17 +73,19 @@ class LakeResource(dg.ConfigurableResource):
         """Return ``runtime-<trace>`` or ``variability-<system>`` of the run's partition."""
         return self._subject
 
+    def begin(self) -> None:
+        """Forget what the asset before has read."""
+        self._lake = None
+
     def lake(self) -> Lake:
-        """Return the lake with the run's draft."""
-        return Lake(self.place() / "lake", self._draft)
+        """Return the lake with the run as maker; it notes what an asset reads."""
+        if self._lake is None:
+            self._lake = Lake(self.place() / "lake", self._run)
+        return self._lake
 
     def place(self) -> Path:
         """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
         return trusted_home(place_of(self.home)) if self.home else home()
-
-    def alone(self) -> AbstractContextManager[None]:
-        """Return a context that holds the lock of the run's subject; a night already holds it."""
-        return nullcontext() if self._night else alone(self.place(), lock_of(self._subject), RUN_WAITS_S)
 
     def tell_failure(self, error: Exception) -> None:
         """Write why a trace's night failed, as a line beside the pages of its nights."""

@@ -43,7 +43,7 @@ def runtime_model(
     name = lake.name
     work = lake.work(registry.tracking(), context.run.run_id)
     model, store, clean = work.subject, work.store, work.lake.read_clean(name)
-    with lake.alone(), all_or_nothing(store):
+    with all_or_nothing(store):
         train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed, begun=work.begin())
     versions, marks = work.lake.read_for(clean, "runtime_model")
     date, models = dated_of(marks), work.lake.models(model)

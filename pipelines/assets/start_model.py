@@ -39,7 +39,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     store, clean = registry.tracking(), lake.lake().read_clean(name)
     date = dated_of(lake.lake().read_for(clean, "runtime_model")[1])
     provenance = {"code": code_version(), "software": software()}
-    with lake.alone(), all_or_nothing(store):
+    with all_or_nothing(store):
         result = keep_starts(lake.lake(), clean, date, store, provenance, lake.work(store, context.run.run_id).tags)
     answers, marks = lake.lake().read_for(clean, "starts")
     drift = worse_than_before(answers) if date.night else pd.DataFrame()

@@ -44,7 +44,7 @@ def variability_model(
     work = lake.work(registry.tracking(), context.run.run_id)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
     learning = Learning(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
-    with lake.alone(), all_or_nothing(store):
+    with all_or_nothing(store):
         trained = train(work, table, settings.scope, learning, begun=work.begin())
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)

@@ -44,7 +44,8 @@ def variability_night(context: dg.AssetExecutionContext, lake: LakeResource) -> 
         "why": decided["why"],
         "note": "; ".join(decided["notes"]),
     }
-    before = tables.read(NIGHTS_TABLE, name)[0] if tables.has(NIGHTS_TABLE, name) else pd.DataFrame({"night": []})
+    published = tables.published()
+    before = published.read(NIGHTS_TABLE, name)[0] if published.has(NIGHTS_TABLE, name) else pd.DataFrame({"night": []})
     before = before[before["night"] != day]
     tables.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
     return dg.MaterializeResult(

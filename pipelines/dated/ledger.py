@@ -60,15 +60,16 @@ def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:
             f"{clean.source or clean.name}: ends {int(last_s) - date.until_s:,} s before that of the last night: accounting is missing"
         )
     nights = nights_before(lake, clean.name, date.night)
-    served = lake.read("served", clean.name)[0] if len(nights) else pd.DataFrame()
+    served = lake.published().read("served", clean.name)[0] if len(nights) else pd.DataFrame()
     return Ledger(nights, served, *_changed(lake, clean), date.night)
 
 
 def nights_before(lake: Lake, trace: str, night: str) -> pd.DataFrame:
-    """Return the table ``nights`` without ``night``."""
-    if not lake.has("nights", trace):
+    """Return the published table ``nights`` without ``night``."""
+    published = lake.published()
+    if not published.has("nights", trace):
         return _no_nights()
-    nights = lake.read("nights", trace)[0]
+    nights = published.read("nights", trace)[0]
     return nights[nights["night"] != night]
 
 
@@ -79,9 +80,10 @@ def later_night(lake: Lake, subject: str, day: str) -> str:
     no night of a system is too late.
     """
     kind, _, trace = subject.partition("-")
-    if kind != "runtime" or not lake.has("nights", trace):
+    published = lake.published()
+    if kind != "runtime" or not published.has("nights", trace):
         return ""
-    last = str(lake.read("nights", trace)[0]["night"].iloc[-1])
+    last = str(published.read("nights", trace)[0]["night"].iloc[-1])
     return last if last > day else ""
 
 
@@ -93,7 +95,7 @@ def slowdowns(comparison: pd.DataFrame) -> dict[str, float]:
 
 def _changed(lake: Lake, clean: CleanTrace) -> tuple[int, int]:
     """Count new jobs, and former ones gone or changed (a changed job counts as both)."""
-    published = Lake(lake.root)
+    published = lake.published()
     if not published.has("jobs", clean.name):
         return len(clean.jobs), 0
     before = published.read("jobs", clean.name)[0]  # perhaps of a format with fewer columns

@@ -25,7 +25,7 @@ from pipelines.dated.train import train
 from pipelines.report.night import Night
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version
-from pipelines.storage.publishing import NIGHT, alone, discarded_on_error
+from pipelines.storage.publishing import NIGHTS, alone
 from pipelines.storage.registry import tracking
 from pipelines.workflows.progress import report_progress
 
@@ -56,13 +56,13 @@ def night(
     tables and pages stay those of the previous night, a file ``<label>.failed.txt`` beside the pages has the cause in one line,
     and the error is raised: InputError for bad input, or any other.
     """
-    lake, subject = Lake(home / "lake", f"{NIGHT}{label}"), f"runtime-{trace}"
+    lake, subject = Lake(home / "lake", f"{NIGHTS}{label}"), f"runtime-{trace}"
     try:
         with alone(home, trace):
             with noted("opening the registry", label, trace):
                 work = Work(lake, connect(), subject, label, run_id)
                 begun = work.begin()
-            with discarded_on_error(lake, subject), all_or_nothing(work.store):
+            with all_or_nothing(work.store):
                 with work.stage("ingesting"):
                     lake.write_clean(read())
                     clean = lake.read_clean(trace)

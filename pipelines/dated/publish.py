@@ -1,6 +1,6 @@
-"""The work of a run or night on its draft: begin it, do stages, publish it whole."""
+"""The work of a run or night on a subject: begin it, do stages, publish what they made."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,14 +9,14 @@ from models.registry.tracking import Tracking
 from models.registry.versions import Keep
 from pipelines.storage.lake import Lake
 from pipelines.storage.places import write
-from pipelines.storage.publishing import NIGHTS, begin_night, finish, publish
+from pipelines.storage.publishing import NIGHTS, finish, publish
 from pipelines.storage.registry import kept_versions, pruned
-from pipelines.storage.versions import PUBLISHED, Versions
+from pipelines.storage.versions import Published
 
 
 @dataclass(frozen=True)
 class Work:
-    """Where a run or night of ``subject`` reads and writes: a draft of ``lake``, a registry.
+    """Where a run or night of ``subject`` reads and writes: ``lake``, whose maker it is, and a registry.
 
     ``night`` is the day of a night, "" for a run. ``run_id`` is the Dagster run that versions record, "" for a ``command``.
     """
@@ -40,27 +40,25 @@ class Work:
         return self.command or (f"{NIGHTS}{self.night}" if self.night else f"run {self.run_id}")
 
     def begin(self) -> list[str]:
-        """Finish the publication of a dead process; a night also discards dead nights' drafts.
-
-        A night returns a line for each. The caller must hold the lock of the subject.
-        """
-        if self.night:
-            return begin_night(self.lake, self.store, self.subject)
-        finish(self.lake, self.store, self.subject)
-        return []
-
-    @contextmanager
-    def stage(self, does: str) -> Iterator[None]:
-        """Record the stage of a night in its draft, and add it to errors as a note."""
-        with night_stage(self.lake.versions(self.subject), self.lake.draft, self.night, does):
-            yield
-
-    def publish(self) -> None:
-        """Publish the draft; raise InputError if another version was published first.
+        """Set the aliases of what was published before, if that failed then; return a line on it.
 
         The caller must hold the lock of the subject.
         """
-        publish(self.lake, self.subject, self.made_by, self.store)
+        line = finish(self.lake, self.store, self.subject)
+        return [line] if line else []
+
+    @contextmanager
+    def stage(self, does: str) -> Iterator[None]:
+        """Add the stage of a night to errors as a note."""
+        with noted(does, self.night, self.lake.versions(self.subject).name):
+            yield
+
+    def publish(self, accepted: Callable[[str], bool] | None = None) -> Published:
+        """Publish what this run or night, or all ``accepted`` makers, have made.
+
+        The caller must hold the lock of the subject.
+        """
+        return publish(self.lake, self.subject, self.made_by, self.store, accepted)
 
     def tidy(self, keep: Keep | None = None) -> str:
         """Remove registered versions that ``keep``, by default the site's, drops; list them."""
@@ -68,23 +66,13 @@ class Work:
 
 
 @contextmanager
-def night_stage(versions: Versions, draft: str, night: str, does: str) -> Iterator[None]:
-    """Record the stage ``does`` of a ``night`` in its draft, and add it to errors as a note."""
-    if not night:
-        yield
-        return
-    versions.note(draft, made_by=f"{NIGHTS}{night}", stage=does)
-    with noted(does, night, versions.name):
-        yield
-
-
-@contextmanager
 def noted(does: str, night: str, name: str) -> Iterator[None]:
-    """Add the stage ``does`` and the night to errors as a note."""
+    """Add the stage ``does`` and the night, if it is one, to errors as a note."""
     try:
         yield
     except Exception as error:
-        error.add_note(f"night {night} of {name}, while {does}")
+        if night:
+            error.add_note(f"night {night} of {name}, while {does}")
         raise
 
 
@@ -93,6 +81,5 @@ def tell_failure(home: Path, trace: str, night: str, error: Exception) -> None:
     notes = getattr(error, "__notes__", [])
     where = next((each for each in notes if each.startswith(f"night {night} ")), f"night {night} of {trace}")
     cause = " ".join(str(error).split()) or type(error).__name__
-    now = PUBLISHED if PUBLISHED in notes else "champion, tables and reports stay those of the night before"
     path = home / "reports" / "nights" / trace / f"{night}.failed.txt"
-    write(path, f"{where}: {cause}; {now}\n")
+    write(path, f"{where}: {cause}; champion, tables and reports stay those of the night before\n")

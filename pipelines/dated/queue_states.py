@@ -93,7 +93,7 @@ def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> s
 
     A night keeps that of the previous table. So does a run, unless the jobs ended by its date fit another rule better.
     """
-    marks: Mapping[str, Any] = lake.read(TABLE, clean.name)[1] if lake.has(TABLE, clean.name) else {"why": "none yet"}
+    marks: Mapping[str, Any] = _before(lake, clean)[1]
     before = marks.get("ahead", EASY)
     if marks["why"] or before == SLURM or marks.get("until_s", 0) > date.until_s:
         before = EASY
@@ -146,8 +146,7 @@ def _kept_questions(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_wit
 
     At a Slurm site all are valid: its accounting also lists running and waiting jobs.
     """
-    empty = pd.DataFrame(columns=["job_id", "at_s", *FEATURES, *STARTS, PLAN], dtype=np.float64)
-    table, marks = lake.read(TABLE, clean.name) if lake.has(TABLE, clean.name) else (empty, {"why": "none yet"})
+    empty, (table, marks) = _empty(), _before(lake, clean)
     new = recorded_end_s(clean.jobs, start_s) > marks.get("known_s", -1)
     same = not marks["why"] and {**marks, **made_with, "known": int((~new).sum())} == marks
     if not same or list(table.columns) != list(empty.columns):
@@ -155,6 +154,16 @@ def _kept_questions(lake: Lake, clean: CleanTrace, start_s: np.ndarray, made_wit
     elif made_with["ahead"] != SLURM:
         table = table[table["at_s"] < clean.jobs["submit_s"].to_numpy(np.int64)[new].min(initial=1 << 60)]
     return table.set_index(["job_id", "at_s"])
+
+
+def _empty() -> pd.DataFrame:
+    return pd.DataFrame(columns=["job_id", "at_s", *FEATURES, *STARTS, PLAN], dtype=np.float64)
+
+
+def _before(lake: Lake, clean: CleanTrace) -> tuple[pd.DataFrame, Mapping[str, Any]]:
+    """Return the published table and its metadata, or an empty one."""
+    published = lake.published()
+    return published.read(TABLE, clean.name) if published.has(TABLE, clean.name) else (_empty(), {"why": "none yet"})
 
 
 def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:

@@ -350,7 +350,8 @@ def _ledger(
     Questions since the champion's training that are not in the table are answered by the versions that served until tonight. They
     include jobs that were not in accounting the night before, since they still ran.
     """
-    before = lake.read("starts", clean.name)[0] if lake.has("starts", clean.name) else _no_rows()
+    published = lake.published()
+    before = published.read("starts", clean.name)[0] if published.has("starts", clean.name) else _no_rows()
     if not set(_OTHER) <= set(before.columns):
         before = _no_rows()  # a run's table, with the answers of one version
     before = before[before["at_s"] >= date.until_s - KEPT_DAYS * DAY_S]

@@ -18,9 +18,12 @@ from models.registry.tracking import Tracking
 from pipelines.dated.ledger import nights_before
 from pipelines.report.wording import instant
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import aliases_of, alone, begin_night, left_behind
+from pipelines.storage.publishing import aliases_of, alone, finish
+from pipelines.storage.version import Version
 from pipelines.storage.versions import Versions
 from sim.history_starts import history_starts
+
+_CLEARED = "queuecast nights --clear"
 
 
 @dataclass(frozen=True)
@@ -53,10 +56,8 @@ def status(home: Path, clean: CleanTrace) -> NightStatus:
     stuck = []
     if _running(home, clean.name):
         stuck.append("a night or a run is at it now")
-    elif versions.under_way:
+    elif not versions.follows:
         stuck.append("a night or run died while it was published; the next one finishes that first")
-    else:
-        stuck += [f"{dead.made_by} died while {dead.stage}; the next one forgets what it left" for dead in left_behind(versions)]
     ahead = _ahead(nights, clean)
     if len(ahead):
         stuck.append(
@@ -75,11 +76,11 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
     """
     name, lines = f"runtime-{clean.name}", []
     with alone(home, clean.name):
-        lake, versions = Lake(home / "lake", "cleared"), _versions(home, clean.name)
+        lake, versions = Lake(home / "lake", _CLEARED), _versions(home, clean.name)
         try:
-            lines += begin_night(lake, store, name)
+            lines += [line] if (line := finish(lake, store, name)) else []
         except Exception as error:  # any error here would block every later night too
-            versions.take_back()
+            versions.put(versions.kept()[1:] or [Version()])
             lines.append(f"what was published last could not be finished ({first_line(error)}): it was taken back")
         clean, nights = lake.counted_as_stored(clean), nights_before(lake, clean.name, "")
         ahead = _ahead(nights, clean)
@@ -91,8 +92,7 @@ def clear(home: Path, clean: CleanTrace, store: Tracking) -> list[str]:
             lake.name_models(name, served_then)
             _rewrite(lake, "served", clean.name, lambda table: table[(table["at_s"] <= until) & (table["end_s"] <= until)])
             _rewrite(lake, "nights", clean.name, lambda table: table.iloc[: len(left)])
-            versions.note(lake.draft, made_by="queuecast nights --clear")
-            versions.publish(lake.draft, aliases_of(store, name))
+            versions.publish(_CLEARED, aliases_of(store, name))
             champion = (
                 f"version {before['champion']} is champion again"
                 if before is not None
@@ -142,5 +142,5 @@ def _running(home: Path, trace: str) -> bool:
 
 
 def _rewrite(lake: Lake, table: str, trace: str, kept) -> None:
-    frame, metadata = lake.read(table, trace)
+    frame, metadata = lake.published().read(table, trace)
     lake.write(table, trace, kept(frame).reset_index(drop=True), {key: value for key, value in metadata.items() if key != "trace"})

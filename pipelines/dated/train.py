@@ -70,7 +70,7 @@ def train(
         if date.night:
             marks["night"] = night_marks(judging, result, begun)
         lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
-        beside = result.beside(work.store) if date.follows else work.lake.models(work.subject)
+        beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
         lake.name_models(work.subject, {**beside, **result.serves})
     return result
 

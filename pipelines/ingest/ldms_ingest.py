@@ -20,8 +20,8 @@ from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
 from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
 from pipelines.storage.counters_change import changing
 from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.places import until_written
 from pipelines.storage.version import subject_of
+from pipelines.storage.versions import until_written
 
 _COMMIT_S = 2.0
 """Max seconds for which small files are collected into one commit."""

@@ -17,6 +17,7 @@ from typing import Any
 import pandas as pd
 import pyarrow as pa
 
+from features.clock import DAY_S
 from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.counters_merge import Wanted, merge
@@ -24,7 +25,7 @@ from pipelines.storage.counters_parts import Ledger, Part, Sampler, schema_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.places import at, made_folder
-from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, keep_s, subject_of
+from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, subject_of
 
 
 class CountersStore:
@@ -38,8 +39,7 @@ class CountersStore:
         self.versions = self.lake.versions(subject_of(COUNTERS, system))
         self.ledger = self._committed = Ledger()
         self._loaded_s, self._version = 0.0, Version()
-        with self.versions.reading():
-            self._load(self.versions.current())
+        self._load(self.versions.current())
 
     @property
     def samplers(self) -> tuple[str, ...]:
@@ -166,16 +166,12 @@ class CountersStore:
 
     @contextmanager
     def reading(self) -> Iterator[None]:
-        """Keep the parts of the ledger in place while the context is open.
-
-        Parts replaced since the ledger was loaded may be gone, so an old ledger is loaded again.
-        """
-        with self.versions.reading():
-            if time.monotonic() - self._loaded_s >= keep_s(self.lake.root) / 2:
-                version = self.versions.current()
-                if version.version != self._version.version:
-                    self._load(version)
-            yield
+        """Load the ledger again if it is so old that its parts may be gone."""
+        if time.monotonic() - self._loaded_s >= DAY_S / 2:
+            version = self.versions.current()
+            if version.version != self._version.version:
+                self._load(version)
+        yield
 
     def _sampler(self, name: str) -> Sampler:
         if name not in self.ledger.samplers:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,9 +17,8 @@ from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
 from pipelines.storage.places import seen, write
-from pipelines.storage.subject_files import is_whole
-from pipelines.storage.version import GROWING, MEND, Version, subject_of
-from pipelines.storage.versions import Versions
+from pipelines.storage.version import GROWING, MEND, MODELS, PAGES, Version, models_text, subject_of
+from pipelines.storage.versions import Versions, is_whole
 
 _CLEAN_FIELDS = (
     "name",
@@ -37,24 +36,32 @@ _CLEAN_FIELDS = (
 
 @dataclass(frozen=True)
 class Lake:
-    """Tables under ``root`` by kind and by trace or system, in their current version.
+    """Tables under ``root`` by kind and by trace or system.
 
-    Versions are those of :mod:`pipelines.storage.versions`.
-
-    With a ``draft`` of a run or night, tables are written into it and read from it, else from the version current when it began.
-    Without one, or if a subject grows row by row, a written table is current at once. Units follow from the columns' names.
+    A run or night names itself as ``maker``: it reads what was made last (:meth:`pipelines.storage.versions.Versions.draft`), and
+    writes beside it. What it has read through this object is noted as what it writes is made from. Without a maker, and if a
+    subject grows row by row, published tables are read, and a written table is published at once. Units follow from the columns'
+    names.
     """
 
     root: Path
-    draft: str = ""
+    maker: str = ""
     seen: tuple[str, Version] | None = None
+    _used: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
     def at_once(self, subject: str) -> Lake:
         """Return this lake with the tables of ``subject`` as they are now.
 
         Reads that belong together then see one version, whatever is published meanwhile.
         """
-        return self if self._draft_of(subject) else replace(self, seen=(subject, self.versions(subject).current()))
+        return self if self._drafts(subject) else replace(self, seen=(subject, self.versions(subject).current()))
+
+    def published(self) -> Lake:
+        """Return the lake as readers see it; what is read there is not noted.
+
+        A history, such as the table of nights, goes on from what was published.
+        """
+        return Lake(self.root)
 
     def versions(self, subject: str) -> Versions:
         """Return the versions of ``runtime-<trace>`` or ``variability-<system>``."""
@@ -79,15 +86,18 @@ class Lake:
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold.
 
-        Without a draft it is current at once. Raises Overtaken if the version of :meth:`at_once` is no longer the current one.
+        Without a maker it is published at once. Raises Overtaken if the version of :meth:`at_once` is no longer the current one.
         """
         subject = subject_of(table, check_name(trace, "lake"))
         versions, part = self.versions(subject), self.part(table, trace, frame, metadata)
-        if draft := self._draft_of(subject):
-            return versions.add(draft, table, part)
-        version = versions.commit({table: part}, self._pinned(subject))
-        versions.sweep_if_possible()
-        return self.root / version.files[table]
+        if self._drafts(subject):
+            path = versions.add(table, part, self.maker, self._made_from(subject))
+        else:
+            version = versions.commit({table: part}, self._pinned(subject), made_from=self._made_from(subject))
+            versions.sweep_if_possible()
+            path = self.root / version.files[table]
+        self._note(table, subject, path)
+        return path
 
     def part(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write ``frame`` to a new local file; return it.
@@ -99,33 +109,46 @@ class Lake:
         write_parquet(frame, part, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)
         return part
 
-    def _draft_of(self, subject: str) -> str:
-        """Return the draft for tables of ``subject``, "" if they are current at once."""
-        return "" if subject.partition("-")[0] in GROWING else self.draft
+    def _drafts(self, subject: str) -> bool:
+        """Tell whether tables of ``subject`` are read from and written to its draft."""
+        return self.maker != "" and subject.partition("-")[0] not in GROWING
 
     def _pinned(self, subject: str) -> Version | None:
         return self.seen[1] if self.seen is not None and self.seen[0] == subject else None
+
+    def _made_from(self, subject: str) -> dict[str, str]:
+        return self._used.get(subject, {})
+
+    def _note(self, entry: str, subject: str, value: Path | str) -> None:
+        """Note what was read or written last: what is written later is made from it."""
+        text = value if isinstance(value, str) else value.relative_to(self.root).as_posix()
+        self._used.setdefault(subject, {})[entry] = text
 
     def write_page(self, page: str, subject: str, content: str | bytes) -> Path:
         """Write a page of ``subject``, or a file beside it, into the draft.
 
         Returns the path at which it is shown once published.
         """
-        versions, entry = self.versions(subject), f"reports/{page}"
+        versions, entry = self.versions(subject), f"{PAGES}{page}"
         part = versions.part(entry)
         write(part, content)
-        versions.add(self.draft, entry, part)
+        versions.add(entry, part, self.maker, self._made_from(subject))
         return self.root.parent / entry
 
     def name_models(self, subject: str, models: Mapping[str, str]) -> None:
-        """Record the draft's registered versions by alias; aliases move when it is published."""
-        self.versions(subject).note(self.draft, models=models)
+        """Name the draft's registered versions by alias; aliases are set when it is published."""
+        self.versions(subject).name_models(models, self.maker, self._made_from(subject))
+        self._note(MODELS, subject, models_text(models))
 
     def models(self, subject: str) -> Mapping[str, str]:
-        """Return the registered versions of the tables that are read, by alias; may be empty."""
+        """Return the registered versions of the tables that are read, by alias; may be empty.
+
+        If ``versions(subject).follows``, an alias that differs was moved by hand.
+        """
         versions = self.versions(subject)
-        draft = versions.draft(self.draft) if self.draft else None
-        return (draft.models or draft.base.models) if draft else versions.current().models
+        models = (versions.draft() if self.maker else versions.current()).models
+        self._note(MODELS, subject, models_text(models))
+        return models
 
     def read(self, table: str, trace: str) -> tuple[pd.DataFrame, dict[str, Any]]:
         """Return a table and its metadata; InputError if missing, damaged or of another format."""
@@ -136,6 +159,7 @@ class Lake:
             raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
         if not is_whole(path, there.content):
             raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
+        self._note(table, subject_of(table, trace), path)
         try:
             return read_parquet(path, kind=table, held=there)
         except InputError as error:
@@ -144,15 +168,12 @@ class Lake:
             raise InputError(f"{error}; {MEND}") from error
 
     def _listed(self, table: str, trace: str) -> str | None:
-        """Return the file of a table, relative to the lake; None if the current version has none."""
+        """Return the file of a table, relative to the lake; None if there is none."""
         subject = subject_of(table, check_name(trace, "lake"))
         versions = self.versions(subject)
-        id = self._draft_of(subject)
-        draft = versions.draft(id) if id else None
-        if draft is not None and table in draft.files:
-            return draft.files[table]
-        base = draft.base if draft is not None else self._pinned(subject) or versions.current()
-        return base.files.get(table)
+        if self._drafts(subject):
+            return versions.draft().files.get(table)
+        return (self._pinned(subject) or versions.current()).files.get(table)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write a table made from ``clean``, with its jobs' fingerprint and ``generated``."""
@@ -178,10 +199,11 @@ class Lake:
         return clean.counted_from(self._stored(clean.name).get("origin_unix_s"))
 
     def _stored(self, trace: str) -> dict[str, Any]:
-        """Return the metadata of the stored jobs, {} without any that can be read."""
-        if self.has("jobs", trace):
+        """Return the metadata of the published jobs, {} without any that can be read."""
+        published = self.published()
+        if published.has("jobs", trace):
             with suppress(InputError):  # a damaged table is replaced
-                return self.read("jobs", trace)[1]
+                return published.read("jobs", trace)[1]
         return {}
 
     def write_clean(self, clean: CleanTrace) -> CleanTrace:

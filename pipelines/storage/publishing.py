@@ -1,12 +1,13 @@
-"""Publish a version of a trace or a system, with its registry aliases.
+"""Publish the tables, pages and registered models of a trace or a system.
 
-:mod:`pipelines.storage.versions` has the mechanism. A run's assets share a draft that has the run's id; ``published_trace``
-or ``published_system``, which come after every blocking check, publish it.
+:mod:`pipelines.storage.versions` has the mechanism. ``published_trace`` or ``published_system``, which come after every blocking
+check, publish what a run has made.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+import sys
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,22 +16,21 @@ from features.errors import InputError
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.places import at, write
-from pipelines.storage.version import Draft, Version
-from pipelines.storage.versions import SetAliases, Versions
+from pipelines.storage.versions import Published, SetAliases
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
-NIGHT, NIGHTS = "night-", "the night "
-"""Prefixes, before the label: of the ids of drafts of nights in one process, and of ``made_by`` of any night's draft."""
+NIGHTS = "the night "
+"""Beginning of the name of a night as the maker of a version."""
 RUN_WAITS_S = 600.0
-"""Max seconds that a run waits for a night of its trace or system to finish with the registry."""
-FINISHED = "a night or run before had died while it was published: that was finished"
+"""Max seconds that a run waits for a night or another run of its trace or system."""
+FINISHED = "a night or run before had not set the aliases of what it published: that was done"
 
 
 @contextmanager
 def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
-    """Hold the lock of ``trace``: one night or run at a time moves its model's aliases.
+    """Hold the lock of ``trace``: one night or run of it at a time.
 
     Raises InputError if another holds it for longer than ``wait_s`` seconds.
     """
@@ -75,20 +75,25 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
     return point
 
 
-def finish(lake: Lake, store: Tracking, name: str) -> bool:
-    """Repair aliases and pages of ``name`` after a process died; return whether one had.
+def finish(lake: Lake, store: Tracking, name: str) -> str:
+    """Bring pages and aliases up to what was published, if they are not; return a line on it.
 
-    They follow the published version. Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
+    Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
     """
     check_registry(lake, store, name)
-    return lake.versions(name).follow(aliases_of(store, name))
+    versions = lake.versions(name)
+    if versions.follows:
+        return ""
+    if problem := versions.follow_if_possible(aliases_of(store, name)):
+        return f"the aliases of what a night or run before published cannot be set: {problem}"
+    return FINISHED
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
     """Raise InputError for a registry without the published champion: damaged or another one."""
     from models.registry.registration import version_at
 
-    number = lake.versions(name).current().models.get("champion")
+    number = lake.published().models(name).get("champion")
     if number and version_at(store, name) is None and version_at(store, name, number) is None:
         raise InputError(
             f"registry {store.place}: has no version {number} of {name}, the champion that was published: it is damaged or another one; "
@@ -96,14 +101,16 @@ def check_registry(lake: Lake, store: Tracking, name: str) -> None:
         )
 
 
-def finish_for_reader(home: Path, store: Tracking, name: str) -> None:
-    """Call :func:`finish` for a reader, unless a night or run is publishing the model now."""
+def served(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
+    """Return the version that a reader of ``name`` at ``alias`` loads: the published one.
+
+    Once the aliases were set, a person may have moved one: then it is ``alias``, as for a model that is not published. Raises
+    InputError as :func:`check_registry` does.
+    """
     if not name.startswith(("runtime-", "variability-")):
-        return
-    check_registry(Lake(home / "lake"), store, name)
-    if Lake(home / "lake").versions(name).under_way:
-        with suppress(InputError), alone(home, lock_of(name)):
-            finish(Lake(home / "lake"), store, name)
+        return alias
+    check_registry(lake, store, name)
+    return alias if lake.versions(name).follows else lake.published().models(name).get(alias) or alias
 
 
 def lock_of(name: str) -> str:
@@ -111,45 +118,17 @@ def lock_of(name: str) -> str:
     return name.removeprefix("runtime-")
 
 
-def begin_night(lake: Lake, store: Tracking, name: str) -> list[str]:
-    """Finish or discard what dead processes left; return a line for each.
+def publish(lake: Lake, name: str, made_by: str, store: Tracking, accepted: Callable[[str], bool] | None = None) -> Published:
+    """Publish what the maker of ``lake``, or all ``accepted`` ones, have made; say what is not.
 
-    Finishes the work of a process that died while it published. Discards other nights that died, with the versions they
-    registered. Call it within :func:`alone`.
+    Call it within :func:`alone`.
     """
-    from models.registry.versions import take_back
-
-    notes, versions = [FINISHED] if finish(lake, store, name) else [], lake.versions(name)
-    for dead in left_behind(versions):
-        if dead.id != lake.draft:
-            notes.append(f"{dead.made_by} had died while {dead.stage}: nothing of it was kept")
-            take_back(store, name, {*dead.models.values()} - {*dead.base.models.values()})
-            versions.discard(dead.id)
-    return notes
-
-
-@contextmanager
-def discarded_on_error(lake: Lake, name: str) -> Iterator[None]:
-    """Discard the draft of ``lake`` and its files if the body raises."""
-    try:
-        yield
-    except Exception:
-        with suppress(OSError):  # the first error is raised; the next night discards what is left
-            lake.versions(name).discard(lake.draft)
-        raise
-
-
-def left_behind(versions: Versions) -> list[Draft]:
-    """Return the drafts of nights that died; call it while no night is running."""
-    return [draft for draft in versions.drafts() if draft.made_by.startswith(NIGHTS)]
-
-
-def publish(lake: Lake, name: str, made_by: str, store: Tracking) -> Version:
-    """Publish the draft of ``lake``; call it within :func:`alone`.
-
-    Raises InputError if another version came first.
-    """
-    versions = lake.versions(name)
     check_registry(lake, store, name)
-    versions.note(lake.draft, made_by=made_by)
-    return versions.publish(lake.draft, aliases_of(store, name))
+    published = lake.versions(name).publish(made_by, aliases_of(store, name), accepted or (lambda maker: maker == lake.maker))
+    if published.problem:
+        print(
+            f"{name}: is published, and its aliases or pages do not follow it yet ({published.problem}): "
+            "the next run or night, or queuecast doctor --repair, sets them",
+            file=sys.stderr,
+        )
+    return published

@@ -125,13 +125,13 @@ def predict_registered(
     from mlflow.exceptions import MlflowException
 
     from models.registry.runtime_registration import ask, load
-    from pipelines.storage.publishing import finish_for_reader
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import served
 
     name, _, alias = spec.partition("@")
     try:
         store = store or tracking()
-        finish_for_reader(place or home(), store, name)
-        model = load(store, name, alias or "champion")
+        model = load(store, name, served(Lake((place or home()) / "lake"), store, name, alias or "champion"))
         return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):

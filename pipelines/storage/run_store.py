@@ -15,8 +15,8 @@ from features.monitoring.samplers import PROBES
 from features.monitoring.situation import RATES, Machine
 from pipelines.ingest.control_runs import COLUMNS
 from pipelines.storage.lake import Lake
-from pipelines.storage.places import until_written
 from pipelines.storage.version import subject_of
+from pipelines.storage.versions import until_written
 
 RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"
 REPLACED = (TYPES, TOPOLOGY)

@@ -1,12 +1,8 @@
-"""Versions and drafts: what they list, what the next version inherits, and their JSON."""
+"""What a pointer and a draft list, and which of it is published together."""
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
-from pathlib import Path
-
-from pipelines.storage import site
-from pipelines.storage.places import at
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 STORES = frozenset({"control_runs", "probes", "application_types", "topology", "contention", "counters_quarantine"})
 """Tables that grow row by row: each is a subject of its own."""
@@ -15,42 +11,16 @@ COUNTERS = "counters"
 PARTS, FILES = "counter_parts", "counter_files"
 """Tables of a subject of counters: its parts, and the files that they were read from."""
 GROWING = STORES | {COUNTERS}
-"""Kinds of subjects that grow, and are not made anew from other tables."""
+"""Kinds of subjects that grow: what is written to them is published at once."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
-MADE_FROM: Mapping[str, tuple[str, ...]] = {
-    **dict.fromkeys(
-        ("jobs", "rejected_jobs", "served", "nights", "queue_states", "starts", "variability_features", "variability_nights"), ()
-    ),
-    "user_history": ("jobs",),
-    "prediction_quality": ("schedules",),
-    "runtime_model": ("user_history",),
-    "learned_policy": ("runtime_model",),
-    "start_model": ("queue_states",),
-    "schedules": ("jobs", "runtime_model"),
-    "comparison": ("schedules",),
-    "parity": ("jobs",),
-    "what_if": ("jobs",),
-    "variability_model": ("variability_features",),
-    "cluster_experiments": ("variability_model",),
-}
-"""Table -> tables that it is made from: none for tables read from a source and for growing histories (``nights``, ``served``, ``queue_states``, ``starts``)."""
-_OF_PAGES = {"variability": ("cluster_experiments",)}
-"""Folder of pages -> tables that they are made from; others are of a run or a night."""
-_ELSE = ("jobs", "runtime_model")
-"""Tables that any table without an entry in :data:`MADE_FROM` is made from."""
+HISTORIES = frozenset({"nights", "served", "queue_states", "starts", "variability_nights"})
+"""Tables that go on from their published version: they stay published, whatever is made anew."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"
 PAGES, DATED = "reports/", "reports/nights/"
-KEEP_H = "QUEUECAST_LAKE_KEEP_H"
-"""Environment variable: hours for which files of replaced versions stay."""
-
-
-def keep_s(root: Path) -> float:
-    """Return the seconds for which files of a replaced version stay.
-
-    $QUEUECAST_LAKE_KEEP_H (hours), else a day in an object store, 0 in a directory. The version before the current one stays.
-    """
-    return 3600 * site.number(KEEP_H, at(root).keep_h)
+"""Beginnings of the entries of pages, and of those that only the night of a day has."""
+MODELS = "models"
+"""The entry of the registered models in ``made_from``."""
 
 
 def subject_of(table: str, name: str) -> str:
@@ -65,58 +35,82 @@ def subject_of(table: str, name: str) -> str:
 class Version:
     """Files by table or page, relative to the lake, and the registered models by alias.
 
-    They belong together. ``version`` is empty if none was published.
+    They belong together: ``made_from`` has, by table or page, the files by table that it was made from. ``version`` is empty if
+    none was published.
     """
 
     version: str = ""
     made_by: str = ""
     files: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
 class Draft:
-    """A version in the making: ``base`` was current when it began, ``stage`` is its progress."""
+    """The file made last of each table or page, published or not, and its maker.
 
-    id: str
-    base: Version
-    made_by: str = ""
-    stage: str = ""
+    ``made_by`` has the makers of what was made since the draft began: the id of a run, or a night's or command's name. The other
+    fields are those of :class:`Version`.
+    """
+
     files: Mapping[str, str] = field(default_factory=dict)
     models: Mapping[str, str] = field(default_factory=dict)
+    made_from: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    made_by: Mapping[str, str] = field(default_factory=dict)
 
 
-def pointer_text(version: Version, before: Version, older: Sequence[Mapping[str, object]] = ()) -> str:
-    """Return a pointer's text.
+def settled(draft: Draft, current: Version, accepted: Callable[[str], bool]) -> tuple[Version, dict[str, str]]:
+    """Return what is published of a draft, and why the rest of it is not, by table or page.
 
-    It has the current version, the one before, and those ``older`` that readers may still hold.
+    A file is published if it was made from the files that are published with it, and by an ``accepted`` maker; else the current
+    one, if that was. Without new models the current ones stay.
     """
-    both = {"current": asdict(version), "before": asdict(before)}
-    return json.dumps({**both, "older": older} if older else both, indent=1)
+    chosen: dict[str, str] = {}
+    latest, published = _values(draft), _values(current)
+    new = {entry for entry, value in latest.items() if published.get(entry) != value}
+    refused = {entry for entry in new if entry in draft.made_by and not accepted(draft.made_by[entry])}
 
+    def choose(entry: str) -> str:
+        if entry in chosen:
+            return chosen[entry]
+        chosen[entry] = ""  # what was made from itself is not published
+        candidates = [(published, current.made_from)]
+        if entry not in refused:
+            candidates.insert(0, (latest, draft.made_from))
+        for values, made_from in candidates:
+            value = values.get(entry, "")
+            if value and all(choose(table) == file for table, file in made_from.get(entry, {}).items()):
+                chosen[entry] = value
+                break
+        return chosen[entry]
 
-def parsed(content: bytes) -> tuple[Version, Version]:
-    """Return the current version and the one before, of a pointer's text."""
-    pointer = json.loads(content)
-    return Version(**pointer["current"]), Version(**pointer["before"])
-
-
-def older(content: bytes) -> list[tuple[float, Version]]:
-    """Return a pointer's older versions, with Unix times of their replacement."""
-    return [(float(each["until"]), Version(**each["version"])) for each in json.loads(content).get("older", [])]
-
-
-def carried(before: Mapping[str, str], written: Mapping[str, str]) -> dict[str, str]:
-    """Return the tables and pages of ``before`` that are valid with those just ``written``."""
-    changed = {entry for entry, file in written.items() if before.get(entry) != file}
-    return {
-        entry: file
-        for entry, file in before.items()
-        if entry not in written and not entry.startswith(DATED) and not changed & _ancestors(entry)
+    kept = {entry: value for entry in latest if (value := choose(entry))}
+    if MODELS in published:
+        kept.setdefault(MODELS, published[MODELS])  # a champion serves until there is another
+    left_out = {}
+    for entry, value in latest.items():
+        if kept.get(entry) == value:
+            continue
+        other = [table for table, file in draft.made_from.get(entry, {}).items() if kept.get(table) != file]
+        left_out[entry] = (
+            f"made by {draft.made_by[entry]}, which did not succeed or is not done"
+            if entry in refused
+            else f"made from {', '.join(other)} of another run"
+        )
+    lineage = {
+        entry: (draft if value == latest[entry] and entry not in refused else current).made_from.get(entry, {})
+        for entry, value in kept.items()
     }
+    models = json.loads(kept.pop(MODELS, "{}"))
+    return Version(files=kept, models=models, made_from={entry: tables for entry, tables in lineage.items() if tables}), left_out
 
 
-def _ancestors(entry: str) -> set[str]:
-    page = entry.removeprefix(PAGES).partition("/")[0]
-    parents = _OF_PAGES.get(page, ("comparison", "runtime_model")) if entry.startswith(PAGES) else MADE_FROM.get(entry, _ELSE)
-    return {*parents, *(each for parent in parents for each in _ancestors(parent))}
+def _values(listed: Draft | Version) -> dict[str, str]:
+    """Return the files by table or page, and the models as one more entry."""
+    return {**listed.files, **({MODELS: models_text(listed.models)} if listed.models else {})}
+
+
+def models_text(models: Mapping[str, str]) -> str:
+    """Return registered models by alias as they stand among files in ``made_from``."""
+    return json.dumps(dict(models), sort_keys=True)

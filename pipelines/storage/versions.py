@@ -1,81 +1,265 @@
-"""Versions of a subject's tables: write, audit, publish; the only form of a transaction.
+"""The versions of a subject: files beside the old ones, one draft, one pointer that is replaced.
 
-* **Write.** Every table is a new file that no reader knows yet, ``<lake>/<table>/<name>/<content's hash>.parquet``; a draft,
-  ``<lake>/drafts/<subject>/<id>.json``, lists these files with the model versions that belong to them.
-* **Audit.** The draft's own steps read the tables back through the draft and check them.
-* **Publish.** One ``os.replace`` puts the pointer ``<lake>/current/<subject>.json``. Readers use only the pointer: a process
-  killed before that has changed nothing.
+* A table or page is written as a new file that is named by its content's hash, ``<lake>/<table>/<name>/<hash>.parquet``. The
+  draft, ``<lake>/drafts/<subject>.json``, names the file made last of each table, and the files that it was made from.
+* Blocking checks read the tables back through the draft. No reader sees it.
+* Publishing replaces the pointer, ``<lake>/current/<subject>.json``: one atomic write, before which nothing has changed. It names
+  what in the draft was made from each other (:func:`pipelines.storage.version.settled`), and the two versions before.
+* Then pages are copied to ``reports/`` and registry aliases are set. If that fails, the version is published all the same; the
+  next run, night or ``queuecast doctor --repair`` does it again, and readers of models ask the pointer.
 
-Subjects without an audit are published at once (:meth:`Versions.commit`): counters, and each table that grows row by row.
-
-Registry aliases and the pages under ``reports/`` follow the pointer (:meth:`Versions.follow`). A file ``<subject>.followed``, a
-copy of the pointer, names the version that they follow. If a process died in between, it names another version, and the next run,
-night or Queuecast command that opens the registry for that subject updates both. Once they follow, an alias moved by hand stays.
-Subjects are named by :func:`pipelines.storage.version.subject_of`; a model has its subject's name. A version inherits each table
-whose inputs have not changed (:data:`pipelines.storage.version.MADE_FROM`); its other tables are no longer read.
-
-Kept are files of the current version, of the one before (not of counters), of those replaced in the last :func:`keep_s` seconds,
-which readers may still hold, and of drafts. In an object store a file is one put, and a pointer or draft is put only if it has
-not changed since it was read: the losing one of two writers gets Overtaken.
+Subjects that grow, such as counters, have no draft: :meth:`Versions.commit` publishes at once. A file that the draft or one of the
+three versions names stays; another is removed once it is a day old. Subjects are named by
+:func:`pipelines.storage.version.subject_of`; a model has its subject's name.
 """
 
+import hashlib
+import json
+import re
 import secrets
-from collections.abc import Callable, Collection, Mapping
-from contextlib import suppress
-from dataclasses import replace
+import time
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextlib import AbstractContextManager, suppress
+from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any, TypeVar
 
-from features.errors import InputError
-from pipelines.storage.drafts import OVERTAKEN
-from pipelines.storage.places import at, made_folder, seen, until_written, write
-from pipelines.storage.remote import Overtaken, Seen
-from pipelines.storage.subject_files import COUNTERS_PART, SubjectFiles, digest
-from pipelines.storage.version import COUNTERS, DATED, PAGES, Draft, Version, carried
+from features.clock import DAY_S
+from features.errors import InputError, first_line
+from features.names import check_name
+from pipelines.storage.locks import held
+from pipelines.storage.places import at, made_folder, seen, write
+from pipelines.storage.version import COUNTERS, DATED, HISTORIES, MEND, MODELS, PAGES, Draft, Version, settled, subject_of
 
+Result = TypeVar("Result")
 SetAliases = Callable[[Mapping[str, str]], None]
 """Function that sets the registry's aliases to versions, by alias; an empty version removes the alias."""
-PUBLISHED = "it is published all the same; aliases and pages follow with the next command that asks for it"
-"""Note on an error after which the version stays published."""
+KEPT = 3
+"""Versions that a pointer names: the current one and those before."""
+_BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
+_FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
+COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
 
 
-class Versions(SubjectFiles):
+class Overtaken(InputError):
+    """Another process published a version after this one was read; nothing was changed."""
+
+
+@dataclass(frozen=True)
+class Published:
+    """A published version, and what of the draft it leaves out, with the reason, by table or page.
+
+    ``problem`` says why aliases or pages do not follow it yet, else it is empty.
+    """
+
+    version: Version
+    left_out: Mapping[str, str]
+    problem: str = ""
+
+
+class Versions:
     """The versions of one subject in the lake at ``root``."""
 
-    def draft(self, id: str) -> Draft | None:
-        """Return the draft called ``id``, or None if nothing was written in it.
+    def __init__(self, root: Path, subject: str) -> None:
+        self.root, self.subject = root, subject
+        self.name = check_name(subject.partition("-")[2], "lake")
+        self.place = root / "current" / f"{subject}.json"
+        self._draft = root / "drafts" / f"{subject}.json"
 
-        Raises Overtaken if the draft was given up, as for another version, and InputError if it is damaged.
+    def current(self) -> Version:
+        """Return the version that readers see."""
+        return self.kept()[0]
+
+    def kept(self) -> list[Version]:
+        """Return the current version, empty if there is none, and those before; at most three."""
+        return self._pointer()[0]
+
+    @property
+    def follows(self) -> bool:
+        """Tell whether pages and aliases were brought up to the current version.
+
+        If so, an alias that differs was moved by hand.
         """
-        draft = self._drafts.read(id)[0]
-        if draft is not None and draft.stage == OVERTAKEN:
-            raise self._overtaken(draft)
-        return draft
+        return self._pointer()[1]
 
-    def note(self, id: str, **facts: str | Mapping[str, str]) -> None:
-        """Begin the draft ``id`` if needed, and add ``facts``: ``made_by stage models``.
+    def draft(self) -> Draft:
+        """Return the draft; without one, what is published."""
+        if (content := seen(self._draft).content) is None:
+            current = self.current()
+            files = {entry: file for entry, file in current.files.items() if not entry.startswith(DATED)}
+            return Draft(files, current.models, current.made_from)
+        return Draft(**_parsed(content, self._draft))
 
-        Raises InputError if another version was published since.
-        """
-        with self._locked():
-            self._note(id, {}, facts)
+    def add(self, entry: str, part: Path, made_by: str, made_from: Mapping[str, str]) -> Path:
+        """Move the finished local file ``part`` to its place, and name it in the draft as ``entry``.
 
-    def add(self, id: str, entry: str, part: Path) -> Path:
-        """Add the finished file ``part`` to the draft ``id`` as ``entry``; return its place.
-
-        ``entry`` is a table or a page.
+        ``entry`` is a table or a page. Returns the place.
         """
         path = self._place(entry, part)
         with self._locked():
-            self._begin(id)  # raises before a file is moved
             at(path).moved(part, path)
-            self._note(id, {entry: path.relative_to(self.root).as_posix()}, {})
+            draft = self.draft()
+            files = {**draft.files, entry: self._relative(path)}
+            self._put_draft(_noted(replace(draft, files=files), entry, made_by, made_from))
         return path
+
+    def name_models(self, models: Mapping[str, str], made_by: str, made_from: Mapping[str, str]) -> None:
+        """Name the registered versions of the draft, by alias."""
+        with self._locked():
+            self._put_draft(_noted(replace(self.draft(), models=models), MODELS, made_by, made_from))
 
     def part(self, entry: str) -> Path:
         """Return a new local path to write ``entry`` to, for :meth:`add` and :meth:`commit`."""
         folder = made_folder(self._folder(entry))
         return at(folder).being_made(folder / "part")
+
+    def commit(
+        self,
+        entries: Mapping[str, Path],
+        base: Version | None = None,
+        made_by: str = "",
+        gone: Collection[str] = (),
+        made_from: Mapping[str, str] | None = None,
+    ) -> Version:
+        """Publish finished local files at once, with the current ones; return the version.
+
+        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Raises Overtaken,
+        without a change, if another version than ``base`` is current.
+        """
+        try:
+            with self._locked() as check:
+                kept, follows = self._pointer()
+                if base is not None and base.version != kept[0].version:
+                    raise Overtaken(f"{self.subject}: another process has published it meanwhile: begin again")
+                places = {entry: self._place(entry, part) for entry, part in entries.items()}
+                at(self.root).moved_all({entries[entry]: place for entry, place in places.items()})
+                current = replace(kept[0], files={entry: file for entry, file in kept[0].files.items() if entry not in gone})
+                draft = self.draft()
+                files = {entry: file for entry, file in draft.files.items() if entry not in gone}
+                draft = replace(draft, files={**files, **{entry: self._relative(place) for entry, place in places.items()}})
+                for entry in entries:
+                    draft = _noted(draft, entry, made_by, made_from or {})
+                # of the rest, what is current stays
+                others = {entry: "" for entry in draft.files if entry not in entries}
+                version, _ = settled(replace(draft, models=current.models, made_by=others), current, bool)
+                version = replace(version, version=_id(), made_by=made_by)
+                check()
+                self._put([version, *kept], follows)
+                if seen(self._draft).content is not None:
+                    self._put_draft(draft)
+        finally:
+            for part in entries.values():
+                part.unlink(missing_ok=True)
+        self._show(version, kept[0])
+        return version
+
+    def publish(
+        self, made_by: str, set_aliases: SetAliases | None = None, accepted: Callable[[str], bool] | None = None
+    ) -> Published:
+        """Make the current version from the draft; bring aliases and pages up to it.
+
+        Published is what ``accepted`` makers, by default ``made_by`` alone, have made. Raises InputError, without a change, for a
+        file that is missing or damaged.
+        """
+        from models.registry.versions import keep_made
+
+        with self._locked() as check:
+            (current, *before), follows = self._pointer()
+            draft = self.draft()
+            version, left_out = settled(draft, current, accepted or (lambda maker: maker == made_by))
+            version = replace(version, version=_id(), made_by=made_by)
+            for entry, file in version.files.items():
+                if current.files.get(entry) != file and not self.has_whole(file):
+                    raise InputError(f"{self.root / file}: is missing or damaged, and would be published: begin again")
+            check()
+            # with the same models, aliases that a person moved stay
+            aliases_stay = follows and version.models == current.models
+            self._put([version, current, *before], False)
+            keep_made()
+            files = {entry: file for entry, file in draft.files.items() if not entry.startswith(DATED)}
+            self._put_draft(replace(draft, files=files))
+        problem = self.follow_if_possible(None if aliases_stay else set_aliases)
+        self.sweep_if_possible()
+        return Published(version, {entry: why for entry, why in left_out.items() if not entry.startswith(DATED)}, problem)
+
+    def follow(self, set_aliases: SetAliases | None) -> None:
+        """Bring pages, and with ``set_aliases`` the registry's aliases, up to the current version."""
+        current, *before = self.kept()
+        self._show(current, before[0] if before else Version())
+        if set_aliases is not None:
+            set_aliases(current.models)
+        with self._locked():
+            if self.current().version == current.version:
+                self._put(self.kept(), True)
+
+    def follow_if_possible(self, set_aliases: SetAliases | None) -> str:
+        """Call :meth:`follow`; return why it failed, or "".
+
+        What is published is published, whatever registry or disk raise then.
+        """
+        try:
+            self.follow(set_aliases)
+        except Exception as error:
+            return first_line(error)
+        return ""
+
+    def put(self, kept: list[Version]) -> None:
+        """Replace the pointer, whatever it holds, and forget what was not published."""
+        with self._locked():
+            self._put(kept, False)
+            at(self._draft).removed(self._draft)
+
+    def sweep(self) -> None:
+        """Remove files older than a day that neither the pointer nor the draft names."""
+        with self._locked():
+            for path in self.unnamed(DAY_S):
+                at(path).removed(path)
+
+    def sweep_if_possible(self) -> None:
+        """Call :meth:`sweep`; if the disk or the store fails, the next one does it."""
+        with suppress(OSError, InputError):
+            self.sweep()
+
+    def unnamed(self, older_s: float) -> list[Path]:
+        """Return the subject's files of this age that neither the pointer nor the draft names."""
+        listed = {self.root / file for each in (self.draft(), *self.kept()) for file in each.files.values()}
+        before_s = time.time() - older_s
+        return [path for path, written_s in self._files() if path not in listed and written_s < before_s]
+
+    def has_whole(self, file: str) -> bool:
+        """Tell whether a listed file is there, with the content that its name states."""
+        if COUNTERS_PART.search(file):
+            return at(self.root).there(self.root / file)
+        return is_whole(self.root / file, seen(self.root / file).content)
+
+    def _pointer(self) -> tuple[list[Version], bool]:
+        """Return :meth:`kept` and :attr:`follows`; raise InputError if the pointer is damaged."""
+        if (content := seen(self.place).content) is None:
+            return [Version()], True
+        pointer = _parsed(content, self.place)
+        try:
+            before = pointer["before"] if isinstance(pointer["before"], list) else [pointer["before"]]  # of older homes
+            return [Version(**fields) for fields in (pointer["current"], *before)], pointer.get("follows", False)
+        except (KeyError, TypeError) as error:
+            raise InputError(f"{self.place}: is damaged: {error}; {MEND}") from error
+
+    def _put(self, kept: list[Version], follows: bool) -> None:
+        current, *before = kept[:KEPT]
+        older = [asdict(version) for version in before if version.version]
+        write(self.place, json.dumps({"current": asdict(current), "before": older, "follows": follows}, indent=1))
+
+    def _put_draft(self, draft: Draft) -> None:
+        write(self._draft, json.dumps(asdict(draft), indent=1))
+
+    def _show(self, version: Version, before: Version) -> None:
+        """Copy the pages of a version to where they are shown; remove those that it lacks."""
+        for entry in sorted({*version.files, *before.files}):
+            page = self.root.parent / entry
+            if entry.startswith(PAGES) and entry in version.files:
+                write(page, (self.root / version.files[entry]).read_bytes())
+            elif entry.startswith(PAGES) and not entry.startswith(DATED):
+                page.unlink(missing_ok=True)
 
     def _folder(self, entry: str) -> Path:
         if COUNTERS_PART.fullmatch(entry):
@@ -88,181 +272,62 @@ class Versions(SubjectFiles):
             return self._folder(entry) / entry
         return self._folder(entry) / f"{digest(part.read_bytes())}{'.html' if entry.startswith(PAGES) else '.parquet'}"
 
-    def commit(
-        self, entries: Mapping[str, Path], base: Version | None = None, made_by: str = "", gone: Collection[str] = ()
-    ) -> Version:
-        """Publish finished local files at once, with the current ones; return the version.
+    def _relative(self, path: Path) -> str:
+        return path.relative_to(self.root).as_posix()
 
-        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Raises Overtaken,
-        without a change, if another version than ``base`` is current.
-        """
-        try:
-            with self._locked() as check:
-                there = seen(self.pointer.place)
-                current = self.pointer.kept(there)[0]
-                if base is not None and base.version != current.version:
-                    raise self._overtaken(Draft("", base, made_by))
-                places = {entry: self._place(entry, part) for entry, part in entries.items()}
-                at(self.root).moved_all({entries[entry]: place for entry, place in places.items()})
-                files = {entry: path.relative_to(self.root).as_posix() for entry, path in places.items()}
-                kept = {entry: file for entry, file in carried(current.files, files).items() if entry not in gone}
-                version = Version(_id(), made_by, {**kept, **files}, current.models)
-                check()
-                # counters have many parts, which other programs read as a data set: none of the version before stay
-                self.pointer.put_once(version, Version() if self.of_counters else current, there)
-        finally:
-            for part in entries.values():
-                part.unlink(missing_ok=True)
-        self.follow(None)
-        return version
+    def _files(self) -> Iterator[tuple[Path, float]]:
+        """Yield the files of the subject's tables and pages, with Unix times of writing."""
+        tables = [path / self.name for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
+        for folder in [*tables, self.root / "pages" / self.subject]:
+            for name, file in at(folder).listed(folder).items():
+                if _FILE.fullmatch(name.rpartition("/")[2]):
+                    yield folder / name, file.modified_s
 
-    def publish(self, id: str, set_aliases: SetAliases | None = None) -> Version:
-        """Make the draft ``id`` the current version; update aliases and pages.
+    def _locked(self) -> AbstractContextManager[Callable[[], None]]:
+        return held(self.place.with_suffix(".lock"))
 
-        Raises InputError if another version was published since the draft began. If the registry or the disk raises, the version
-        before is current again. If it cannot be put back, or aliases had moved, the new one stays; the next reader finishes it.
-        """
-        moved, version, put = [], Version(), False
 
-        def move(models: Mapping[str, str]) -> None:
-            if set_aliases is not None:
-                set_aliases(models)
-                moved.append(models)
+def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
+    """Return the result of ``change``, called again if another process overtook it."""
+    for _ in range(attempts - 1):
+        with suppress(Overtaken):
+            return change()
+    return change()
 
-        try:
-            with self._locked() as check:
-                there = seen(self.pointer.place)
-                if self._drafts.read(id)[0] is None:
-                    raise InputError(f"{self.subject}: there is no draft {id} to publish: it was published or given up")
-                draft, before = self._begin(id)[0], self.pointer.kept(there)[0]
-                version = Version(
-                    _id(),
-                    draft.made_by,
-                    carried(before.files, draft.files) | dict(draft.files),
-                    dict(draft.models) or dict(before.models),
-                )
-                for file in draft.files.values():
-                    if not self.has_whole(file):
-                        raise InputError(f"{self.root / file}: is missing or damaged, and would be published: begin again")
-                check()
-                self.pointer.put_once(version, before, there)
-                put = True
-            self.follow(None if set_aliases is None else move)
-        except BaseException as error:
-            from models.registry.versions import keep_made
 
-            if version.version and self._stands(version, put) and not (put and not moved and self._taken_back(version)):
-                keep_made()
-                error.add_note(PUBLISHED)
-            raise
-        with suppress(OSError, InputError):  # the next sweep removes it
-            self._drafts.remove(id)
-        self.sweep_if_possible()
-        return version
+def is_whole(path: Path, content: bytes | None) -> bool:
+    """Tell whether a file is there and, if its name is a hash, has that content."""
+    return content is not None and (not _BY_CONTENT.fullmatch(path.name) or digest(content) == path.stem)
 
-    def _stands(self, version: Version, put: bool) -> bool:
-        """Tell whether a version is current; if the store does not answer, whether it was put."""
-        try:
-            return self.current().version == version.version
-        except (OSError, InputError):
-            return put
 
-    def _taken_back(self, version: Version) -> bool:
-        try:
-            self.take_back(version)
-        except (OSError, InputError):
-            return not self._stands(version, True)
-        return True
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()[:16]
 
-    def take_back(self, version: Version | None = None) -> None:
-        """Make the version before current again, if the current one cannot be followed.
 
-        Its draft is kept. With ``version``, nothing is done if another version is current.
-        """
-        with self._locked():
-            there = seen(self.pointer.place)
-            current, before = self.pointer.kept(there)
-            if version is not None and current.version != version.version:
-                return
-            self.pointer.put(before, Version(), there)
+def inside(folder: Path) -> list[Path]:
+    """Return the paths in a folder, sorted; [] if there is no folder."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
 
-    @property
-    def under_way(self) -> bool:
-        """Tell whether aliases and pages do not yet follow the published version."""
-        return self.current().version not in ("", self.pointer.follows())
 
-    def follow(self, set_aliases: SetAliases | None) -> bool:
-        """Update aliases and pages to the current version; return whether anything was left to do.
+def _noted(draft: Draft, entry: str, made_by: str, made_from: Mapping[str, str]) -> Draft:
+    """Note in a draft who made an entry, and from which files."""
+    inputs = {} if entry in HISTORIES else {table: file for table, file in made_from.items() if table != entry}
+    lineage = {**draft.made_from, entry: inputs}
+    return replace(draft, made_from=lineage, made_by={**draft.made_by, entry: made_by})
 
-        It then checks again: another version may have been published and followed meanwhile.
-        """
-        followed = False
-        while self._follow(set_aliases):
-            followed = True
-        return followed
 
-    def _follow(self, set_aliases: SetAliases | None) -> bool:
-        """Update aliases and pages once; return whether anything was to do."""
-        version, before = self.kept()
-        if version.version in ("", self.pointer.follows()):
-            return False
-        # if aliases followed the version before and its models are the same, aliases moved by hand stay
-        if version.models and not (version.models == before.models and self.pointer.follows() == before.version != ""):
-            if set_aliases is None:
-                return False
-            set_aliases(version.models)
-        for entry in {*version.files, *before.files}:
-            if entry.startswith(PAGES):
-                self._show(entry, version.files.get(entry))
-        self.pointer.copy(version, before)
-        return True
-
-    def discard(self, id: str) -> None:
-        """Give up the draft ``id``, and remove the files that nothing else lists.
-
-        In an object store its process may run on another machine: the draft stays, without files, and that gets Overtaken.
-        """
-        if at(self.root).shared:
-            self._drafts.end(id)
-        else:
-            self._drafts.remove(id)
-        self.sweep()
-
-    def put(self, version: Version, before: Version) -> None:
-        """Replace the pointer, whatever it holds."""
-        with self._locked():
-            self.pointer.put(version, before, seen(self.pointer.place))
-
-    def _begin(self, id: str) -> tuple[Draft, Seen]:
-        """Return the draft ``id`` and its file's content, new if missing; or raise Overtaken."""
-        draft, there = self._drafts.read(id)
-        current = self.current()
-        if draft is None:
-            return Draft(id, current), there
-        if draft.stage == OVERTAKEN or draft.base.version != current.version:
-            raise self._overtaken(draft)
-        return draft, there
-
-    def _overtaken(self, draft: Draft) -> Overtaken:
-        current, what = self.current(), draft.made_by or "this"
-        if draft.base.version == current.version:
-            return Overtaken(f"{self.subject}: {what} was given up by another process, or after a week: begin again")
-        return Overtaken(f"{self.subject}: {current.made_by} was published after {what} had begun: begin again")
-
-    def _note(self, id: str, files: Mapping[str, str], facts: Mapping[str, str | Mapping[str, str]]) -> None:
-        def added() -> None:
-            begun, there = self._begin(id)
-            changed = replace(begun, files={**begun.files, **files}, **facts)  # type: ignore[arg-type]
-            self._drafts.put(changed, there)
-
-        until_written(added)  # another step of the same run, on another machine, may add as well
-
-    def _show(self, entry: str, file: str | None) -> None:
-        page = self.root.parent / entry
-        if file is not None:
-            write(page, (self.root / file).read_bytes())
-        elif not entry.startswith(DATED):
-            page.unlink(missing_ok=True)
+def _parsed(content: bytes, place: Path) -> dict[str, Any]:
+    """Return a JSON object; raise InputError if it is damaged."""
+    try:
+        fields = json.loads(content)
+        if not isinstance(fields, dict):
+            raise ValueError("is no object")
+        return fields
+    except ValueError as error:
+        raise InputError(f"{place}: is damaged: {error}; {MEND}") from error
 
 
 def _id() -> str:

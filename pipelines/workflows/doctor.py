@@ -51,9 +51,7 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
             store = connect()
         except InputError as error:
             yield Finding("registry", "", str(error), BY_HAND)
-    for subject in sorted(
-        {path.stem for path in (home / "lake" / "current").glob("[!.]*.*") if path.suffix in (".json", ".followed")}
-    ):
+    for subject in sorted({path.stem for path in (home / "lake" / "current").glob("[!.]*.json")}):
         try:
             with alone(home, lock_of(subject)):
                 yield from _subject(home, subject, store)
@@ -85,17 +83,15 @@ def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Findi
     try:
         versions.kept()
     except InputError as error:
-        copy = versions.pointer.copied()
-        mend = (
-            f"{BY_HAND}: restore it from a backup"
-            if copy is None
-            else f"put back the version {copy[0].version}, which was followed last"
-        )
-        yield Finding("lake", subject, str(error).split("; ")[0], mend, None if copy is None else partial(versions.put, *copy))
+        yield Finding("lake", subject, str(error).split("; ")[0], f"{BY_HAND}: restore it from a backup")
         return
-    with versions.reading():
-        current, before = versions.kept()
-        broken = _broken(versions, current, before)
+    try:
+        versions.draft()
+    except InputError as error:
+        forget = partial(versions.put, versions.kept())
+        yield Finding("lake", subject, str(error).split("; ")[0], "forget what was not published", forget)
+    current, before = [*versions.kept(), Version()][:2]
+    broken = _broken(versions, current, before)
     if broken is not None:
         yield broken
     elif store is not None and subject.startswith(("runtime-", "variability-")):
@@ -108,17 +104,17 @@ def _broken(versions: Versions, current: Version, before: Version) -> Finding | 
     finding = partial(Finding, "lake", versions.subject)
     if not now:
         what = f"missing or damaged in the version before: {', '.join(then.values())}"
-        return finding(what, "forget the version before", partial(versions.put, current, Version())) if then else None
+        return finding(what, "forget the version before", partial(versions.put, [current])) if then else None
     what = "missing or damaged in the current version: " + ", ".join(f"{entry} ({file})" for entry, file in now.items())
     if versions.subject.partition("-")[0] in GROWING and (then or not before.version):
         return finding(what, f"{BY_HAND}: {anew(versions)}")
     if before.version and not then and not all(entry.startswith(PAGES) for entry in now):
-        return finding(what, f"go back to the version before, {before.version}", partial(versions.put, before, Version()))
+        return finding(what, f"go back to the version before, {before.version}", partial(versions.put, versions.kept()[1:]))
     kept = replace(current, files={entry: file for entry, file in current.files.items() if entry not in now})
     return finding(
         what,
         "leave them out of the version, so that they are made anew",
-        partial(versions.put, kept, Version() if then else before),
+        partial(versions.put, [kept] if then else [kept, before]),
     )
 
 
@@ -131,9 +127,9 @@ def _aliases(versions: Versions, store: Tracking, current: Version) -> Iterator[
     if champion and version_at(store, subject, champion) is None:
         if version_at(store, subject) is None:
             what = f"the registry has no version {champion}, the champion that was published; a backup brings it back"
-            anew = partial(versions.put, replace(current, models={}), Version())
+            anew = partial(versions.put, [replace(current, models={})])
             yield Finding("registry", subject, what, "begin anew without a champion", anew)
-    elif versions.under_way:
+    elif not versions.follows:
         what = f"{current.made_by or 'a run'} died while it was published"
         yield Finding(
             "registry", subject, what, "let aliases and pages follow it", partial(finish, Lake(versions.root), store, subject)

@@ -24,7 +24,7 @@ from models.variability.model import VariabilityModel
 from pipelines.sources.systems import settings_of
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import finish_for_reader
+from pipelines.storage.publishing import served
 from pipelines.storage.run_store import RUNS, application_types, machine_of, stored
 from pipelines.workflows.variability_table import newest_before, windows_before
 
@@ -112,10 +112,9 @@ def ask(
     application without control runs and type, for a node that the topology does not name, and if no counter was sampled in the
     window before.
     """
-    finish_for_reader(home, store, VARIABILITY.registered(system))
-    champion = registered_classifier(store, VARIABILITY.registered(system))
+    lake, name = Lake(home / "lake"), VARIABILITY.registered(system)
+    champion = registered_classifier(store, name, served(lake, store, name))
     model, scope = champion.model, champion.scope
-    lake = Lake(home / "lake")
     lag_s, machine, types = settings_of(home, system).lag_s, machine_of(lake, system), application_types(lake, system)
     applications = {*map(str, model.baselines.index), *types}
     if application not in applications:

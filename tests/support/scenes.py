@@ -219,11 +219,12 @@ def _digest(path: Path) -> str | None:
 
 
 def _mend_version(place: Path) -> None:
-    from pipelines.storage.publishing import finish_for_reader
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import finish
     from pipelines.storage.registry import tracking
 
     at_home(place)
-    finish_for_reader(place / "home", tracking(), MODEL)
+    finish(Lake(place / "home" / "lake"), tracking(), MODEL)
 
 
 def _version_result(place: Path) -> dict[str, Any]:

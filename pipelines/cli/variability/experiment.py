@@ -71,7 +71,8 @@ def _registered(spec: str) -> Adviser:
     from models.registry.variability_registration import registered_classifier
     from pipelines.dated.promote import SIMULATED
     from pipelines.storage.home import home
-    from pipelines.storage.publishing import finish_for_reader
+    from pipelines.storage.lake import Lake
+    from pipelines.storage.publishing import served
     from pipelines.storage.registry import tracking
     from sim.cluster.advisers import Adviser
 
@@ -79,6 +80,6 @@ def _registered(spec: str) -> Adviser:
     if not name.startswith("variability-") or (at and not alias):
         raise InputError(f"--model {spec}: not of the form variability-SYSTEM or variability-SYSTEM@champion")
     store = tracking()
-    finish_for_reader(home(), store, name)
-    registered = registered_classifier(store, name, alias or ("champion" if version_at(store, name) else SIMULATED))
+    version = served(Lake(home() / "lake"), store, name, alias or ("champion" if version_at(store, name) else SIMULATED))
+    registered = registered_classifier(store, name, version)
     return Adviser(registered.model, registered.scope, registered.thresholds)

@@ -57,7 +57,7 @@ def command(
     from pipelines.sources.systems import settings_of
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import RUN_WAITS_S, alone, discarded_on_error
+    from pipelines.storage.publishing import RUN_WAITS_S, alone
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_table import training_table
 
@@ -70,8 +70,13 @@ def command(
     thresholds = {"2": BINARY, "3": THREE_CLASSES, "delay": DELAYS}[classes] if classes else thresholds_of(names)
     learning = Learning(names, thresholds, settings.elimination if eliminate is None else eliminate, seed=seed)
     subject = VARIABILITY.registered(system)
-    work = Work(Lake(home() / "lake", f"train-{uuid.uuid4()}"), tracking(), subject, command="queuecast variability train")
-    with alone(home(), subject, RUN_WAITS_S), discarded_on_error(work.lake, subject), all_or_nothing(work.store):
+    work = Work(
+        Lake(home() / "lake", f"queuecast variability train {uuid.uuid4()}"),
+        tracking(),
+        subject,
+        command="queuecast variability train",
+    )
+    with alone(home(), subject, RUN_WAITS_S), all_or_nothing(work.store):
         retrained = train(work, table, scope, learning, begun=work.begin())
         work.publish()
     kind = ", simulated" if table.generated else ""

@@ -1,4 +1,4 @@
-"""What publishing does with drafts: a run's own, one of a single asset that succeeded, and none."""
+"""What publishing does with what single assets, runs that failed and runs that succeeded have made."""
 
 from pathlib import Path
 
@@ -6,6 +6,7 @@ import dagster as dg
 import pandas as pd
 import pytest
 
+from pipelines.assets.nights import trace_stage
 from pipelines.assets.partitions import trace_on
 from pipelines.assets.published import OF_SYSTEMS, OF_TRACES, published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -14,42 +15,66 @@ from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 
 
-@dg.asset(name="single")
-def single(lake: LakeResource) -> None:
+@trace_stage("single", name="single")
+def single(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Stands for an asset that was materialised by itself."""
     lake.lake().write_clean(arriving(jobs=50))
     lake.lake().write("schedules", "arriving", pd.DataFrame({"a": [1]}))
+    return dg.MaterializeResult()
 
 
-@dg.asset(name="failing")
-def failing(lake: LakeResource) -> None:
+@trace_stage("comparing", name="after")
+def after(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Stands for one that reads what another run made last."""
+    read = lake.lake().read("schedules", "arriving")[0]["a"].tolist()
+    lake.lake().write("comparison", "arriving", pd.DataFrame({"a": read}))
+    return dg.MaterializeResult()
+
+
+@trace_stage("failing", name="failing")
+def failing(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
     """Stands for one that wrote and failed its check."""
-    lake.lake().write_clean(arriving(jobs=60))
+    lake.lake().write("schedules", "arriving", pd.DataFrame({"a": [2]}))
     raise dg.Failure("a blocking check", allow_retries=False)
 
 
 @pytest.mark.slow
-def test_a_draft_is_published_once_its_run_succeeded_and_no_other_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_asset_reads_what_was_materialised_last_and_what_is_not_published_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     lake = Lake(tmp_path / "lake")
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
-        given = {"instance": instance, "resources": {"lake": LakeResource(), "registry": RegistryResource()}}
+        given = {
+            "instance": instance,
+            "resources": {"lake": LakeResource(), "registry": RegistryResource()},
+            "partition_key": trace_on("arriving"),
+            "raise_on_error": False,
+        }
 
-        def published() -> dict[str, object]:
-            done = dg.materialize([published_trace], partition_key=trace_on("arriving"), **given)
+        def not_published() -> dict[str, object]:
+            done = dg.materialize([published_trace], **given)
             assert all(check.passed for check in done.get_asset_check_evaluations())
             metadata = done.asset_materializations_for_node("published_trace")[0].metadata
-            return {key: value.value for key, value in metadata.items()}
+            return {key: value.value for key, value in metadata.items() if key.startswith("not published")}
 
         assert dg.materialize([single], **given).success
-        assert not dg.materialize([failing], raise_on_error=False, **given).success
-        assert not lake.has("jobs", "arriving"), "an asset by itself is a draft"
-        assert published()["published now"] is True
+        assert dg.materialize([after], **given).success
+        assert not lake.has("jobs", "arriving"), "an asset by itself is seen by no reader"
+        assert not_published() == {}
         assert len(lake.read_clean("arriving").jobs) == 50
-        again = published()
-        assert (again["published now"], again["version"]) == (False, lake.versions("runtime-arriving").current().version)
+        failed = dg.materialize([failing], **given)
+        assert not failed.success
+        assert dg.materialize([after], **given).success
+        assert not_published() == {
+            "not published: schedules": f"made by {failed.run_id}, which did not succeed or is not done",
+            "not published: comparison": "made from schedules of another run",
+        }
+        assert lake.read("comparison", "arriving")[0]["a"].tolist() == [1]
+        assert dg.materialize([single], **given).success
+        assert not_published() == {"not published: comparison": "made from schedules of another run"}
 
 
 def test_publishing_comes_after_every_asset_and_a_night_makes_those_of_a_run() -> None:

@@ -191,7 +191,7 @@ def tried(job: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch) ->
     nights = []
 
     @dg.asset(partitions_def=of_traces)
-    @stage("trying", first=True)
+    @stage("trying")
     def breaking(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
         nights.append(lake.night)
         if len(nights) <= len(errors):

@@ -26,7 +26,7 @@ from pipelines.cli.run import _explain
 from pipelines.dated.history import user_history
 from pipelines.dated.served import ServedModel
 from pipelines.ingest.workload import Workload, generate
-from pipelines.storage.remote import Overtaken
+from pipelines.storage.versions import Overtaken
 from sim import Schedule, simulate
 
 

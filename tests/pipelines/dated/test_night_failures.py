@@ -20,11 +20,11 @@ from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
 from pipelines.dated import decided, history, status, traces
-from pipelines.dated.night import night, own_registry, tell_failure
+from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
-from pipelines.storage.versions import PUBLISHED, Versions
+from pipelines.storage.versions import Versions
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
@@ -89,7 +89,6 @@ STAGES = {
     "training": (traces, "fingerprint"),
     "registering": (registration, "assemble"),
     "keeping the ledger": (decided, "_row"),
-    "moving the aliases": (registration, "set_aliases"),
 }
 """One of each kind; ``make campaign`` kills nights at each system call that changes a file."""
 
@@ -129,7 +128,7 @@ def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, st
 
 def test_the_night_after_one_that_raised_works(prepared, home: Path) -> None:
     trace, champion = prepared[1], aliases(home)["champion"]
-    line = fails(home, trace, "moving the aliases")
+    line = fails(home, trace, "registering")
     outcome = do(home, trace, 2)
     assert aliases(home)["champion"] == outcome.row["champion"] != champion
     assert len(outcome.nights) == 2
@@ -197,10 +196,10 @@ from pathlib import Path
 from models.packed.methods import Quantile
 from models.registry import registration
 from models.registry.candidates import TRAINERS
-from pipelines.storage import pointer, versions
+from pipelines.storage import versions
 from tests.pipelines.dated.test_night_failures import POINTS, do, source
 from tests.support.pictures import undrawn
-home, owners = Path(sys.argv[1]), {"registration": registration, "Versions": versions.Versions, "Pointer": pointer.Pointer}
+home, owners = Path(sys.argv[1]), {"registration": registration, "Versions": versions.Versions}
 calls = {}
 def watched(module, name, real):
     def left(*arguments, **keywords):
@@ -219,9 +218,9 @@ with undrawn():
     do(home, source(jobs=900), 1)
 """
 POINTS = {
-    "before the pointer": ("Pointer", "put", 0, False),
+    "before the pointer": ("Versions", "_put", 0, False),
+    "before the pages": ("Versions", "_show", 0, True),
     "before the aliases": ("registration", "set_aliases", 0, True),
-    "between the pages": ("Versions", "_show", 1, True),
     "before old files go": ("Versions", "sweep", 0, True),
 }
 """Moments of a night in their order: the function that is about to be called, after how many calls, and whether the night has happened."""
@@ -252,11 +251,8 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepa
     assert aliases(home)["champion"] == outcome.row["champion"]
     label = trace.label(trace.midnights[FIRST + 1])
     notes = " ".join(outcome.notes)
-    if not happened:
-        assert f"night {label} had died while" in notes
-    assert ("that was finished" in notes) == (happened and name != "sweep")
+    assert ("that was done" in notes) == (happened and name != "sweep")
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
-    assert versions_of(home).drafts() == []
 
 
 def versions_of(home: Path) -> Versions:
@@ -330,36 +326,14 @@ def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_take
     assert status.status(home, with_an_overrun(accounting[1])).stuck == []
 
 
-def test_a_version_that_cannot_be_finished_is_shown_and_cleared(prepared, home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, named = prepared[1], aliases(home)
-    clean = trace.accounting(trace.midnights[FIRST])
-    before = contents(home)
-    lake = Lake(home / "lake", "lost")
-    lake.name_models("runtime-arriving", {"champion": "99", "challenger": "98"})
-    with monkeypatch.context() as broken:  # as if killed between the pointer and the aliases
-        broken.setattr(Versions, "follow", lambda *_: False)
-        versions_of(home).publish("lost")
-    with pytest.raises(mlflow.exceptions.MlflowException, match="98"):
-        do(home, trace, 1)
-    state = status.status(home, clean)
-    assert "died while it was published" in state.stuck[0]
-    assert "while opening the registry" in state.failed[0]
-    lines = status.clear(home, clean, own_registry(home))
-    assert lines[0].startswith("what was published last could not be finished")
-    assert contents(home) == before
-    assert lines[1] == "1 note of failed nights: removed"
-    assert aliases(home) == named
-    assert status.status(home, clean).stuck == status.status(home, clean).failed == []
-    with publishing.alone(home, "arriving"):
-        assert status.status(home, clean).stuck == ["a night or a run is at it now"]
-        with pytest.raises(InputError, match="another night or run of arriving is running"):
-            status.clear(home, clean, own_registry(home))
-
-
-def test_a_night_that_failed_after_it_was_published_says_that_it_was(tmp_path: Path) -> None:
-    error = OSError("the registry is away")
-    error.add_note(PUBLISHED)
-    error.add_note("night 2026-03-01 of a, while publishing")
-    tell_failure(tmp_path, "a", "2026-03-01", error)
-    line = (tmp_path / "reports/nights/a/2026-03-01.failed.txt").read_text()
-    assert line == f"night 2026-03-01 of a, while publishing: the registry is away; {PUBLISHED}\n"
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(registration, "set_aliases", boom)
+        first = do(home, trace, 1)
+    assert aliases(home)["champion"] == named["champion"] != first.row["champion"]
+    assert "is published, and its aliases or pages do not follow it yet (boom)" in capsys.readouterr().err
+    second = do(home, trace, 2)
+    assert "that was done" in " ".join(second.notes)
+    assert len(second.nights) == 3
+    assert aliases(home)["champion"] == second.row["champion"]

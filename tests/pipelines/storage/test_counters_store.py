@@ -14,6 +14,7 @@ import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from pipelines.storage.pointer import Pointer
 
 from features.errors import InputError
 from pipelines.ingest import ldms, ldms_files, ldms_ingest, ldms_intake
@@ -22,7 +23,6 @@ from pipelines.storage import counters_change, counters_merge, counters_parts, c
 from pipelines.storage.counters_change import Change, changing
 from pipelines.storage.counters_parts import KEYS
 from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.pointer import Pointer
 from pipelines.storage.version import FILES, PARTS
 from tests.support.stores import lost_lock
 

@@ -14,7 +14,7 @@ from models.registry.tracking import Tracking
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import read_parquet
-from pipelines.storage.publishing import check_registry, finish_for_reader, publish
+from pipelines.storage.publishing import check_registry, publish, served
 from pipelines.storage.registry import tracking
 from tests.campaigns.faults import locked
 
@@ -93,7 +93,7 @@ def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: 
     with pytest.raises(InputError, match=r"mlflow\.db is empty: it was cut; restore it from a backup"):
         opened(home)
     other = opened(home / "other")  # one that begins anew
-    for ask in (lambda: check_registry(Lake(home / "lake"), other, MODEL), lambda: finish_for_reader(home, other, MODEL)):
+    for ask in (lambda: check_registry(Lake(home / "lake"), other, MODEL), lambda: served(Lake(home / "lake"), other, MODEL)):
         with pytest.raises(InputError, match=r"has no version 1 of runtime-t, the champion that was published.*restore it"):
             ask()
     draft = Lake(home / "lake", "second")

@@ -1,4 +1,4 @@
-"""Aliases that follow a version, a trace's lock, and what dead nights left."""
+"""Aliases of a published version, who reads by them, and a trace's lock."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any, cast
 import pytest
 
 from features.errors import InputError
-from models.registry import versions as registered
 from models.registry.tracking import Tracking
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import aliases_of, alone, begin_night, discarded_on_error, finish_for_reader, lock_of
+from pipelines.storage.publishing import aliases_of, alone, finish, lock_of, served
 from pipelines.storage.remote import place_of
+from pipelines.storage.version import Version
 
 MODEL = "runtime-t"
 
@@ -87,51 +87,14 @@ def test_where_there_are_no_folders_the_first_night_leaves_a_file(tmp_path: Path
     assert puts == [lock]
 
 
-def test_a_reader_finishes_what_was_published_unless_a_night_is_at_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_reader_loads_the_published_version_until_the_aliases_were_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "check_registry", lambda *_: None)
-    client, versions = Client(champion="0", challenger="0"), Lake(tmp_path / "lake").versions(MODEL)
+    client, lake = Client(champion="0", challenger="0"), Lake(tmp_path / "lake", "first")
     store = cast(Tracking, SimpleNamespace(client=client))
-    versions.note("first", models={"champion": "1", "challenger": "2"})
-    versions.publish("first")  # and no alias moves
-    with alone(tmp_path, "t"):
-        finish_for_reader(tmp_path, store, MODEL)
-    assert client.aliases == {"champion": "0", "challenger": "0"}
-    finish_for_reader(tmp_path, store, MODEL)
+    lake.name_models(MODEL, {"champion": "1", "challenger": "2"})
+    lake.versions(MODEL).put([Version(models={"champion": "1", "challenger": "2"}, version="a")])
+    assert [served(lake, store, MODEL, alias) for alias in ("champion", "challenger", "mine")] == ["1", "2", "mine"]
+    assert finish(lake, store, MODEL)
     assert client.aliases == {"champion": "1", "challenger": "2"}
-    assert not versions.under_way
-
-
-def test_a_draft_is_discarded_where_its_night_raises_and_only_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    lake = Lake(tmp_path / "lake", "own")
-    versions = lake.versions(MODEL)
-    versions.note("own", made_by="the night 2026-03-02")
-    with discarded_on_error(lake, MODEL):
-        pass
-    assert [draft.id for draft in versions.drafts()] == ["own"]
-    with pytest.raises(ValueError, match="first"), discarded_on_error(lake, MODEL):
-        raise ValueError("first")
-    assert versions.drafts() == []
-
-    def away(*_: object) -> None:
-        raise OSError("second")
-
-    monkeypatch.setattr(type(versions), "discard", away)
-    with pytest.raises(ValueError, match="first"), discarded_on_error(lake, MODEL):
-        raise ValueError("first")
-
-
-def test_a_night_discards_other_nights_that_died_and_the_versions_they_alone_registered(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    lake, store, taken = Lake(tmp_path / "lake", "own"), cast(Tracking, SimpleNamespace()), []
-    monkeypatch.setattr(publishing, "finish", lambda *_: False)
-    monkeypatch.setattr(registered, "take_back", lambda _, name, numbers: taken.append((name, numbers)))
-    versions = lake.versions(MODEL)
-    versions.note("first", models={"champion": "1", "other": "9"})
-    versions.publish("first", lambda _: None)
-    versions.note("dead", made_by="the night 2026-03-01", stage="training", models={"champion": "1", "challenger": "2"})
-    versions.note("own", made_by="the night 2026-03-02")
-    versions.note("run", made_by="a run")
-    assert begin_night(lake, store, MODEL) == ["the night 2026-03-01 had died while training: nothing of it was kept"]
-    assert taken == [(MODEL, {"2"})]
-    assert {draft.id for draft in versions.drafts()} == {"own", "run"}
+    assert served(lake, store, MODEL) == "champion"
+    assert not finish(lake, store, MODEL)

@@ -10,6 +10,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pipelines.storage.pointer import Pointer
 
 from features.errors import InputError
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters, read_quarantine
@@ -17,7 +18,6 @@ from pipelines.storage import counters_change, counters_parts, places, remote
 from pipelines.storage.counters_change import changing
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.pointer import Pointer
 from pipelines.storage.remote import Overtaken
 from pipelines.storage.run_store import TYPES, application_types, keep
 from tests.pipelines.storage.conftest import on_both, on_s3
