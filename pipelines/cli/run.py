@@ -15,16 +15,13 @@ import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from functools import partial
 from typing import Any
 
 import click
 import dagster as dg
 import pandas as pd
 
-from features.errors import InputError
-from pipelines.cli.interrupts import prompt_interrupt
-from pipelines.cli.last_resort import known_cause
+from features.errors import InputError, masked, one_line
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
 from pipelines.cli.progress import stage_bars
@@ -37,8 +34,12 @@ from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.settings import TraceSettings
 
-_DENIED = re.compile(r"PermissionError: \[Errno 13\] Permission denied: '(?P<file>[^']*)'")
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
+_OUTSIDE = {
+    *(kind.__name__ for kind in (MemoryError, OSError, *OSError.__subclasses__())),
+    *("DatabaseError", "OperationalError", "MlflowException"),
+}
+"""Classes of errors of the machine, a database or a registry, which are no defects."""
 BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
@@ -187,7 +188,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
     kind, on = (systems, system_on) if job == "variability" else (traces, trace_on)
     definition = defs.resolve_job_def(job)
     run_id = str(uuid.uuid4())
-    with instance() as running, prompt_interrupt(partial(_cancel, running, run_id)), stage_bars() as bars:
+    with instance() as running, stage_bars() as bars:
         running.add_dynamic_partitions(str(kind.name), [name])
         with listening(bars):
             result = definition.execute_in_process(
@@ -243,10 +244,10 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
         error = _error(event)
         if error is None:
             continue
-        root, messages = error, []
+        root, outside = error, ""
         refusals = {InputError.__name__, *(each.__name__ for each in InputError.__subclasses__())}
         while root.cause is not None and root.cls_name not in refusals:
-            messages.append(f"{root.cls_name}: {root.message}")
+            outside = outside or root.message * (root.cls_name in _OUTSIDE)
             root = root.cause
         if root.cls_name in refusals:
             raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
@@ -256,11 +257,9 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")
             sys.exit(1)
-        message = "\n".join([f"{root.cls_name}: {root.message}", *messages])
-        if denied := _DENIED.search(message):
-            raise InputError(f"{denied['file']}: Permission denied")
-        if cause := known_cause(message):
-            note(f"queuecast: {cause}")
+        outside = outside or root.message * (root.cls_name in _OUTSIDE)
+        if outside:
+            note(f"queuecast: {one_line(masked(outside))}")
             sys.exit(1)
         note(root.to_string())
         break

@@ -66,7 +66,7 @@ def regular(path: Path) -> Path:
         return path
     try:
         kind = stat.S_IFMT(path.stat().st_mode)
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         kind = stat.S_IFREG
     if kind != stat.S_IFREG:
         raise InputError(f"{path}: cannot be written: it is {_SPECIAL.get(kind, 'no file')}, and only files are replaced")

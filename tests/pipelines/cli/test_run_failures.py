@@ -60,8 +60,8 @@ def _forgotten() -> BaseException:
 @pytest.mark.parametrize(
     ("error", "raised", "words"),
     [
-        (OSError(NO_ROOM), SystemExit, ["queuecast: no room is left on the disk"]),
-        (PermissionError(13, "Permission denied", "/site/mlartifacts"), InputError, ["/site/mlartifacts: Permission denied"]),
+        (OSError(NO_ROOM), SystemExit, ["queuecast: OSError: [Errno 28] No space left on device"]),
+        (PermissionError(13, "Permission denied", "/site/mlartifacts"), SystemExit, ["Permission denied: '/site/mlartifacts'"]),
         (
             ZeroDivisionError("of ours"),
             SystemExit,

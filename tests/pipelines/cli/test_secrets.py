@@ -28,7 +28,6 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
         "QUEUECAST_DATABASE": f"postgresql://reader:{PLANTED}-database@{address}/jobs",
         "QUEUECAST_WAIT_S": "0",
         "QUEUECAST_HASH_KEY": f"{PLANTED}-hash-key",
-        "QUEUECAST_TRACEBACK": "1",
         "PGPASSWORD": f"{PLANTED}-pgpassword",
         "AWS_ENDPOINT_URL": f"http://{address}",
         "AWS_ACCESS_KEY_ID": "site",

@@ -38,7 +38,7 @@ def test_a_damaged_database_ends_it_in_a_line_before_anything_is_served(
     (tmp_path / "dagster" / ".ready").touch()
     asked = queuecast("ui", home=tmp_path)
     assert asked.returncode == 1
-    assert "queuecast: a database of the site is damaged: `queuecast doctor` says which and how to mend it\n" in asked.stderr
+    assert "queuecast: a database of the site: file is not a database" in asked.stderr
     (fault,) = databases(tmp_path)
     assert fault.where == f"dagster/{place}"
 
