@@ -39,7 +39,7 @@ SLOW = (
     "benchmarks",
     "campaigns/test_pages",
     "models/variability/test_evaluation_of_variation",
-    *(f"pipelines/workflows/test_{name}" for name in ("bench", "variability")),
+    "pipelines/workflows/test_variability",
     *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
     *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
 )

@@ -29,7 +29,6 @@ _COMMANDS = {
     "when": "say when the jobs of a queue start, and what would start sooner",
     "machine": "show what the files of a Slurm site say, and how to make them",
     "policies": "learn an order of waiting jobs on a trace; show, write and register policies",
-    "bench": "measure the simulator",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",
     "doctor": "say what kills and damage left in the home directory, and mend it",

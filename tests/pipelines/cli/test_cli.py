@@ -202,7 +202,7 @@ def test_the_version_is_that_of_pages_with_its_commit(tmp_path: Path) -> None:
 def test_every_command_explains_itself(tmp_path: Path) -> None:
     done = queuecast("--help", home=tmp_path)
     assert done.returncode == 0
-    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "bench", "ui"):
+    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "ui"):
         assert command in done.stdout
         assert queuecast(command, "--help", home=tmp_path).returncode == 0
 

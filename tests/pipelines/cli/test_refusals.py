@@ -20,7 +20,6 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
         ["campaign", "TRACE", "--out", "x.parquet", "--report", "TRACE"],
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
         ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
-        ["bench", "--trace", "TRACE", "--out", "TRACE"],
         ["evaluate", "log.csv", "--report", "log.html"],
         ["campaign", "log.csv", "--out", "x.parquet", "--report", "log.html"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "TRACE"],
