@@ -4,9 +4,8 @@ Slurm's data parsers differ by version: a number is plain (22.05), or an object 
 or a list of words. Times are Unix seconds and are written in UTC; a time limit is in minutes.
 """
 
-import csv
-import io
 import json
+import re
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +19,8 @@ _COLUMNS = (
 )
 _LATER = ("Eligible", "Priority", "Constraints", "Flags", "Reservation", "SubmitLine")
 """Columns that are written only if a job has a value: not every version of Slurm has them."""
+_DELIMITER = "\x1f"  # no value has it; a comma or a bar is in names
+_BETWEEN = re.compile(r"[\x1f\r\n]")
 _STARTED = {"STARTED_ON_SUBMIT": "SchedSubmit", "STARTED_ON_SCHEDULE": "SchedMain", "STARTED_ON_BACKFILL": "SchedBackfill"}
 
 
@@ -29,7 +30,12 @@ def is_json(source: Source) -> bool:
 
 
 def as_table(source: Source) -> Source:
-    """Return the same accounting as comma-separated text; raise InputError for other JSON."""
+    """Return the same accounting as delimited text, one line a job, or what is no JSON as it is.
+
+    Raises InputError for JSON of another kind.
+    """
+    if not is_json(source):
+        return source
     try:
         with source.open() as text:
             document = json.load(text)
@@ -46,14 +52,13 @@ def as_table(source: Source) -> Source:
         try:
             rows.append(_row(job))
             later.append(_later(job))
-        except (AttributeError, KeyError, TypeError, ValueError, OverflowError, OSError) as error:
+        except (AttributeError, LookupError, TypeError, ValueError, OverflowError, OSError) as error:
             raise InputError(f"{source.path}: job {number} of its list: {type(error).__name__}: {shown(str(error))}") from error
     there = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
-    out = io.StringIO()
-    written = csv.writer(out, lineterminator="\n")
-    written.writerow([*_COLUMNS, *(_LATER[at] for at in there)])
-    written.writerows([*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True))
-    return Source(source.path, out.getvalue().encode(), source.sha256)
+    table = [[*_COLUMNS, *(_LATER[at] for at in there)]]
+    table += [[*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True)]
+    lines = (_DELIMITER.join(_BETWEEN.sub(" ", str(value)) for value in row) for row in table)
+    return Source(source.path, "\n".join(lines).encode(errors="replace"), source.sha256)
 
 
 def _row(job: Mapping[str, Any]) -> list[object]:

@@ -140,7 +140,7 @@ def parse_sacct(
     if processors not in PROCESSORS:
         raise InputError(f"unknown kind of processors {processors!r}; known: {', '.join(PROCESSORS)}")
     place = zone("UTC" if is_json(source) else timezone or "UTC")
-    table = AccountingTable(as_table(source) if is_json(source) else source, _KNOWN, free=FREE_TEXT)
+    table = AccountingTable(as_table(source), _KNOWN, free=FREE_TEXT)
     job = table.column(*RAW, title="JobID")
     submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []

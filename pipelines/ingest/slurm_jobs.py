@@ -103,7 +103,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     """
     source = load(path)
     wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
-    table = AccountingTable(as_table(source) if is_json(source) else source, wanted, free=FREE_TEXT)
+    table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
     for name, title in _NEEDED.items():
         table.column(*_NAMES[name], title=title)
     there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}

@@ -178,5 +178,5 @@ def test_files_that_cannot_be_read_say_why(tmp_path):
     broken.write_bytes(b"no Parquet")
     assert complaint(broken).startswith(f"{broken}: is damaged or no Parquet file: ")
     other = tmp_path / "jobs.csv"
-    other.write_bytes(b"\xff\xfe\x00")
+    other.write_bytes(b"x\xff\xfe\x00")
     assert complaint(other).startswith(f"{other}: cannot be read: ")

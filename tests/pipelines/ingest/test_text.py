@@ -7,6 +7,7 @@ import os
 import tracemalloc
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -122,9 +123,14 @@ def test_other_packing_and_encodings_are_named(content: bytes, what: str, tmp_pa
     assert refusal(read_trace, path) == f"{path}: is {what}"
 
 
-def test_a_parquet_bomb_is_refused(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    "columns",
+    [{"job_id": np.zeros(9_000_000, np.int8), "predicted_s": np.zeros(9_000_000, np.int8)}, {"user": ["x" * 8000] * 9000}],
+    ids=["numbers", "texts"],
+)
+def test_a_parquet_bomb_is_refused(columns: dict[str, Any], tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
-    pd.DataFrame({"job_id": np.zeros(9_000_000, np.int8), "predicted_s": np.zeros(9_000_000, np.int8)}).to_parquet(path)
+    pd.DataFrame(columns).to_parquet(path)
     for read in (read_trace, partial(read_table, wanted=())):
         with pytest.raises(InputError, match=f"^{path}: its .* bytes unpack to more than .*set {text.OWN_LIMIT} to more$"):
             read(path)
