@@ -10,7 +10,6 @@ import re
 from array import array
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
 from itertools import islice
 from typing import BinaryIO
 
@@ -73,13 +72,8 @@ def duration(text: str) -> float:
 
 
 def is_time(text: str) -> bool:
-    """Tell whether ``text`` can be a value of :meth:`AccountingTable.times`."""
-    try:
-        return text.lower() in MISSING or (
-            _WRITTEN_TIME.fullmatch(text) is not None and datetime.strptime(text.replace("T", " ", 1), _TIME).year in _YEARS
-        )
-    except ValueError:
-        return False
+    """Tell whether ``text`` looks like a value of :meth:`AccountingTable.times`."""
+    return text.lower() in MISSING or _WRITTEN_TIME.fullmatch(text) is not None
 
 
 def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
@@ -218,11 +212,8 @@ class AccountingTable:
     def category(self, name: str, rows: np.ndarray) -> pd.Categorical:
         """Return the texts of the rows chosen by a mask as sorted categories; empty ones are null."""
         codes, distinct = self.texts(name)
-        codes = codes[rows]
-        used = sorted({distinct[code] for code in np.unique(codes)} - {""})
-        rank = {text: place for place, text in enumerate(used)}
-        ranks = np.array([rank.get(text, -1) for text in distinct], np.int64)
-        return pd.Categorical.from_codes(ranks[codes], categories=pd.Index(used, dtype="str"))
+        texts = np.array([text or None for text in distinct], object)[codes[rows]]
+        return pd.Categorical(pd.array(texts, dtype="str"))
 
     def line(self, row: int) -> int:
         """Return the number of the line of ``row``, the last one if it has several."""
@@ -351,14 +342,14 @@ class AccountingTable:
                     self._set_aside(number, line)
             if len(numbers) > limits.JOBS:
                 raise InputError(f"{self.path}: has more than {limits.JOBS:,} lines")
-            for place, arrays in chunks.items():
-                arrays.append(pa.array([fields[place] for fields in rows], pa.string()).dictionary_encode())
+            columns = list(zip(*rows, strict=True))
+            for place, arrays in chunks.items() if rows else ():
+                arrays.append(pa.array(columns[place], pa.string()).dictionary_encode())
         if not numbers:
             if self.set_aside:
                 raise self._wrong_width(*self.set_aside[0])
             raise InputError(f"{self.path}: holds no {self._what}, only a header line")
-        columns = {place: pa.chunked_array(arrays).combine_chunks() for place, arrays in chunks.items()}
-        return columns, np.array(numbers)
+        return {place: pa.chunked_array(arrays).combine_chunks() for place, arrays in chunks.items()}, np.array(numbers)
 
     def _set_aside(self, number: int, line: str) -> None:
         if self._free is None:

@@ -15,10 +15,10 @@ import pandas as pd
 from features import limits
 from features.errors import InputError
 from features.node_list import expand_nodes
-from pipelines.ingest.accounting import NOWHERE, AccountingTable, duration, seconds
+from pipelines.ingest.accounting import NOWHERE, AccountingTable, seconds
 from pipelines.ingest.localtime import NEVER, zone
 from pipelines.ingest.notes import counted
-from pipelines.ingest.slurm import FREE_TEXT, states
+from pipelines.ingest.slurm import FREE_TEXT, RUNTIME, states
 from pipelines.ingest.slurm_ids import job_steps
 from pipelines.ingest.slurm_times import END, START, job_times
 from pipelines.ingest.source import load
@@ -27,7 +27,6 @@ COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
 _START = ("start_s", "start_unix")
 _END = ("end_s", "end_unix")
 _RUNTIME = ("runtime_s", "duration_s")
-_ELAPSED = {"elapsedraw": seconds, "elapsed": duration}
 
 
 @dataclass(frozen=True)
@@ -75,7 +74,7 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     if timezone is None:
         raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
     place = zone(timezone)
-    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "state", "cluster", *START, *END, *_ELAPSED}
+    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "state", "cluster", *START, *END, *RUNTIME}
     table = AccountingTable(load(path), wanted, free=FREE_TEXT)
     job = table.column("jobidraw", "jobid")
     name, nodes, _ = (table.column(column) for column in ("jobname", "nodelist", "state"))
@@ -92,10 +91,10 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     if len(clusters) > 1:
         there = ", ".join(name or "one without a name" for name in clusters)
         raise InputError(f"{path}: holds runs of several clusters, {there}: give the accounting of one (sacct --clusters=NAME)")
-    elapsed = table.find(*_ELAPSED)
+    elapsed = table.find(*RUNTIME)
     if elapsed is None:
         table.column(*END)
-    runtime = np.full(table.rows, np.nan) if elapsed is None else table.numbers(elapsed, _ELAPSED[elapsed])
+    runtime = np.full(table.rows, np.nan) if elapsed is None else table.numbers(elapsed, RUNTIME[elapsed])
     times = job_times(table, None, runs, place, None if elapsed is None else runtime[runs], notes)
     start = np.full(table.rows, NEVER)
     start[runs] = times.start
