@@ -70,7 +70,7 @@ def schedulers() -> list[str]:
     from sim.kernel.orders import ORDERS
     from sim.names import ALGORITHMS
 
-    return [*ALGORITHMS, "Rollout", *ORDERS, "SCORE"]
+    return [*ALGORITHMS, *ORDERS, "SCORE"]
 
 
 def predictors() -> list[str]:

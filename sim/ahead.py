@@ -20,8 +20,8 @@ from models.runtime.memory import Memory
 from models.starts.states import NEVER
 from models.starts.states import Jobs as Queued
 from sim.harm import uniforms
-from sim.kernel.rollout import draw_runtimes
 from sim.kernel.run import SUMS, run
+from sim.kernel.scenarios import draw_runtimes
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.planner import no_planner

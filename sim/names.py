@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import Any
 
@@ -17,7 +17,6 @@ from sim.harm import Harm, harm
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
 from sim.planning import OrigBF, PlanRS, orig_bf, plan_rs
-from sim.rollout import Rollout, rollout
 from sim.scores import Score, score
 
 ALGORITHMS: dict[str, int] = {
@@ -93,9 +92,8 @@ CLASSES = ("variation", "little")
 class Scheduler:
     """A scheduling algorithm with the order of its queue and of its backfill candidates.
 
-    ``rush`` is set if a model decides on starts, ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names, and
-    ``rollout`` if one of ``policies`` is chosen again and again. ``by_request``: jobs are planned by their requests; predictions
-    only order the queue.
+    ``rush`` is set if a model decides on starts; ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names.
+    ``by_request``: jobs are planned by their requests; predictions only order the queue.
     """
 
     name: str
@@ -105,10 +103,8 @@ class Scheduler:
     reservations: int = 1
     rush: Rush | None = None
     harm: Harm | None = None
-    rollout: Rollout | None = None
     plan_rs: PlanRS | None = None
     orig_bf: OrigBF | None = None
-    policies: tuple[Scheduler, ...] = ()
     by_request: bool = False
 
     @property
@@ -120,7 +116,7 @@ class Scheduler:
     def draws(self) -> bool:
         """Tell whether it draws scenarios or moves at random, so that the seed matters."""
         searches = self.plan_rs is not None and self.plan_rs.iterations > 0
-        return self.harm is not None or self.rollout is not None or searches
+        return self.harm is not None or searches
 
 
 def scheduler(name: str) -> Scheduler:
@@ -145,8 +141,6 @@ def _scheduler(name: str) -> Scheduler:
         )
     if not base.isascii():  # the capitals of other letters may be ASCII
         raise InputError(f"unknown scheduler {name!r}: names are ASCII")
-    if choosing := re.fullmatch(r"ROLLOUT(?:\((.+)\))?", base, re.IGNORECASE):
-        return _choosing(name, choosing[1] or "", rush)
     if weighing := re.fullmatch(r"HARM(?:\((.+)\))?", base, re.IGNORECASE):
         try:
             return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
@@ -205,31 +199,6 @@ def _parts(text: str) -> list[str]:
         else:
             parts[-1] += letter
     return parts
-
-
-def _choosing(name: str, options: str, rush: Rush | None) -> Scheduler:
-    """Return ``Rollout(OPTIONS)``; InputError if a policy cannot take over from another."""
-    try:
-        rule = rollout(options.lower())
-        policies = tuple(map(scheduler, rule.policies))
-    except InputError as error:
-        raise InputError(f"scheduler {name!r}: {error}") from error
-    for each in policies:
-        if each.by_request and rule.plans != "requested":
-            raise InputError(
-                f"scheduler {name!r}: {each.name} takes no plans of its own; Rollout(plans=requested) plans all policies by requests"
-            )
-        if each.algorithm in ("Conservative", "Harm", *PLANNERS) or each.rollout is not None:
-            raise InputError(
-                f"scheduler {name!r}: {each.name} cannot take over from another policy in mid-run; EASY, JustBF, List and Strict can"
-            )
-        if {each.order.name, each.backfill.name} & {"MIXED", "SCORE"}:
-            raise InputError(f"scheduler {name!r}: takes orders by name, and {each.name} has one of its own")
-    if rush is not None:
-        raise InputError(f"scheduler {name!r}: Rollout does not foresee start decisions, and takes no +RUSH")
-    by_request = rule.plans == "requested"
-    policies = tuple(replace(each, by_request=by_request) for each in policies)
-    return Scheduler(name, "Rollout", rollout=rule, policies=policies, by_request=by_request)
 
 
 def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Scheduler:
@@ -332,7 +301,7 @@ def _meant(base: str, parts: Sequence[str]) -> str:
     """Return a hint: an open bracket, the name that was meant, or else all names."""
     if (opened := base.count("(") - base.count(")")) != 0:
         return "a bracket is not closed" if opened > 0 else "a bracket is closed that was not opened"
-    algorithms = {each.upper(): each for each in (*ALGORITHMS, "Rollout")}
+    algorithms = {each.upper(): each for each in ALGORITHMS}
     if len(parts) > 1:
         algorithms |= {order: order for order in (*ORDERS, *ALIASES, *ALIASES_BEHIND)}
     likely = [algorithms.get(part) or meant(part, algorithms.values())[len("did you mean ") : -1] for part in parts]
@@ -342,6 +311,6 @@ def _meant(base: str, parts: Sequence[str]) -> str:
 def grammar() -> str:
     """Return one line with all scheduler names."""
     return (
-        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER]; algorithms {' '.join(ALGORITHMS)} Rollout; "
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER]; algorithms {' '.join(ALGORITHMS)}; "
         f"orders {' '.join(order for order in ORDERS if order != 'MIXED')} MIXED(w1,w2,w3) SCORE(FORMULA)"
     )

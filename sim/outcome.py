@@ -19,10 +19,9 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
-from sim.choices import Choices, room_for
 from sim.estimates import Foreknown, as_predictor, told_quantiles
 from sim.harm import as_scenarios
-from sim.kernel.loop import CHOOSE, DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
+from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
@@ -132,8 +131,6 @@ def simulation(
         workload = failing(workload, failures)
     plan = policy.plan()
     policy = applied(policy, plan)
-    if plan.rollout is not None and machine is not None:
-        raise InputError(f"scheduler {plan.name!r}: foresees no machine that decides how long jobs take; give it a trace")
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides), machine is not None)
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
@@ -141,21 +138,17 @@ def simulation(
     given = inputs(workload, source, policy, clock, plan, foreknown)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
-    plans = plan.policies or (plan,)
-    settings = [
-        kernel_settings(
-            policy,
-            each,
-            given.code,
-            given.bits,
-            workload.origin,
-            midnight,
-            machine is not None,
-            workload.waits is not None,
-            scoring_of(each, workload, clock),
-        )
-        for each in plans
-    ]
+    settings = kernel_settings(
+        policy,
+        plan,
+        given.code,
+        given.bits,
+        workload.origin,
+        midnight,
+        machine is not None,
+        workload.waits is not None,
+        scoring_of(plan, workload, clock),
+    )
     scratch = scratch or Scratch()
     scenarios = clusters = None
     pool, tells = workload.machine is None, tells and plan.algorithm in (*PLANNING, *PLANNERS) and machine is None
@@ -168,7 +161,7 @@ def simulation(
         clusters = scratch.clusters(
             nodes,
             planner,
-            two=not all(each.one_queue for each in settings),
+            two=not settings.one_queue,
             failures=failures,
             origin=workload.origin,
             hours=hours,
@@ -179,7 +172,7 @@ def simulation(
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
-        **room_for(plans, settings),
+        **room_for(plan, settings),
         decides=plan.rush is not None,
         scenarios=scenarios,
         clusters=clusters,
@@ -189,16 +182,22 @@ def simulation(
         if start_decision is not None:
             start_decision = Patient(start_decision, plan.rush.patience, plan.rush.every)
     if decider is not None:
-        settings[0] = settings[0]._replace(steady=False)
+        settings = settings._replace(steady=False)
         work = decider.begin(workload, given, work)
-    choices = Choices(plan, settings, source, workload, work, policy.seed) if plan.rollout is not None else None
     searches = None
     if plan.plan_rs is not None and clusters is not None:
         searches = Searches(plan.plan_rs, work.state, clusters.planner, given.bits, policy.seed)
     log = PlanLog(clusters.planner) if clusters is not None and tells else None
-    return Simulation(
-        workload, source, given, settings[0], work, clock, start_decision, machine, progress, choices, searches, log, decider
-    )
+    return Simulation(workload, source, given, settings, work, clock, start_decision, machine, progress, searches, log, decider)
+
+
+def room_for(plan: Scheduler, settings: Settings) -> dict[str, bool]:
+    """Return the room that a scheduler needs in :meth:`sim.kernel.scratch.Scratch.work`."""
+    return {
+        "plans": plan.algorithm in PLANNING or plan.reservations > 1,
+        "gaps": plan.algorithm != "Conservative",
+        "two": not settings.one_queue,
+    }
 
 
 def planned_nodes(
@@ -232,7 +231,6 @@ class Simulation:
     start_decision: StartDecision | None
     machine: Machine | None
     progress: Progress | None
-    choices: Choices | None
     searches: Searches | None
     log: PlanLog | None
     decider: Decider | None
@@ -262,7 +260,6 @@ class Simulation:
         if self.given.code == OUTSIDE:
             assert isinstance(self.source, OnlinePredictor)
             given, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
-            with_quantiles = scenarios if self.choices is None else self.choices
             estimates = given.estimates
             if self.settings.by_request:
                 estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
@@ -274,7 +271,7 @@ class Simulation:
                 self.work.state,
                 self.workload.origin,
                 np.arange(len(self.workload.jobs)) if rows is None else rows,
-                with_quantiles.quantiles if with_quantiles is not None else None,
+                scenarios.quantiles if scenarios is not None else None,
             )
         leg, counters = FIRST_LEG, self.work.state.counters
         counters[EVENTS], left = leg, began
@@ -303,7 +300,7 @@ class Simulation:
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
-        """Answer the kernel's request for training, a decision, choice, search or prediction."""
+        """Answer the kernel's request for training, a decision, search or prediction."""
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
@@ -315,8 +312,6 @@ class Simulation:
             if self.conversation is not None:
                 self.conversation.tell_more((), now)
             decide(self.start_decision, state, now + origin, self._rows())
-        elif reason == CHOOSE and self.choices is not None:
-            self.settings = self.choices.choose(now, self.settings, self.given, self.conversation)
         elif reason == SEARCH and self.searches is not None:
             self.searches.search(now)
         elif self.conversation is not None:
@@ -371,7 +366,7 @@ def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 
 
-ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", "Rollout", *PLANNERS)
+ON_CLUSTERS = ("Strict", "List", "EASY", "JustBF", "Conservative", "Harm", *PLANNERS)
 """Algorithms that run on a machine of clusters."""
 WITH_HOURS = ("EASY", "List", "Strict")
 """Algorithms that support hours at which jobs may start."""
@@ -396,7 +391,7 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool =
         raise InputError(
             f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
         )
-    if (plan.harm is not None or plan.rollout is not None) and fails:
+    if plan.harm is not None and fails:
         raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
     if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
         raise InputError(f"scheduler {plan.name!r}: plans ahead and knows no hours; EASY, List and Strict do")

@@ -86,7 +86,7 @@ class Policy(NamedTuple):
 
 def applied(policy: Policy, plan: Scheduler) -> Policy:
     """Return ``policy``, with the default correction if no prediction expires under ``plan``."""
-    if plan.harm is not None or (plan.by_request and plan.rollout is None):
+    if plan.harm is not None or plan.by_request:
         return policy._replace(correction="requested")
     return policy
 

@@ -128,7 +128,7 @@ class Campaign(TraceSettings):
         default=(0,),
         min_length=1,
         title="seed",
-        description="Seed of the shake, of schedulers that draw (Harm, Rollout, PlanRS), and of random predictors (lightgbm, quantile).",
+        description="Seed of the shake, of schedulers that draw (Harm, PlanRS), and of random predictors (lightgbm, quantile).",
     )
     taus_s: tuple[Seconds, ...] = Field(
         default=(TAU_S,), min_length=1, title="tau", description="Bound of the bounded slowdown, seconds."

@@ -32,7 +32,7 @@ def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int,
             names = ", ".join(each if isinstance(each, str) else str(getattr(each, "name", "given")) for each in asked)
             raise InputError(
                 f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
-                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm, Rollout), "
+                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm), "
                 "or leave the seed out"
             )
 

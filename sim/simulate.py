@@ -73,7 +73,7 @@ def simulate(
         The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained at its
         midnights. By default, and for the published ``cv-triple`` always, both go by the trace's seconds, and 0 is a midnight.
     seed
-        Draws the shake, the scenarios of ``Harm`` and ``Rollout`` and the moves of ``PlanRS``; is the seed of ``lightgbm`` and
+        Draws the shake, the scenarios of ``Harm`` and the moves of ``PlanRS``; is the seed of ``lightgbm`` and
         ``quantile`` if their name states none. Nothing else is random.
     shake_s
         Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.shaking`). 0: as recorded.

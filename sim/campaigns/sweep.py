@@ -22,7 +22,6 @@ from models.runtime.dispatch import OUTSIDE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
 from sim.campaigns.maps import Map, threads
-from sim.choices import room_for
 from sim.estimates import as_estimates, as_predictor, planned_by
 from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
@@ -31,7 +30,7 @@ from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
 from sim.names import with_numbers
-from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, simulation
+from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for, simulation
 from sim.policy import Policy, applied, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
 
@@ -167,7 +166,7 @@ class PreparedSweep:
         plan = replace(self.plan, order=order)
         scoring = scoring_of(plan, workload, self._clock)
         settings = kernel_settings(self.policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
-        work = Scratch().work(len(self.jobs), workload.procs, **room_for((plan,), (settings,)))
+        work = Scratch().work(len(self.jobs), workload.procs, **room_for(plan, settings))
         return Ready(settings, given.arrays, estimates, work, given.memory.copied(), given.memory)
 
     def _run(self, full: np.ndarray, results: np.ndarray) -> None:

@@ -14,7 +14,6 @@ from sim.kernel.clusters import (
     GAINS,
     HEAD,
     MOST_GAINS,
-    OLDEST,
     RESERVATIONS,
     RESERVED_IN,
     RETURNED,
@@ -37,7 +36,7 @@ from sim.kernel.planning import planned_pass
 from sim.kernel.planning_log import pause_for_log, tell_start
 from sim.kernel.planning_seats import TELLS, WHOLE
 from sim.kernel.searched import forget_searches, rule_out, ruled_out
-from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, FREE, LATER, NEVER, NEXT, PLANNED, PLANS, WAITING
+from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, FREE, LATER, NEVER, PLANNED, PLANS, WAITING
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
 
@@ -154,38 +153,6 @@ def fits_somewhere(job, jobs, state, clusters):
     if clusters is None:
         return jobs.procs[job] <= state.counters[FREE]
     return first_room(job, clusters) != NOWHERE
-
-
-@apart
-def leaves_a_choice_on_nodes(state, clusters):
-    """Tell whether some waiting job fits now, but not all of them together.
-
-    To find out, the waiting jobs are placed in order of submission and then removed again.
-    """
-    counters, nodes, numbers = state.counters, clusters.nodes, clusters.numbers
-    some = False
-    for i in range(counters[WAITING]):
-        some = some or first_room(clusters.front.job[i], clusters) != NOWHERE
-    if not some:
-        return False
-    while state.start[numbers[OLDEST]] >= 0:
-        numbers[OLDEST] += 1
-    last, together = numbers[OLDEST], True
-    while together and last < counters[NEXT]:
-        if state.start[last] < 0:
-            row, cluster = nodes.row[last], 0
-            while cluster < len(nodes.first) - 1 and not fits(row, cluster, nodes, nodes.free, nodes.left):
-                cluster += 1
-            together = cluster < len(nodes.first) - 1
-            if together:
-                choose(row, cluster, 0, nodes, nodes.free)
-                change(row, -1, nodes, nodes.free, nodes.left)
-        if together:
-            last += 1
-    for job in range(numbers[OLDEST], last):
-        if state.start[job] < 0:
-            change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
-    return not together
 
 
 @kernel

@@ -20,12 +20,11 @@ from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_r
 from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, OLDEST, NUMBERS = range(13)
+KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
 """Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were given
 back, taken. EASY's reservation: HEAD, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow time;
 RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
-``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours.
-OLDEST: all jobs before it have started; set when a policy may be chosen."""
+``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours."""
 
 MOST_GAINS = 8
 """Max gains that are looked through one by one; after more of them all nodes are looked at again."""

@@ -12,14 +12,14 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
-from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, leaves_a_choice_on_nodes, submit_alone
+from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, submit_alone
 from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
 from sim.kernel.outages import change_nodes, next_outage, place_of, take_out
 from sim.kernel.outside import outside_pass, wait_for_policy
-from sim.kernel.passes import PLANRS, enqueue, full_pass, leaves_a_choice, move_up, order_changes, submit_pass
+from sim.kernel.passes import PLANRS, enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
 from sim.kernel.scores import Scoring
@@ -67,15 +67,14 @@ from sim.kernel.state import (
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, CHOOSE, SEARCH, POLICY = range(10)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, SEARCH, POLICY = range(9)
 """Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has started. ASK:
 write estimates of the jobs just submitted, ``counters[ASKED]`` rows from ``counters[NEXT]`` on. ASK_AGAIN: the running job
 ``counters[DOUBTED]`` has outlived its prediction ``State.planned``; write its new runtime to ``counters[ANSWER]``. Under Harm it
 has outlived all its quantiles; write new ``Scenarios.quantiles``. RETRAIN: a midnight has passed; retrain the predictor. DECIDE:
 write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts. MOVED: bring the monitored cluster up to now. PAUSE:
-the work in ``counters[EVENTS]`` is used up. CHOOSE: choose a policy for this and the next passes, set ``counters[CHOICE]`` to the
-next such time, and ``counters[CHOSEN]`` to 1. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]``
-to 1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
+the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]`` to
+1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
 (:mod:`sim.kernel.outside`)."""
 
 
@@ -249,8 +248,6 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
                     counters[CHANGED] = 1
                     continue
-            if scenarios is None and outside is None and now >= counters[CHOICE] and may_choose(settings, front, state, clusters):
-                return CHOOSE, now
         if outside is not None:
             if outside_pass(now, jobs, estimates, state, outside, clusters, settings.bits):
                 return POLICY, now
@@ -269,14 +266,6 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 return DECIDE, now
             if clusters is None or scenarios is not None:
                 put_back(settings, now, jobs, estimates, front, back, state, scenarios)
-
-
-@kernel
-def may_choose(settings, front, state, clusters):
-    """Tell whether the choice of a policy can matter in the next pass."""
-    if clusters is None:
-        return leaves_a_choice(settings, front, state)
-    return settings.algorithm != PLANRS and leaves_a_choice_on_nodes(state, clusters)
 
 
 @kernel

@@ -25,7 +25,6 @@ from sim.kernel.queue import (
     find,
     gapped_insert,
     insertion_sort,
-    is_hole,
     look_through,
     look_through_group,
     make_hole,
@@ -180,21 +179,6 @@ def anyone_fits(settings, queue, counters):
     while i < end and queue.procs[i] > counters[FREE]:
         i += 1
     return i < end
-
-
-@apart
-def leaves_a_choice(settings, queue, state):
-    """Tell whether some waiting job fits in the free processors, but not all of them together."""
-    counters = state.counters
-    needed, fits = 0, False
-    i = queue.bounds[BEGIN]
-    end = queue.bounds[END]
-    while counters[FREE] > 0 and i < end and not (fits and needed > counters[FREE]):
-        if not is_hole(queue, i, state.start):
-            needed += queue.procs[i]
-            fits = fits or queue.procs[i] <= counters[FREE]
-        i += 1
-    return fits and needed > counters[FREE]
 
 
 @apart

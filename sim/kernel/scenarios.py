@@ -147,6 +147,25 @@ def draw(job, row, requested, scenarios):
         scenarios.seconds[job, k] = seconds
 
 
+@apart
+def draw_runtimes(rows, elapsed, requested, uniforms, quantiles, runtimes):
+    """Draw the runtime of jobs in each scenario from the quantiles they have not outlived.
+
+    Each job has its row of the table in ``rows``, and ``elapsed`` and ``requested`` seconds, int64 [jobs]. Writes ``runtimes``
+    [scenarios, jobs or more], which are always longer than ``elapsed``.
+    """
+    levels = quantiles.shape[1]
+    for job in range(len(rows)):
+        row, outlived = rows[job], 0
+        while outlived < levels and quantiles[row, outlived] <= elapsed[job]:
+            outlived += 1
+        for k in range(uniforms.shape[1]):
+            seconds = requested[job]
+            if outlived < levels:
+                seconds = quantiles[row, place_of(uniforms[row, k], outlived, levels)]
+            runtimes[k, job] = max(seconds, elapsed[job] + 1)
+
+
 @kernel
 def runs(job, now, jobs, state, scenarios):
     """Note that ``job`` runs from now on; :func:`bring_up` adds it to the lists of ends."""

@@ -50,8 +50,8 @@ from features.jit import apart, kernel
     HEARD,  # jobs that had ended by that pass
     ADVANCED,  # jobs moved forward in Conservative's plan since it was last rebuilt
     EVENTS,  # the work left until a pause, counted in events and searches of a plan
-    CHOICE,  # when a policy may be chosen, or a plan searched, next; NEVER if neither applies
-    CHOSEN,  # whether a choice was just made outside, so that a pass is due
+    CHOICE,  # when a plan may be searched next; NEVER if none is
+    CHOSEN,  # whether jobs or a plan were just chosen outside, so that a pass is due
     WANTED,  # the job at whose start the simulation may end, plus one; 0 for none
     COUNTERS,
 ) = range(40)

@@ -33,12 +33,7 @@ _HANGS_S = 120
 CHECKED, PLAIN = {"NUMBA_BOUNDSCHECK": "1"}, {"NUMBA_DISABLE_JIT": "1"}
 """Kernels compiled with checks, minutes once; kernels as plain Python, slow jobs but at once."""
 ALGORITHMS = ("EASY", "EASY(reservations=2)", "JustBF", "Conservative", "List", "Strict")
-WEIGHING = (
-    "Harm",
-    "Harm(scenarios=1,short=0)",
-    "Harm(width_credit=5,packing=0)",
-    "Rollout(policies=EASY+SAF-EASY+JustBF,scenarios=2,every=60)",
-)
+WEIGHING = ("Harm", "Harm(scenarios=1,short=0)", "Harm(width_credit=5,packing=0)")
 """Schedulers that draw scenarios, with orders of their own; their oracles are asked in tests/sim."""
 SEMANTICS = ("per-second", "per-event", "per-second(expiry=pass)", "per-event(expiry=pass,every=50)", "per-second(every=30)")
 TABLES = ("estimates", "requested", "clairvoyant", "requested*2")

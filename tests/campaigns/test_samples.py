@@ -24,7 +24,6 @@ watching = pytest.mark.skipif(not available(), reason="system calls can be watch
         pytest.param("power_loss", 24, 20, 2, QUICK, {}, IN_THE_LAST_STEP, marks=watching),
         pytest.param("faults", 15, 12, 1, QUICK, {}, {"promotion: a line, as before"}, marks=watching),
         pytest.param("races", 2, 2, 0, ("ingest,doctor", "ingest,ingest"), {}, set(), marks=watching),
-        # number 97 is a Rollout of 300 jobs with a pass every 30 s, which takes minutes in plain Python, more than all others
         ("bounds", 97, 97, 3, (), bounds.PLAIN, {"refused", "whole", "as the oracle"}),
     ],
 )

@@ -19,7 +19,7 @@ from tests.support.fresh import seeds
 SCHEDULERS = [
     *("EASY", "EASY-SJBF", "SAF-EASY-SPF", "EASY(reservations=3)", "EASY(plans=requested)", "JustBF", "SAF-JustBF", "Conservative"),
     *("List", "Strict", "MIXED(0.5,0.25,-0.25)-EASY", "SCORE(r**a*n-wait; a=0.5)-EASY-SPF"),
-    *("Harm", "Rollout", "PlanRS", "OrigBF", "OrigBF(reservations=anew)"),
+    *("Harm", "PlanRS", "OrigBF", "OrigBF(reservations=anew)"),
 ]
 WITH_OPTIONS = ["nag(eta=100)", "knn(k=3,window=30)", "okcm(switch=3,weights=shared)", "sp(x=20)"]
 
@@ -46,7 +46,7 @@ def test_a_predictor_that_knows_runtimes_says_so() -> None:
     ],
 )
 def test_every_scheduler_keeps_the_contract(name: str, semantics: str) -> None:
-    predictor = "prior" if name in ("Harm", "Rollout") else "last2"
+    predictor = "prior" if name == "Harm" else "last2"
     for seed in seeds(1):
         check_scheduler(name, predictor=predictor, semantics=semantics, seed=seed)
 

@@ -1,8 +1,7 @@
-"""``Harm`` and ``Rollout`` on machines of clusters: the oracles' starts, and on one cluster of one node those of the pool."""
+"""``Harm`` on machines of clusters: the oracle's starts, and on one cluster of one node those of the pool."""
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -15,13 +14,10 @@ from features.jobs.cleaning import clean
 from pipelines.ingest.read import read_trace
 from sim import simulate
 from sim.harm import Harm
-from sim.rollout import Rollout
 from tests.conftest import SHARED, needs_shared
-from tests.oracle import rollout
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.decisions import Whim
 from tests.oracle.harm import starts
-from tests.sim import test_rollout
 from tests.sim.kernel.test_harm import Foggy, named_by, policies, rules
 from tests.support.machines import KINDS, crowded, one_node
 
@@ -77,21 +73,3 @@ def test_kth_sp2_on_one_node_is_kth_sp2(predictor: str) -> None:
         simulate(jobs, procs=100, scheduler="Harm", predictor=predictor, machine=each) for each in (None, one_node(100))
     ]
     pd.testing.assert_frame_equal(schedules[1].jobs, schedules[0].jobs)
-
-
-@pytest.mark.slow
-@settings(max_examples=20)
-@given(st.integers(0, 10**9), test_rollout.rules, test_rollout.policies, st.sampled_from([Foggy, None, "requested", "clairvoyant"]))
-def test_starts_of_rollout_are_the_oracles(seed: int, rule: Rollout, policy: dict, source: Any) -> None:
-    load, on, machine = crowded(np.random.default_rng(seed), 16)
-    kernel, oracle = (Foggy(), Foggy()) if source is Foggy else (source, source)
-    started = load.schedule(test_rollout.named_by(rule), kernel, machine=machine, **policy).jobs["start_s"].tolist()
-    assert started == rollout.starts(load, rule, oracle, on=on, **policy)
-
-
-def test_another_policy_is_gone_by_than_the_first() -> None:
-    load, on, machine = crowded(np.random.default_rng(0), 40)
-    rule = replace(test_rollout.MANY, scenarios=2, every=1)
-    started = load.schedule(test_rollout.named_by(rule), machine=machine).jobs["start_s"].tolist()
-    assert started == rollout.starts(load, rule, on=on)
-    assert started not in [load.schedule(name, machine=machine).jobs["start_s"].tolist() for name in rule.policies]
