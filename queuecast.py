@@ -354,9 +354,9 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
 
     As ``queuecast whatif``; ``settings``: :class:`pipelines.workflows.questions.WhatIfSettings`. ``attrs["answer"]`` is in words.
 
-    >>> whatif("kth-sp2", only="no nights")
+    >>> whatif("accounting.txt", machine="site", replicate=3)
     Traceback (most recent call last):
-    features.errors.InputError: --only no nights: no such candidate; known: ...
+    features.errors.InputError: replicate is unknown; did you mean replicates?
     """
     from pandas import DataFrame
 

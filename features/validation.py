@@ -58,6 +58,8 @@ def refusal(error: ValidationError, model: type[BaseModel]) -> str:
 def _complaint(error: Any, model: type[BaseModel]) -> str:
     """Return what is wrong with a key, and what would be right."""
     kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    if kind == "missing":
+        return "is missing"
     if kind == "extra_forbidden":
         return f"is unknown; {meant(error['loc'][-1], model.model_fields) or 'known: ' + ', '.join(model.model_fields)}"
     if kind == "literal_error":

@@ -19,6 +19,7 @@ from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from models.starts.states import NEVER
 from models.starts.states import Jobs as Queued
+from sim.closings import Closed
 from sim.harm import uniforms
 from sim.kernel.run import SUMS, run
 from sim.kernel.scenarios import draw_runtimes
@@ -27,7 +28,6 @@ from sim.kernel.state import FREE, Estimates, Jobs
 from sim.planner import no_planner
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, on_clusters
-from sim.rules.rule import Rule
 from sim.scores import as_scoring
 
 BY_REQUEST = Policy("EASY", "requested")
@@ -77,8 +77,8 @@ class Ahead:
     """Run queues ahead on a pool of ``procs`` processors, in ``scenarios`` scenarios.
 
     ``policy`` plans by requests; its predictor is not asked. Arrivals are drawn ``groups`` times. Starts in ``within_s`` seconds
-    or later are not told apart. With a ``rule``, its scheduler runs ahead instead, with its closings and limits; users and queues
-    are then codes. One object answers many questions and reuses its arrays.
+    or later are not told apart. With a ``pool`` that has closings, its scheduler runs ahead instead and keeps to them. One object
+    answers many questions and reuses its arrays.
     """
 
     within_s = NEVER
@@ -91,12 +91,12 @@ class Ahead:
         scenarios: int = 16,
         groups: int = 4,
         seed: int = 0,
-        rule: Rule | None = None,
+        pool: Closed | None = None,
     ) -> None:
         self.procs, self.seed, self.groups, self.scenarios = procs, seed, min(groups, scenarios), scenarios
-        self._rule, self._held = rule, procs if rule is None else rule.procs
-        self.by = EASY if rule is None else rule.text
-        policy = policy if rule is None else Policy(rule.scheduler, "requested")
+        self._pool, self._held = pool, procs if pool is None else pool.procs
+        self.by = EASY if pool is None else pool.text
+        policy = policy if pool is None else Policy(pool.algorithm, "requested")
         plan = policy.plan()
         scoring = as_scoring(plan.order.score, plan.backfill.score, self._held)
         self._settings = kernel_settings(policy, plan, TABLE, _BITS, scoring=scoring)
@@ -106,8 +106,8 @@ class Ahead:
 
     def _room(self, jobs: int) -> None:
         plan, scratch, clusters = not self._settings.one_queue, Scratch(), None
-        if self._rule is not None and self._of is not None:
-            layout, requests = on_clusters(_as_table(self._of), self._rule)
+        if self._pool is not None and self._of is not None:
+            layout, requests = on_clusters(_as_table(self._of), self._pool)
             nodes = scratch.nodes(layout, requests, np.arange(len(self._of.submit)))
             for array, value in ((nodes.cluster, 0), (nodes.held, 1), (nodes.node, 0), (nodes.chunk, 1)):
                 array[:] = value  # there is one node
@@ -179,7 +179,7 @@ class Ahead:
         wanted: int,
     ) -> np.ndarray:
         total, count = len(rows) + len(coming.procs), len(runtimes)
-        other = self._rule is not None and jobs is not self._of
+        other = self._pool is not None and jobs is not self._of
         if other or total > len(self._work.state.start):
             self._of = jobs
             self._room(max(2 * total, 1 << 12))
@@ -187,7 +187,7 @@ class Ahead:
         procs, asked = (
             np.concatenate((each, later)) for each, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
         )
-        origin = int(jobs.submit[rows].min(initial=now_s)) if self._rule is None else 0  # closings are in seconds of the trace
+        origin = int(jobs.submit[rows].min(initial=now_s)) if self._pool is None else 0  # closings are in seconds of the trace
         if self._work.clusters is not None:
             self._work.clusters.nodes.row[:total] = np.concatenate((rows, coming.row))
         submit = np.concatenate((np.minimum(jobs.submit[rows], now_s), now_s + coming.after_s)) - origin
@@ -213,9 +213,8 @@ def _alone(rows: np.ndarray, first: int, asked: np.ndarray | None) -> int:
 
 
 def _as_table(jobs: Queued) -> pd.DataFrame:
-    """Return the columns of jobs that a rule reads."""
-    names = {"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested}
-    return pd.DataFrame(names | {name: pd.Categorical(each) for name, each in (("user", jobs.user), ("queue", jobs.queue))})
+    """Return the columns of jobs that a pool with closings reads."""
+    return pd.DataFrame({"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested})
 
 
 def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:

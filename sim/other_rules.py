@@ -1,4 +1,4 @@
-"""Starts of jobs under other schedulers on a Slurm site's nodes, or under a log's rule.
+"""Starts of jobs under other schedulers on a Slurm site's nodes.
 
 Nodes, partitions, memory, GPUs, features and eligible times still apply. Priorities, tiers, limits of accounts and QOS,
 reservations and outages do not: they are Slurm's.
@@ -14,14 +14,13 @@ import pandas as pd
 
 from sim.machine.description import Cluster, Machine, Nodes
 from sim.predicted_limits import as_table
-from sim.rules.rule import Rule
 from sim.shaken import moved_by_seed
 from sim.simulate import simulate
 from sim.slurm.site import Node, Site
 
 
-def started(site: Site | Rule, jobs: pd.DataFrame, scheduler: str, predictor: str, seed: int) -> np.ndarray:
-    """Return when a scheduler starts each job on the site's nodes, or within a rule's limits.
+def started(site: Site, jobs: pd.DataFrame, scheduler: str, predictor: str, seed: int) -> np.ndarray:
+    """Return when a scheduler starts each job on the site's nodes.
 
     Unix seconds, float64 [jobs], NaN for a job that no nodes can hold. ``jobs`` has the columns of a replay. Raises InputError
     for an unknown scheduler or predictor.
@@ -29,7 +28,7 @@ def started(site: Site | Rule, jobs: pd.DataFrame, scheduler: str, predictor: st
     ready = np.maximum(jobs["submit_s"].to_numpy(np.int64), jobs["eligible_s"].to_numpy(np.int64))
     order = np.argsort(ready, kind="stable")
     arrived = jobs.assign(submit_s=ready).iloc[order].reset_index(drop=True)
-    machine, table = (site, as_table(arrived)) if isinstance(site, Rule) else on_nodes(site, arrived)
+    machine, table = on_nodes(site, arrived)
     held = machine.holds(table)
     start = np.full(len(jobs), np.nan)
     drawn = seed if moved_by_seed(predictor, 0, [scheduler]) else 0

@@ -18,7 +18,6 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from sim.policy import Policy
 from sim.predicted_limits import predicted_quantile
-from sim.rules.rule import Rule
 from sim.site_lines import NO_SETTING, at_submission, length, node_lines, partition_lines, qos_lines, stating, with_prediction
 from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
@@ -48,9 +47,7 @@ class Candidate:
     each week. ``partition`` (``name``, ``nodes``, ``like``, ``MaxTime``) adds nodes like those of a partition, in a new one for
     its jobs that fit. ``site_factor`` takes that many points of priority from a job for each doubling of its predicted median
     runtime. ``rule`` (``scheduler``, ``predictor``) is no change that Slurm can make: another scheduler on the same nodes, and
-    with the predictor ``clairvoyant`` a bound. ``inferred`` (``closings``, ``hours``, ``queues``, ``limits``) removes a part of a
-    rule inferred from a log without slurm.conf (``"none"``; user ``limits`` may be ``"x2"``), or gives it another ``scheduler``.
-    ``slow``, if set, says that a replay takes minutes on large sites.
+    with the predictor ``clairvoyant`` a bound. ``slow``, if set, says that a replay takes minutes on large sites.
     """
 
     name: str
@@ -68,7 +65,6 @@ class Candidate:
     partition: Mapping[str, Any] = field(default_factory=dict)
     site_factor: str = ""
     rule: Mapping[str, Any] = field(default_factory=dict)
-    inferred: Mapping[str, Any] = field(default_factory=dict)
     slow: str = ""
 
     @property
@@ -78,13 +74,13 @@ class Candidate:
 
 
 class Changed(NamedTuple):
-    """A site, or a rule inferred from a log, and its jobs after a change.
+    """A site and its jobs after a change.
 
     ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and
     predictor that run instead of Slurm, if any.
     """
 
-    site: Site | Rule
+    site: Site
     jobs: pd.DataFrame
     lines: tuple[str, ...]
     kills: frozenset[str]

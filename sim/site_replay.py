@@ -16,7 +16,6 @@ from sim.kernel.state import Estimates, Jobs
 from sim.names import SLURM
 from sim.policy import Policy, kernel_settings
 from sim.prepare import NO_DEPENDENCIES, NO_SWEEP
-from sim.rules.rule import Rule
 from sim.schedule import Schedule, schedule_table
 from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of
 from sim.slurm.requests import COLUMNS, Requests
@@ -99,7 +98,7 @@ def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.
     run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
 
 
-def as_schedule(site: Site | Rule, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
+def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
     """Return a replay of ``jobs`` as a schedule in whole seconds, as in accounting.
 
     Its jobs also have ``started_by`` and ``nodes``; those that never started are only listed.

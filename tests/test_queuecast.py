@@ -59,7 +59,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.simulate("kth-sp2", print), "a scheduler is a name, not .*: give a policy to decide"),  # type: ignore[arg-type]
         (lambda: queuecast.campaign("kth-sp2", ["EASY", 5]), "a int is no policy"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
-        (lambda: queuecast.whatif("kth-sp2", replicate=3), "replicate is unknown; did you mean replicates\\?"),
+        (lambda: queuecast.whatif("kth-sp2", machine="site", replicate=3), "replicate is unknown; did you mean replicates\\?"),
         (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
         (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
         (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
@@ -71,7 +71,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),
         (lambda: queuecast.campaign([]), "at least one trace and one load"),
         (lambda: queuecast.campaign("kth-sp2", load="high"), "load must be a number, not 'high'"),  # type: ignore[arg-type]
-        (lambda: queuecast.whatif(None), "None: no such file"),  # type: ignore[arg-type]
+        (lambda: queuecast.whatif("log.txt"), "machine is missing"),  # type: ignore[arg-type]
         (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.compiled(5), "a int cannot be compiled"),
         (lambda: queuecast.check_predictor(5), "a int makes no predictors"),

@@ -3,7 +3,7 @@
 ``python -m benchmarks.studies.recorded_waits`` prints the card; ``--write`` makes docs/studies/recorded-waits.md, its picture and its
 data: ``recorded-waits.csv`` a row a machine of ``benchmarks/studies/machines``, each adding to the one above it, the last with 256 for 320;
 ``recorded-waits-record.csv`` shares of the recorded seconds of waiting. Needs CERIT's log under ``--shared``. What inferred rules explain of four
-logs is read from ``recorded-waits-rules.csv`` (:mod:`benchmarks.studies.recorded_rules`).
+logs is read from ``recorded-waits-rules.csv``.
 
 Simulated: EASY with requested times, 5 replays with submissions moved by up to 60 s, other schedulers one replay as recorded. A row is what
 ``queuecast simulate CERIT-wagap-2013.swf.gz --machine benchmarks/studies/machines/FILE.toml --json`` gives with ``--shake --seed 0`` to ``4``.
@@ -28,7 +28,6 @@ from scipy.stats import spearmanr
 from benchmarks.common.card import Card, parser, read_rows, rows_of, show, write_rows
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies.recorded_room import Log, by_outcome, log_of, node_lists, on_all, seconds_of_waits, used
-from benchmarks.studies.recorded_rules import ENDLESS, RULES
 from features.jobs.cleaning import clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
@@ -38,6 +37,8 @@ from sim.machine.description import Cluster, Machine
 from sim.schedule import Schedule
 from sim.simulate import simulate
 
+RULES = STUDIES / "data" / "recorded-waits-rules.csv"
+ENDLESS = "inferred rule on endless processors"
 MACHINES = Path(__file__).parent / "machines"
 LOG, POOL = "CERIT-wagap-2013.swf.gz", 1600 + 576
 STEPS = {

@@ -41,9 +41,9 @@ from models.starts.training import ENOUGH, LEARNED, calibrate, grow
 from pipelines.ingest.read import read_trace
 from pipelines.workflows.when import CHANGES, changed, surely_sooner
 from sim.ahead import Ahead, Coming
+from sim.closings import drained
 from sim.predicted_limits import along
 from sim.questions import Questions, ask, queued, queues
-from sim.rules.infer import drained
 from sim.simulate import simulate
 
 LOGS = {
@@ -118,9 +118,9 @@ def questions(of: Case) -> tuple[Questions, int]:
     """
     half, every = len(of.jobs.submit) // 2, EVERY[of.log]
     until_s = int(of.jobs.submit[half])
-    rule = drained(of.trace.jobs, of.trace.procs, of.clock, of.jobs.start, of.jobs.end, until_s)
+    pool = drained(of.trace.jobs, of.trace.procs, of.clock, of.jobs.start, of.jobs.end, until_s)
     rows = np.arange(max(half - LEARNED * every, 0), len(of.jobs.submit), every)
-    asked = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, rule=rule), of.clock)
+    asked = ask(of.jobs, rows, of.jobs.submit[rows], Ahead(of.trace.procs, pool=pool), of.clock)
     return asked, until_s
 
 

@@ -1,7 +1,4 @@
-"""``queuecast parity``: how far replays of a Slurm site are from its accounting.
-
-For any other log: the rule that it obeys.
-"""
+"""``queuecast parity``: how far replays of a Slurm site are from its accounting."""
 
 from __future__ import annotations
 
@@ -13,10 +10,9 @@ import click
 
 from features.errors import one_line
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, json_option, load, options, report_option
+from pipelines.cli.options import check_outputs, json_option, options, report_option
 from pipelines.cli.progress import shown_progress
 from pipelines.workflows.questions import ParitySettings
-from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
     from pipelines.ingest.slurm_jobs import SlurmJobs
@@ -35,16 +31,8 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single decisions, with
     what the rules give in the recorded state. Each rule that the site uses is left out once, to show what the figures can detect.
-
-    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred from the first 60 % of its jobs: closings, hours of queues,
-    limits, order, backfilling. What follows is compared with replays under that rule, and under FCFS, EASY and Conservative.
     """
-    check_outputs({"--report": report}, [asked.trace.trace, *map(str, filter(None, (asked.machine, asked.log)))])
-    if asked.machine is None:
-        if report is not None:
-            raise click.UsageError("--report is of a Slurm site: give its --machine")
-        show_rule(asked.trace, as_json)
-        return
+    check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.log)))])
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.workflows.parity import measure
@@ -83,22 +71,6 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
         shown.unexplained(parity).show()
     else:
         click.echo("No job's wait lies over 30 s outside the range of its replays.")
-
-
-def show_rule(settings: TraceSettings, as_json: bool) -> None:
-    """Infer the rule of a trace, and show what it explains."""
-    from pipelines.report import rules as shown
-    from pipelines.workflows.rules import find
-
-    trace = load(settings)
-    with shown_progress("replays") as progress:
-        inference = find(trace, lambda stage, done, of: progress(done, of))
-    if as_json:
-        click.echo(json.dumps(shown.record(inference)))
-        return
-    click.echo("\n".join([*shown.answer(inference), "", *shown.in_words(inference.inferred.rule)]))
-    for table in shown.tables(inference):
-        table.show()
 
 
 def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, cluster: str) -> tuple[Site, SlurmJobs]:

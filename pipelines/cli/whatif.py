@@ -9,17 +9,13 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.options import check_outputs, json_option, load, on_option, options, report_option, simulating
+from pipelines.cli.options import check_outputs, json_option, on_option, options, report_option, simulating
 from pipelines.cli.parity import load_site_jobs
 from pipelines.cli.progress import shown_progress
 from pipelines.workflows.questions import WhatIfSettings
-from sim.settings import TraceSettings
 
 if TYPE_CHECKING:
-    from pipelines.ingest.slurm_jobs import SlurmJobs
     from pipelines.workflows.what_if import WhatIf
-    from sim.rules.rule import Rule
-    from sim.slurm.site import Site
 
 
 @click.command()
@@ -34,22 +30,19 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     ACCOUNTING is the site's record. Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of
     Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
     judges.
-
-    Without --machine ACCOUNTING is any trace. The rule that it obeys is inferred as in queuecast parity, from the jobs that
-    choose. The others judge; intervals are wider by what the rule does not explain of them.
     """
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import records
     from sim.what_if import HERE, WEIGHED
 
-    check_outputs({"--report": report}, [asked.trace.trace, *map(str, filter(None, (asked.machine, asked.candidates)))])
+    check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.candidates)))])
     what_if = answered(asked, on)
     if report is not None:
         from pipelines.report.html import write_report
 
         provenance = {
             "accounting": asked.accounting.name,
-            "site": str(asked.machine or "a rule inferred from the log"),
+            "site": str(asked.machine),
             "replicates": asked.replicates,
             "shake": f"{asked.shake_s} s",
             "seed": asked.seed,
@@ -65,7 +58,6 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
                     "recorded_mean_wait_s": what_if.recorded_s,
                     "replayed_mean_wait_s": what_if.replayed_s,
                 }
-                | ({} if what_if.left is None else what_if.left.record())
             )
         )
         return
@@ -88,7 +80,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
 
 
 def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
-    """Read a site or a log; replay its candidates at the place ``on``, and judge them."""
+    """Read a site and its record; replay its candidates at the place ``on``, and judge them."""
     from pipelines.cli.compiling import announce_compilation
     from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure
 
@@ -97,20 +89,7 @@ def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
         raise InputError(f"--only {min(wrong)}: no such candidate; known: {', '.join(each.name for each in tried)}")
     tried = [each for each in tried if (each.name in asked.only if asked.only else asked.slow or not each.slow)]
     announce_compilation()
-    site: Site | Rule
-    if asked.machine is None:
-        site, jobs, until_s = load_rule(asked.trace)
-    else:
-        site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
-        jobs, until_s = asked_of_registry(jobs, tried, asked.timezone or "UTC"), None
+    site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
+    jobs = asked_of_registry(jobs, tried, asked.timezone or "UTC")
     with shown_progress("replays") as progress, simulating(on) as spread:
-        return measure(site, jobs, tried, asked.replicates, asked.shake_s, asked.seed, spread, progress, until_s)
-
-
-def load_rule(settings: TraceSettings) -> tuple[Rule, SlurmJobs, int]:
-    """Read a trace and infer its rule; return the result of :func:`site_of`."""
-    from pipelines.workflows.rules import site_of
-
-    trace = load(settings)
-    with shown_progress("replays") as progress:
-        return site_of(trace, lambda stage, done, of: progress(done, of))
+        return measure(site, jobs, tried, asked.replicates, asked.shake_s, asked.seed, spread, progress)

@@ -264,19 +264,17 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
 
 def _by(queue: Queue, name: str, version: str) -> str:
     """Return a sentence on the scheduler that ran ahead and the model that answered."""
-    from sim.rules.rule import closed
+    from sim.closings import closed
     from sim.site_ahead import SiteAhead
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
         ran = f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
         return ran if version == SLURM else f"{name}, version {version}, from {ran}"
-    rule = closed(ahead.by, queue.clean.procs)
-    ran = (
-        "EASY by requests on one pool"
-        if rule is None
-        else f"{rule.algorithm} by requests, with {len(rule.closings)} closings a week,"
-    )
+    pool = closed(ahead.by, queue.clean.procs)
+    ran = "EASY by requests on one pool"
+    if pool is not None:
+        ran = f"{pool.algorithm} by requests, with {len(pool.closings)} closings a week,"
     return f"{name}, version {version}; {ran} ran ahead, in {ahead.scenarios} scenarios"
 
 

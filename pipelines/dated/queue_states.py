@@ -20,10 +20,9 @@ from pipelines.dated.history import History
 from pipelines.dated.queue_moments import moments_of
 from pipelines.storage.lake import Lake
 from sim.ahead import Ahead
+from sim.closings import closed, drained
 from sim.history_starts import RECORDED
 from sim.questions import PLAN, as_table, ask, from_states, moments, queued
-from sim.rules.infer import drained
-from sim.rules.rule import closed
 
 TABLE = "queue_states"
 Progress = Callable[[int, int], object]
@@ -38,7 +37,7 @@ _WARM_JOBS = 3_000
 class Asked(NamedTuple):
     """Questions of a trace, by time.
 
-    ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a rule.
+    ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a pool with closings.
     """
 
     questions: Questions
@@ -89,9 +88,9 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
 
 
 def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> str:
-    """Return what runs queues of a pool ahead: EASY, or a rule's text with its closings.
+    """Return what runs queues of a pool ahead: EASY, or the text of a pool with closings.
 
-    A night keeps that of the previous table. So does a run, unless the jobs ended by its date fit another rule better.
+    A night keeps that of the previous table. So does a run, unless the jobs ended by its date keep to others.
     """
     marks: Mapping[str, Any] = _before(lake, clean)[1]
     before = marks.get("ahead", EASY)
@@ -100,8 +99,8 @@ def _ahead(lake: Lake, clean: CleanTrace, start_s: np.ndarray, date: Dated) -> s
     elif date.night:
         return str(before)
     end_s = recorded_end_s(clean.jobs, start_s)
-    rule = drained(clean.jobs, clean.procs, clean.clock, start_s, end_s, date.until_s, closed(before, clean.procs))
-    return EASY if rule is None else rule.text
+    pool = drained(clean.jobs, clean.procs, clean.clock, start_s, end_s, date.until_s, closed(before, clean.procs))
+    return EASY if pool is None else pool.text
 
 
 def rows_by_number(jobs: pd.DataFrame) -> pd.Series:
@@ -126,7 +125,7 @@ def _asked(
     some = replace(clean, jobs=clean.jobs.iloc[first:].reset_index(drop=True))
     start = start_s[first:]
     jobs = queued(some, start, recorded_end_s(some.jobs, start), seed)
-    asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed, rule=closed(ahead, clean.procs)), clean.clock, progress)
+    asked = ask(jobs, row - first, at, Ahead(clean.procs, seed=seed, pool=closed(ahead, clean.procs)), clean.clock, progress)
     return as_table(asked, some.jobs["job_id"].to_numpy()).set_index(list(wanted.names))
 
 

@@ -9,7 +9,6 @@ from pipelines.report.table import Row, Table
 from pipelines.workflows.what_if import NOT_JUDGED
 from sim.explained import Fall
 from sim.metrics.formats import change, interval
-from sim.rules.rule import Rule
 from sim.slurm.site import Site
 from sim.what_if import WEIGHED
 
@@ -50,12 +49,12 @@ class SiteNight:
         return Table("What to change", ["candidate", "verdict", "mean wait", "interval"], rows, left=["verdict"])
 
 
-def warnings_of(site: Site | Rule) -> list[str]:
+def warnings_of(site: Site) -> list[str]:
     """Return the warnings at the top of every page of a site."""
     return [f"{text} changes decisions and is not modelled." for text in site.warnings]
 
 
-def not_modelled(site: Site | Rule) -> list[str]:
+def not_modelled(site: Site) -> list[str]:
     """Return a note on the keys that are not modelled, if any."""
     return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
 

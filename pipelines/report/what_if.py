@@ -9,7 +9,6 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report import rules
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_night import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
@@ -17,7 +16,6 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
-from sim.rules.rule import Rule
 from sim.site_lines import NO_SETTING, SCRIPT
 from sim.what_if import HERE, WEIGHED, Measured
 
@@ -27,7 +25,6 @@ _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#
 _FEWEST_IN_GROUP = 20
 _WHERE = {
     NO_SETTING: "No setting of Slurm",
-    "# ": "In the inferred rule",
     SCRIPT: "The file job_submit.lua beside slurm.conf",
     "[a-z]+ ": "Commands",
     "": "In slurm.conf, in place of the lines there; then restart slurmctld",
@@ -58,14 +55,13 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
             (f"{study.replicates}", "pairs of replays of each"),
             (
                 f"{sum(study.verdicts[name] == 'better' for name in study.effects if study.changes[name].rule is None and study.lost(name) <= MOST_LOST)}",
-                "surely better, in Slurm" if study.left is None else "surely better, as settings",
+                "surely better, in Slurm",
             ),
         ],
         warnings=warnings_of(study.site),
         notes=[
             *study.jobs.notes,
             *not_modelled(study.site),
-            *(rules.in_words(study.site) if isinstance(study.site, Rule) else ()),
             *([f"Candidates that change nothing here: {', '.join(study.idle)}."] if study.idle else []),
         ],
         provenance=provenance,
@@ -76,7 +72,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
     more = [table] if len(table.rows) > MOST_ROWS else []
     tables = [*more, *kills, *(groups(study, name) for name in names), screened(study)]
     changes = [(study.candidates[name], pasted(study.changes[name].lines)) for name in study.ranked]
-    return render("what_if.html.j2", front, tables=tables, changes=changes, inferred=study.left is not None)
+    return render("what_if.html.j2", front, tables=tables, changes=changes)
 
 
 def answer(study: WhatIf) -> list[str]:
@@ -84,11 +80,11 @@ def answer(study: WhatIf) -> list[str]:
 
     Or they say that nothing is sure.
     """
-    part = ("the later half of " if study.left is None else "the later part of ") if study.split else ""
-    jobs = f"over {study.replicates} pairs of replays of {part}{study.jobs.name}{_unexplained(study)}"
+    part = "the later half of " if study.split else ""
+    jobs = f"over {study.replicates} pairs of replays of {part}{study.jobs.name}"
     name = study.lead
     if name is None:
-        why = f"none of {len(study.changes)} candidates lowers the mean wait on the earlier {'half' if study.left is None else 'part'} of {study.jobs.name}"
+        why = f"none of {len(study.changes)} candidates lowers the mean wait on the earlier half of {study.jobs.name}"
         why = why if study.split else "no candidate that Slurm has changes a start"
         if losing := [f"“{each}” would lose {study.lost(each):.0%}" for each in study.ranked if study.lost(each) > MOST_LOST]:
             why = f"{' and '.join(losing)} of the jobs, killed or never started"
@@ -105,16 +101,6 @@ def answer(study: WhatIf) -> list[str]:
         of = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
         lead = f"Nothing here is surely better; {of} “{name}”."
     return [lead, f"It brings {brings}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
-
-
-def _unexplained(study: WhatIf) -> str:
-    """Return a clause on the waiting that a log's inferred rule does not explain, or ""."""
-    if study.left is None:
-        return ""
-    return (
-        f", whose inferred rule leaves {study.left.share:.0%} of the recorded waiting unexplained (the record is {_of(study.left.metrics[WEIGHED[0]])} off "
-        "its replays, by which intervals are wider)"
-    )
 
 
 def _of(of: Measured) -> str:
@@ -168,10 +154,7 @@ def candidates(study: WhatIf) -> Table:
     for name in study.ranked:
         elsewhere = study.changes[name].rule is not None and study.verdicts[name] != BOUND
         lost = f", loses {study.lost(name):.0%} of jobs" if study.lost(name) > MOST_LOST else ""
-        row: Row = [
-            name,
-            study.verdicts[name] + (", not in Slurm" if study.left is None else ", other scheduler") * elsewhere + lost,
-        ]
+        row: Row = [name, study.verdicts[name] + ", not in Slurm" * elsewhere + lost]
         for of in study.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)

@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from features.errors import InputError
-from sim.settings import Count, Positive, Settings, TraceSettings
+from sim.settings import Count, Settings
 
 
 def _several(value: Any) -> Any:
@@ -20,16 +19,11 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 
 
 class SiteSettings(Settings):
-    """A Slurm site and its record, or any log."""
+    """A Slurm site and its record."""
 
-    accounting: Path = Field(description="The site's record; without a machine any trace.")
-    machine: Path | None = Field(
-        default=None,
-        description="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone. Without it a rule "
-        "is inferred from the log.",
-    )
-    procs: Positive | None = Field(
-        default=None, description="Processors of the machine, where no --machine says it and the trace does not."
+    accounting: Path = Field(description="The site's record.")
+    machine: Path = Field(
+        description="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone."
     )
     seed: Count = Field(default=0, description="Draws phases, and moves of submissions.")
     timezone: str | None = Field(
@@ -37,29 +31,12 @@ class SiteSettings(Settings):
     )
     cluster: str = Field(default="", description="Of accounting of several clusters: the one to read.")
 
-    @model_validator(mode="after")
-    def _check(self) -> SiteSettings:
-        if self.machine is not None and self.procs is not None:
-            raise InputError(f"--machine {self.machine} says how many processors there are: give no --procs")
-        return self
-
-    @property
-    def trace(self) -> TraceSettings:
-        """Return the settings to read the record as a trace, if there is no machine."""
-        return TraceSettings(trace=str(self.accounting), procs=self.procs, timezone=self.timezone, cluster=self.cluster or None)
-
 
 class ParitySettings(SiteSettings):
     """How often a record is replayed, and with which log beside it."""
 
     replays: Annotated[int, Field(ge=2, le=10_000)] = Field(default=40, description="Replays, each with phases of its own.")
     log: Path | None = Field(default=None, description="slurmctld's log of the same time: the phases are its.")
-
-    @model_validator(mode="after")
-    def _check_log(self) -> ParitySettings:
-        if self.machine is None and self.log is not None:
-            raise InputError("--log is of a Slurm site: give its --machine")
-        return self
 
 
 class WhatIfSettings(SiteSettings):

@@ -1,4 +1,4 @@
-"""The effects of changes of a Slurm site, or of the rule that any other log obeys.
+"""The effects of changes of a Slurm site.
 
 There is a catalogue of candidates, a screening on earlier jobs, and one judgement on later jobs.
 """
@@ -6,8 +6,8 @@ There is a catalogue of candidates, a screening on earlier jobs, and one judgeme
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
@@ -22,11 +22,8 @@ from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
 from sim.predicted_limits import as_table
-from sim.rule_change import change_rule, fits
-from sim.rules.rule import Rule
 from sim.site_change import Candidate, Changed, change
 from sim.slurm.site import Site
-from sim.unexplained import Unexplained, bounded, unexplained
 from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
@@ -54,11 +51,10 @@ class WhatIf:
 
     ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the earlier
     jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
-    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on. ``left``
-    is the part that an inferred rule does not explain; intervals and verdicts include it, those of ``replayed`` do not.
+    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on.
     """
 
-    site: Site | Rule
+    site: Site
     jobs: SlurmJobs
     candidates: dict[str, Candidate]
     changes: dict[str, Changed]
@@ -71,8 +67,6 @@ class WhatIf:
     split: bool
     replicates: int
     from_s: int = 0
-    left: Unexplained | None = None
-    replayed: Mapping[str, Effect] = field(default_factory=dict)
 
     @property
     def several(self) -> bool:
@@ -174,7 +168,7 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone
 
 
 def measure(
-    site: Site | Rule,
+    site: Site,
     jobs: SlurmJobs,
     candidates: Sequence[Candidate],
     replicates: int,
@@ -182,28 +176,22 @@ def measure(
     seed: int,
     spread: Map,
     progress: Progress,
-    inferred_until_s: int | None = None,
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
     A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there.
-    These and other schedulers are judged on the later half alone. In a shorter log, all are judged on all jobs. If a rule was
-    inferred from the jobs before ``inferred_until_s``, these choose and the later jobs judge. Replays of the judging jobs begin
-    :data:`_WARM_UP_S` before them. Raises InputError if no candidate changes anything.
+    These and other schedulers are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of
+    the judging jobs begin :data:`_WARM_UP_S` before them. Raises InputError if no candidate changes anything.
     """
     table = jobs.table
-    candidates = [each for each in candidates if fits(each, isinstance(site, Rule))]
-    applied = {
-        each.name: change_rule(each, site, table, seed) if isinstance(site, Rule) else change(each, site, table, seed)
-        for each in candidates
-    }
+    applied = {each.name: change(each, site, table, seed) for each in candidates}
     changes = {name: each for name, each in applied.items() if each is not None}
     idle = [name for name, each in applied.items() if each is None]
     if not changes:
         raise InputError(f"{site.name}: no candidate changes anything here")
     today = Changed(site, table, (), frozenset())
     submit = table["submit_s"].to_numpy(np.int64)
-    middle = int(np.quantile(submit, 0.5)) if inferred_until_s is None else inferred_until_s
+    middle = int(np.quantile(submit, 0.5))
     rules = [name for name, each in changes.items() if each.rule is not None]
     long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * DAY_S
     split = long and len(changes) - len(rules) > MOST_PASSED
@@ -230,7 +218,7 @@ def measure(
                 idle.append(name)
         passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
     done = steps if split else 0
-    from_s = middle if split or inferred_until_s is not None else 0
+    from_s = middle if split else 0
     today, late = _after(today, from_s - _WARM_UP_S), {name: _after(changes[name], from_s - _WARM_UP_S) for name in passed}
     table, submit = today.jobs, today.jobs["submit_s"].to_numpy(np.int64)
     starts = _replays([today, *late.values()], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates)
@@ -242,28 +230,22 @@ def measure(
         for row, name in enumerate(passed)
         if name not in idle
     }
-    left = unexplained(today, starts[0], shake_s, seeds, from_s) if isinstance(site, Rule) else None
-    replayed = effects
-    if left is not None:
-        effects = {name: bounded(each, left) for name, each in replayed.items()}
     ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
     return WhatIf(
-        site,
-        jobs,
-        tried,
-        {name: each for name, each in changes.items() if name not in idle},
-        tuple(idle),
-        {name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
-        effects,
-        dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
-        float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
-        float(waits.mean()) if ran.any() else float("nan"),
-        from_s > 0,
-        replicates,
-        from_s,
-        left,
-        replayed,
+        site=site,
+        jobs=jobs,
+        candidates=tried,
+        changes={name: each for name, each in changes.items() if name not in idle},
+        idle=tuple(idle),
+        screened={name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
+        effects=effects,
+        verdicts=dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
+        recorded_s=float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
+        replayed_s=float(waits.mean()) if ran.any() else float("nan"),
+        split=split,
+        replicates=replicates,
+        from_s=from_s,
     )
 
 
@@ -306,9 +288,7 @@ def records(study: WhatIf) -> list[dict[str, Any]]:
         counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}
         for metric, of in study.effects[name].metrics.items():
             change = of.relative if np.isfinite(of.relative) else None
-            alone = study.replayed[name].metrics[metric] if study.left is not None else None
-            replays = {} if alone is None else {"replays_low": alone.low, "replays_high": alone.high}
-            rows.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **replays, **counts})
+            rows.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **counts})
     none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
     rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in study.screened.items()]
     rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in study.idle]

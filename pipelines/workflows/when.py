@@ -25,9 +25,9 @@ from models.starts.states import NEVER, Jobs, states
 from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead
+from sim.closings import closed
 from sim.predicted_limits import as_table
 from sim.questions import queued, start_quantiles
-from sim.rules.rule import closed
 from sim.site_ahead import SiteAhead
 from sim.slurm.site import Site
 
@@ -78,7 +78,7 @@ class Answer:
 class Record:
     """The accounting: jobs and starts; for a Slurm site also the jobs' requests to it.
 
-    Without a site, ``ahead`` runs the queue ahead: ``EASY``, or the text of a rule with closings.
+    Without a site, ``ahead`` runs the queue ahead: ``EASY``, or the text of a pool with closings.
     """
 
     clean: CleanTrace
@@ -230,7 +230,7 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     running, waiting = np.flatnonzero(live & (jobs.start < NEVER)), np.flatnonzero(live & (jobs.start == NEVER))
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     if record.site is None or record.asked is None:
-        pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, rule=closed(record.ahead, clean.procs))
+        pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
         return Queue(trace, jobs, running, waiting, job_id, now_s, pool)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
     asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]

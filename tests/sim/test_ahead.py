@@ -9,9 +9,9 @@ from features.jobs.frames import jobs_from
 from features.jobs.schema import codes
 from models.starts.states import NEVER, Jobs
 from sim.ahead import Ahead, Coming, arrivals
+from sim.closings import Closed
 from sim.policy import Policy
 from sim.questions import AGES_S, as_table, ask, from_states, moments, queues
-from sim.rules.rule import Limit, Rule
 from sim.simulate import simulate
 
 PROCS = 16
@@ -33,9 +33,9 @@ def workload(seed: int, count: int = 120, slow: int = 1) -> pd.DataFrame:
     )
 
 
-def scheduled(table: pd.DataFrame, scheduler: str = "EASY", rule: Rule | None = None) -> Jobs:
+def scheduled(table: pd.DataFrame, scheduler: str = "EASY", pool: Closed | None = None) -> Jobs:
     """Return jobs as they start on the machine, each of whose quantiles is the runtime itself."""
-    start = simulate(table, procs=PROCS, scheduler=scheduler, machine=rule).jobs["start_s"].to_numpy(np.int64)
+    start = simulate(table, procs=PROCS, scheduler=scheduler, machine=pool).jobs["start_s"].to_numpy(np.int64)
     submit, runtime, procs, requested = (
         table[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "procs", "requested_s")
     )
@@ -59,20 +59,19 @@ def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str
 
 
 DRAINED = tuple(day * DAY_S + hour * 3600 for day in range(5) for hour in (8, 17))
-RULES = {
-    "pool": Rule(PROCS),
-    "limits": Rule(PROCS, limits=(Limit(("user",), "jobs", 2), Limit(("user", "procs"), "processors", 8))),
-    "closings": Rule(PROCS, closings=DRAINED, origin_s=5 * 3600),
-    "all": Rule(PROCS, "EASY-SPF", "submit+a*requested;a=4", DRAINED, limits=(Limit(("user",), "processors", 12),)),
+POOLS = {
+    "open": Closed(PROCS),
+    "closings": Closed(PROCS, closings=DRAINED, origin_s=5 * 3600),
+    "another order": Closed(PROCS, "EASY-SPF", DRAINED),
 }
 
 
-@pytest.mark.parametrize("name", RULES)
-def test_under_a_rule_with_what_truly_comes_waiting_jobs_start_as_in_the_schedule(name: str) -> None:
-    rule, table = RULES[name], workload(2, 200, slow=10)
-    jobs = scheduled(table, rule.scheduler, rule)
+@pytest.mark.parametrize("name", POOLS)
+def test_with_closings_and_what_truly_comes_waiting_jobs_start_as_in_the_schedule(name: str) -> None:
+    closed, table = POOLS[name], workload(2, 200, slow=10)
+    jobs = scheduled(table, closed.algorithm, closed)
     runtime, asked, compared = jobs.end - jobs.start, np.arange(40, 200, 9), 0
-    ahead, pool = Ahead(PROCS, scenarios=3, rule=rule), Ahead(PROCS, scenarios=3)
+    ahead, pool = Ahead(PROCS, scenarios=3, pool=closed), Ahead(PROCS, scenarios=3)
     for job, now, runs, waits in queues(jobs, asked, jobs.submit[asked]):
         later = np.arange(job + 1, len(jobs.submit))
         coming = Coming(jobs.submit[later] - now, jobs.procs[later], jobs.requested[later], runtime[later], later)
@@ -84,19 +83,19 @@ def test_under_a_rule_with_what_truly_comes_waiting_jobs_start_as_in_the_schedul
             assert (ahead.starts(jobs, runs, waits, now, alone)[:, 0] == delays[:, place]).all()
             assert ahead.plan(jobs, runs, waits, now, runtime, coming, alone).tolist() == [jobs.start[waits[place]] - now]
         assert (ahead.starts(jobs, runs, waits, now) == delays).all()  # nothing is left of the last question
-        assert name != "pool" or (pool.starts(jobs, runs, waits, now) == delays).all()
+        assert name != "open" or (pool.starts(jobs, runs, waits, now) == delays).all()
     assert compared > 100
 
 
-def test_a_rule_runs_ahead_what_a_job_asks_for_after_a_change() -> None:
-    rule = RULES["limits"]
-    jobs = scheduled(workload(1), rule.scheduler, rule)
-    ahead, last = Ahead(PROCS, scenarios=3, rule=rule), np.array([len(jobs.submit) - 1])
+def test_a_pool_with_closings_runs_ahead_what_a_job_asks_for_after_a_change() -> None:
+    closed = POOLS["closings"]
+    jobs = scheduled(workload(1), closed.algorithm, closed)
+    ahead, last = Ahead(PROCS, scenarios=3, pool=closed), np.array([len(jobs.submit) - 1])
     for job, now, runs, waits in queues(jobs, last, jobs.submit[last]):
         other = jobs._replace(procs=np.where(np.arange(len(jobs.procs)) == job, 1, jobs.procs))
         before = ahead.starts(jobs, runs, waits, now)
         changed = ahead.starts(other, runs, waits, now)
-        assert (changed == Ahead(PROCS, scenarios=3, rule=rule).starts(other, runs, waits, now)).all()
+        assert (changed == Ahead(PROCS, scenarios=3, pool=closed).starts(other, runs, waits, now)).all()
         assert (changed[:, -1] < before[:, -1]).all()
 
 

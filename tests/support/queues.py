@@ -12,14 +12,14 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.frames import jobs_from
 from features.jobs.schema import Trace
 from sim import simulate
-from sim.rules.rule import Rule
+from sim.closings import Closed
 
 PROCS = 32
 
 
 @cache
-def waited(jobs: int = 900, days: int = 40, seed: int = 5, rule: Rule | None = None) -> CleanTrace:
-    """Return a trace of so many jobs that waited under EASY, or a ``rule``.
+def waited(jobs: int = 900, days: int = 40, seed: int = 5, pool: Closed | None = None) -> CleanTrace:
+    """Return a trace of so many jobs that waited under EASY, or in a ``pool`` with closings.
 
     Its users repeat themselves.
     """
@@ -38,6 +38,6 @@ def waited(jobs: int = 900, days: int = 40, seed: int = 5, rule: Rule | None = N
             }
         )
     )
-    start = simulate(table, machine=rule, procs=None if rule else PROCS).jobs["start_s"].to_numpy(np.int64)
+    start = simulate(table, machine=pool, procs=None if pool else PROCS).jobs["start_s"].to_numpy(np.int64)
     table["wait_s"] = pd.array(start - table["submit_s"].to_numpy(np.int64), dtype="Int64")
     return clean(Trace("waited", table, PROCS, 1_700_000_000, "Europe/Stockholm"))

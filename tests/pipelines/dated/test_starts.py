@@ -26,7 +26,7 @@ from pipelines.dated.queue_states import Asked, keep_states, read_states
 from pipelines.dated.starts import keep_start_model, keep_starts, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
-from sim.rules.rule import Rule, closed
+from sim.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 
 NAME, UNTIL_S = "start-waited", 30 * DAY_S
@@ -188,21 +188,21 @@ def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tra
 @pytest.mark.slow
 def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
     times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))
-    clean, lake, runs = waited(rule=Rule(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
+    clean, lake, runs = waited(pool=Closed(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
     date = Dated("runtime-waited", UNTIL_S, UNTIL_S)
     for least in (10_000, 10):
-        monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", least)
+        monkeypatch.setattr("sim.closings._LEAST", least)
         asked = kept(lake, clean, date)
         runs.append((asked, keep_start_model(lake, clean, asked, date, store)))
         point_start_champion(lake, "waited", store)
     (blind, first), (knows, later) = runs
-    monkeypatch.setattr("sim.rules.infer._LEAST_DRAINED", 10_000)
+    monkeypatch.setattr("sim.closings._LEAST", 10_000)
     nightly = kept(lake, ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night="day-31"))
     assert blind.ahead == "EASY"
     assert nightly.ahead == knows.ahead
-    rule = closed(knows.ahead, PROCS)
-    assert rule is not None
-    assert set(times) <= set(rule.closings)
+    pool = closed(knows.ahead, PROCS)
+    assert pool is not None
+    assert set(times) <= set(pool.closings)
     assert "has learned with another scheduler running ahead" in later.why
     assert load(store, NAME, later.champion).ahead == knows.ahead != load(store, NAME, first.champion).ahead
     assert (knows.questions.scenarios != blind.questions.scenarios).any()

@@ -85,8 +85,8 @@ OUTPUTS = [
     ["campaign", "t.swf", "--out", "file", "--report", "page.html"],  # its rows are page.csv
     ["evaluate", "t.swf", "--out", "pipe"],
     ["evaluate", "t.swf", "--report", "pipe.html"],
-    ["parity", "t.swf", "--report", "pipe.html"],
-    ["whatif", "t.swf", "--report", "pipe.html"],
+    ["parity", "t.swf", "--machine", "site", "--report", "pipe.html"],
+    ["whatif", "t.swf", "--machine", "site", "--report", "pipe.html"],
     ["policies", "t.swf", "--out", "pipe"],
     ["variability", "emit", "--out", "pipe"],
     ["variability", "experiment", "--report", "pipe.html"],

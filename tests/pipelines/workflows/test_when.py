@@ -17,8 +17,8 @@ from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows.when import Record, changed, like, queue_of, record_of
 from sim.ahead import Ahead
+from sim.closings import Closed
 from sim.questions import queued, queues
-from sim.rules.rule import Rule
 from sim.slurm.files import read_site
 from sim.slurm.site import UNLIMITED
 from tests.sim.test_site_ahead import NOW_S, SITE, asked
@@ -92,10 +92,10 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
 
 def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
     table, now = snapshot(crowded())
-    rule = Rule(PROCS, closings=(9 * 3_600, 3 * DAY_S), origin_s=1_700_003_600)
-    easy, queue = queue_of(record(), table, now), queue_of(replace(record(), ahead=rule.text), table, now)
-    assert (easy.ahead.by, queue.ahead.by) == ("EASY", rule.text)
-    there = Ahead(PROCS, scenarios=64, rule=rule).starts(queue.jobs, queue.running, queue.waiting, now)
+    pool = Closed(PROCS, closings=(9 * 3_600, 3 * DAY_S), origin_s=1_700_003_600)
+    easy, queue = queue_of(record(), table, now), queue_of(replace(record(), ahead=pool.text), table, now)
+    assert (easy.ahead.by, queue.ahead.by) == ("EASY", pool.text)
+    there = Ahead(PROCS, scenarios=64, pool=pool).starts(queue.jobs, queue.running, queue.waiting, now)
     assert (queue.ahead.starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
     assert "EASY by requests, with 2 closings a week, ran ahead, in 64 scenarios" in _by(queue, "start-waited", "1")
 

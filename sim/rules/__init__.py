@@ -1,4 +1,0 @@
-"""Rules that a recorded log obeys.
-
-Inferred from its first part, replayed on the one event loop, and judged on the rest.
-"""
