@@ -409,35 +409,36 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
 
     The second result is a dictionary of arguments of :func:`sim.simulate`.
     """
+    from dataclasses import replace
+
     from pandas import DataFrame
 
-    from features import CleanTrace, InputError, Trace, clean, jobs_from
+    from features import CleanTrace, InputError, Trace, jobs_from
     from features.jobs.schema import OVERRUN
     from pipelines.cli.options import load, load_machine, tell_cleaning
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.ingest.read import cleaned_for
     from sim.settings import Campaign, TraceSettings
 
     named = not isinstance(trace, (CleanTrace, DataFrame))
     of_traces = {name: settings.pop(name) for name in (*TraceSettings.model_fields, "machine") if name in settings}
     asked = Campaign(**of_traces | {"trace": str(trace) if named else ""})
-    described = load_machine(asked) if named or asked.machine is not None else None
     if isinstance(trace, CleanTrace):
-        workload, entry = trace, load_catalogue().get(trace.name)
-        if asked.machine is None and entry is not None and entry.described is not None and entry.described.procs == trace.procs:
-            described = entry.described
+        workload = trace
+        if asked.machine is not None and (machine := load_machine(asked)) is not None:
+            workload = replace(trace, procs=machine.procs, machine=machine)
     elif isinstance(trace, DataFrame):
-        size, holds = (asked.procs, None) if described is None else (described.procs, described.holds)
+        machine = None if asked.machine is None else load_machine(asked)
         if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: restore what was cut, to be cut again
             trace = trace.assign(runtime_s=trace["runtime_s"] + trace[OVERRUN]).drop(columns=OVERRUN)
-        workload = clean(Trace("jobs", jobs_from(trace)), size, asked.missing_request or "drop", holds)
+        workload = cleaned_for(machine, Trace("jobs", jobs_from(trace)), asked.missing_request or "drop", asked.procs)
         if workload.touched():
             tell_cleaning(workload)
     else:
-        workload = load(asked, described)
+        workload = load(asked)
     if asked.procs not in (None, workload.procs):
         raise InputError(f"{workload.name} was read for {workload.procs:,} processors, not {asked.procs:,}: read it with those")
-    on = {"procs": workload.procs if described is None else described.procs, "machine": described, "clock": workload.clock}
-    return workload, on | {"trace": workload.name, "generated": workload.generated}
+    on = {name: getattr(workload, name) for name in ("procs", "machine", "clock", "generated")}
+    return workload, on | {"trace": workload.name}
 
 
 def _fitted(predictor: Any, trace: CleanTrace) -> Any:

@@ -1,4 +1,4 @@
-"""Closings of a machine: times of the week at which nothing runs, inferred from recorded starts.
+"""Infer the times of the week at which a machine is closed from recorded starts.
 
 Some sites drain their machine at fixed times. Hardly any job is then planned to run over such a time. What is read from the starts is
 kept only where replays of the log that keep to it come nearer to the record: in the order of waits and in their means by size.
@@ -80,7 +80,7 @@ class Closed:
 
 
 def closed(text: str, procs: int) -> Closed | None:
-    """Return the pool of ``procs`` processors of a :attr:`Closed.text`; None for a scheduler's name."""
+    """Return the pool of a :attr:`Closed.text`, with ``procs``; None for a scheduler's name."""
     if not text.startswith("{"):
         return None
     kept = json.loads(text)
@@ -100,14 +100,14 @@ def drained(
         return None
     jobs, start_s = jobs.iloc[ended].reset_index(drop=True), start_s[ended]
     submit = jobs["submit_s"].to_numpy(np.int64)
-    known = np.flatnonzero(start_s <= submit[-1])
+    begun = np.flatnonzero(start_s <= submit[-1])
     pool = since or Closed(procs, origin_s=int((local_clock_s(submit, *clock) - submit).min()))
     requested = jobs["requested_s"].to_numpy(np.int64)
-    read = closings(start_s[known] + pool.origin_s - MONDAY_S, requested[known])
+    read = closings(start_s[begun] + pool.origin_s - MONDAY_S, requested[begun])
     if not read and not pool.closings:
         return None
 
-    parts, wait_s = np.array_split(known, PARTS), start_s - submit
+    parts, wait_s = np.array_split(begun, PARTS), start_s - submit
 
     def nearness(changed: Closed) -> np.ndarray:
         """Return the rank correlation with the record and the error by size, float64 [parts, 2]."""

@@ -288,6 +288,27 @@ def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
             ask()
 
 
+def test_a_trace_is_simulated_on_the_machine_that_it_was_read_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whatever a catalogue in another folder says of a trace of that name, and also after a slice or another name."""
+    jobs = "".join(f"{number} 0 -1 100 10 -1 -1 10 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in (1, 2, 3))
+    (tmp_path / "mine.swf").write_text(jobs)
+    nodes = '[[cluster]]\nname = "{}"\nnodes = 1\nprocs = 16\n'
+    (tmp_path / "two.toml").write_text('name = "two"\n' + nodes.format("a") + nodes.format("b"))
+    traces, waits = {}, {"pool": 0.0, "two": 100 / 3}
+    for folder, line in (("pool", "procs = 32"), ("two", f'machine = "{tmp_path / "two.toml"}"')):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "queuecast.toml").write_text(f'[traces.mine]\nplace = "{tmp_path / "mine.swf"}"\n{line}\n')
+        monkeypatch.chdir(tmp_path / folder)
+        traces[folder] = queuecast.read("mine")
+    for read, trace in traces.items():
+        for folder in waits:
+            monkeypatch.chdir(tmp_path / folder)
+            for same in (trace, queuecast.read(trace, to_s=1), replace(trace, name="renamed")):
+                assert queuecast.evaluate(queuecast.simulate(same))["mean_wait_s"] == pytest.approx(waits[read])
+    pool = queuecast.read(traces["two"], machine=tmp_path / "two.toml")
+    assert pool.machine == traces["two"].machine
+
+
 def test_a_notebook_shows_what_a_trace_and_a_schedule_are() -> None:
     jobs = pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 3], "requested_s": 20})
     read = queuecast.read(jobs, procs=2)

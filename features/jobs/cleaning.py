@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Literal, TypeAlias, get_args
+from typing import Any, Literal, TypeAlias, get_args
 
 import numpy as np
 import pandas as pd
@@ -53,7 +53,8 @@ class CleanTrace:
     ``jobs`` is the canonical table in order of submission, with the column ``overrun_s``: recorded runtime beyond the request,
     which was cut off. ``rejected_jobs`` has one row for each dropped job and each altered value: ``job_id submit_s rule action
     column before after``; action is ``dropped`` or ``altered``. An unreadable line has the rule ``unreadable-line``, its number
-    in the file as ``line`` and its ``text``. ``jobs_read`` counts unreadable lines too.
+    in the file as ``line`` and its ``text``. ``jobs_read`` counts unreadable lines too. ``machine`` describes the clusters that
+    they were cleaned for (:mod:`sim.machine.description`), None for one pool: the trace is simulated on it wherever it goes.
     """
 
     name: str
@@ -68,6 +69,7 @@ class CleanTrace:
     source: str = ""
     notes: tuple[str, ...] = ()
     hashed_with: str = ""
+    machine: Any = None
 
     def __repr__(self) -> str:
         """Return one line: kind, name, size, and what cleaning did."""

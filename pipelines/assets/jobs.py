@@ -4,7 +4,6 @@ from typing import Any
 
 import dagster as dg
 
-from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import specs
 from pipelines.assets.described import written_table
@@ -14,18 +13,13 @@ from pipelines.assets.partitions import of_traces
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.dated.replay import accounting_of
-from pipelines.ingest.read import cleaned_for
 from pipelines.report.table import escaped
-from pipelines.sources.traces import machine_of, read_known
-
-
-def _read(name: str) -> CleanTrace:
-    return cleaned_for(machine_of(name), *read_known(name))
+from pipelines.sources.traces import read_known
 
 
 def _of_day(name: str, day: str) -> dict[str, Any]:
     """Return metadata of a night that is only recorded: the jobs that it would have read."""
-    cleaned = accounting_of(_read(name), day)
+    cleaned = accounting_of(read_known(name), day)
     return {"jobs": len(cleaned.jobs), "fingerprint": fingerprint(cleaned.jobs)}
 
 
@@ -57,7 +51,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource):
     A night sees what had ended when its day began, even if it runs later.
     """
     name = lake.name
-    cleaned = lake.lake().write_clean(accounting_of(_read(name), lake.night))
+    cleaned = lake.lake().write_clean(accounting_of(read_known(name), lake.night))
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
     rules = {"rules": dg.MetadataValue.json(cleaned.touched())}

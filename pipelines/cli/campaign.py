@@ -130,10 +130,10 @@ def run_of(asked: Campaign) -> Run:
     from pipelines.workflows.campaigns import Run
 
     check_once(asked)
-    workload, machine, predictors = prepared(asked)
+    workload, predictors = prepared(asked)
     windows = windows_of(workload.jobs, asked)
     tell_windows(windows)
-    return Run(workload, asked.model_copy(update={"predictors": predictors}), windows, machine)
+    return Run(workload, asked.model_copy(update={"predictors": predictors}), windows)
 
 
 def tell_windows(windows: Windows) -> None:

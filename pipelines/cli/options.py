@@ -326,8 +326,8 @@ def read(settings: TraceSettings) -> tuple[Trace, str]:
     return trace, settings.missing_request or (entry.missing_request if entry else "drop")
 
 
-def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
-    """Read and clean the trace of ``settings``, for a ``machine`` or the catalogue's.
+def load(settings: TraceSettings) -> CleanTrace:
+    """Read and clean the trace of ``settings``, for their machine or the catalogue's.
 
     Dropped and altered jobs are reported on standard error.
     """
@@ -335,8 +335,8 @@ def load(settings: TraceSettings, machine: Machine | None = None) -> CleanTrace:
 
     announce_compilation()
     import_without_blas()
+    machine = load_machine(settings)
     trace, missing_request = read(settings)
-    machine = machine or load_machine(settings)
     cleaned = cleaned_for(machine, trace, missing_request, settings.procs)
     tell_cleaning(cleaned)
     if machine is not None and (unknown := machine.unknown_properties(cleaned.jobs)):

@@ -19,7 +19,7 @@ from features.jobs.cleaning import CleanTrace
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, check_used, json_option, load, load_machine, options
+from pipelines.cli.options import check_outputs, check_used, json_option, load, options
 from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
 from pipelines.storage.schedule_files import ENDINGS, check_ending, check_nodes, check_unchanged, write_schedules
@@ -36,7 +36,7 @@ from sim.shaken import moved_by_seed
 from sim.simulate import simulate_policy
 
 if TYPE_CHECKING:
-    from sim.machine.description import Machine
+    pass
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
@@ -80,7 +80,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
             check_unchanged(option, out, asked.submissions.changes)
     if plans_out is not None:
         check_planning(asked.schedulers)
-    workload, machine, predictors = prepared(asked)
+    workload, predictors = prepared(asked)
     rows: list[dict[str, Any]] = []
     schedules, plans = [], []
     for policy in policies(asked.model_copy(update={"predictors": predictors})):
@@ -95,7 +95,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
                 trace=workload.name,
                 generated=workload.generated,
                 clock=workload.clock,
-                machine=machine,
+                machine=workload.machine,
                 plans=plans_out is not None or policy.plan().promises,
                 progress=progress,
             )
@@ -170,8 +170,8 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
         note(f"wrote {schedule_out}")
 
 
-def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | Predictor, ...]]:
-    """Return the cleaned trace of ``asked``, its machine, and its predictors, fitted.
+def prepared(asked: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:
+    """Return the cleaned trace of ``asked`` and its predictors, fitted.
 
     Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard error.
     """
@@ -179,13 +179,12 @@ def prepared(asked: Campaign) -> tuple[CleanTrace, Machine | None, tuple[str | P
         policy.plan()  # raises for a wrong name before a long trace is read
         if ":" not in policy.predictor:
             named_predictor(policy.predictor)
-    machine = load_machine(asked)
-    workload = load(asked, machine)
-    check_policies(workload.jobs, asked, workload.procs, machine)  # before anything is fitted
+    workload = load(asked)
+    check_policies(workload.jobs, asked, workload.procs, workload.machine)  # before anything is fitted
     if asked.dependencies:
         say_dependencies(workload)
     say_users(workload, asked.users)
-    return workload, machine, tuple(fitted(name, workload) for name in asked.predictors)
+    return workload, tuple(fitted(name, workload) for name in asked.predictors)
 
 
 def say_dependencies(workload: CleanTrace) -> None:

@@ -75,7 +75,7 @@ def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, pro
     """
     if machine is None:
         return clean(trace, procs, missing_request)
-    return clean(trace, machine.procs, missing_request, machine.holds)
+    return replace(clean(trace, machine.procs, missing_request, machine.holds), machine=machine)
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:

@@ -12,14 +12,12 @@ import tomlkit
 
 from features.errors import InputError, shown
 from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import Trace
 from features.jobs.usage import doubts
 from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
 from pipelines.storage.places import at
-from sim.machine.description import Machine
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
@@ -101,25 +99,20 @@ def _remembered_tables() -> tuple[str, ...]:
     return tuple(editable(remembered()).get("traces", {}))
 
 
-def read_known(name: str) -> tuple[Trace, str]:
-    """Return the trace ``name`` and the catalogue's ``missing_request``. Raises InputError."""
+def read_known(name: str) -> CleanTrace:
+    """Return the trace ``name``, cleaned as its catalogue's entry says. Raises InputError."""
     catalogue = load_catalogue()
     if name not in catalogue:
         raise InputError(f"{name}: no longer in the catalogue; run it once more with `queuecast run --trace`")
-    return read_trace(name, catalogue=catalogue), catalogue[name].missing_request
-
-
-def machine_of(name: str) -> Machine | None:
-    """Return the machine of clusters that the catalogue states for a trace, if any."""
-    entry = load_catalogue().get(name)
-    return None if entry is None else entry.described
+    entry = catalogue[name]
+    return cleaned_for(entry.described, read_trace(name, catalogue=catalogue), entry.missing_request)
 
 
 def simulated_on(clean: CleanTrace) -> dict[str, Any]:
     """Return the arguments of each simulation of a trace: machine, name and clock."""
     return {
         "procs": clean.procs,
-        "machine": machine_of(clean.name),
+        "machine": clean.machine,
         "trace": clean.name,
         "generated": clean.generated,
         "clock": clean.clock,

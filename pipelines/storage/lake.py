@@ -19,6 +19,7 @@ from pipelines.storage.parquet import read_parquet, told_of, write_parquet
 from pipelines.storage.places import seen, write
 from pipelines.storage.version import GROWING, MEND, MODELS, PAGES, Version, models_text, subject_of
 from pipelines.storage.versions import Versions, is_whole
+from sim.machine.description import Machine
 
 _CLEAN_FIELDS = (
     "name",
@@ -218,7 +219,8 @@ class Lake:
             raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key of before")
         clean = clean.counted_from(stored.get("origin_unix_s"))
         self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
-        self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS})
+        machine = clean.machine and clean.machine.record
+        self.write_for(clean, "jobs", clean.jobs, {name: getattr(clean, name) for name in _CLEAN_FIELDS} | {"machine": machine})
         return clean
 
     def read_clean(self, trace: str) -> CleanTrace:
@@ -228,8 +230,12 @@ class Lake:
         rejected, rejected_metadata = seen.read("rejected_jobs", trace)
         if rejected_metadata.get("jobs") != metadata.get("jobs"):
             raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
+        if "machine" not in metadata:
+            raise InputError(f"{self.path('jobs', trace)}: does not say on which machine its jobs ran: materialise jobs first")
         fields = {name: metadata[name] for name in _CLEAN_FIELDS if name in metadata or name != "hashed_with"}
-        return CleanTrace(jobs=widened(jobs), rejected_jobs=rejected, **{**fields, "notes": tuple(fields["notes"])})
+        machine = metadata["machine"] and Machine.of_record(metadata["machine"])
+        fields |= {"notes": tuple(fields["notes"]), "machine": machine}
+        return CleanTrace(jobs=widened(jobs), rejected_jobs=rejected, **fields)
 
 
 def unit(column: str) -> str:

@@ -4,10 +4,8 @@ When all points are done the results are written as Parquet, atomically, and the
 """
 
 import hashlib
-import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -26,7 +24,6 @@ from sim.campaigns.campaign import Progress, points, predictor_name, run_campaig
 from sim.campaigns.maps import Map
 from sim.campaigns.points import Point, Row
 from sim.campaigns.windows import Windows
-from sim.machine.description import Machine
 from sim.policy import Policy
 from sim.settings import Campaign, TraceSettings
 
@@ -40,7 +37,6 @@ class Run(NamedTuple):
     workload: CleanTrace
     campaign: Campaign
     windows: Windows
-    machine: Machine | None = None
 
     @property
     def label(self) -> str:
@@ -81,7 +77,7 @@ def resumable_campaign(
                     trace=run.workload.name,
                     generated=run.workload.generated,
                     clock=run.workload.clock,
-                    machine=run.machine,
+                    machine=run.workload.machine,
                     map_points=map_points,
                     done=done,
                     finished=partial(_finished, journal, run.label),
@@ -108,7 +104,7 @@ def _further(progress: Progress, before: int, total: int, count: int, _of_trace:
     progress(before + count, total)
 
 
-def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine: Machine | None = None) -> dict[str, Any]:
+def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict[str, Any]:
     """Return what identifies a campaign, as JSON: jobs, settings, fitted predictions, code."""
     predictions = {
         source.name: hashlib.sha256(np.asarray(source.estimate(workload.jobs), np.float64).tobytes()).hexdigest()[:16]
@@ -124,7 +120,7 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows, machine
         "generated": workload.generated,
         "jobs": fingerprint(workload.jobs),
         "procs": workload.procs,
-        "machine": None if machine is None else json.loads(json.dumps(asdict(machine))),
+        "machine": workload.machine and workload.machine.record,
         "clock": list(workload.clock),
         "windows": windows.split,
         "skip_first": windows.skip_first,

@@ -9,10 +9,12 @@ with 12 processors. Other properties are ignored, unless they name a cluster or 
 
 from __future__ import annotations
 
+import json
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import pandas as pd
@@ -129,6 +131,20 @@ class Machine:
     clusters: tuple[Cluster, ...]
     limits: tuple[Limit, ...] = ()
     asked: tuple[str, ...] = ASKED
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Machine:
+        """Return the machine of a :attr:`record`."""
+        clusters = [
+            Cluster(each["name"], tuple(Nodes(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in each["nodes"]))
+            for each in record["clusters"]
+        ]
+        return cls(record["name"], tuple(clusters), tuple(Limit(**limit) for limit in record["limits"]), tuple(record["asked"]))
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """Return the machine for JSON."""
+        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
 
     def __post_init__(self) -> None:
         """Raise InputError for repeated or unknown names and machines beyond the limits."""

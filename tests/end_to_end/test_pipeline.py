@@ -312,14 +312,14 @@ def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pyt
     path.write_text("1 0 -1 100 2 -1 -1 2 -1 -1 1 1 1 -1 -1 -1 -1 -1\n")
     name = remember(str(path), procs=8, missing_request="runtime")
     assert name == "mine"
-    trace, missing = read_known(name)
-    assert (trace.procs, missing, len(trace.jobs)) == (8, "runtime", 1)
+    trace = read_known(name)
+    assert (trace.procs, trace.missing_request, len(trace.jobs)) == (8, "runtime", 1)
     for spec in ("mine", str(path)):  # by name or by path: what is not said anew stays
         remember(spec, procs=16)
-        trace, missing = read_known(name)
-        assert (trace.procs, missing) == (16, "runtime")
+        trace = read_known(name)
+        assert (trace.procs, trace.missing_request) == (16, "runtime")
     remember(str(path))
-    assert read_known(name)[0].procs == 16
+    assert read_known(name).procs == 16
     other = tmp_path / "elsewhere" / "mine.swf"
     other.parent.mkdir()
     other.write_text(path.read_text())

@@ -79,7 +79,7 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        ((), "nothing to read: give --counters, --runs, --accounting, --probes, --types, --topology or --trace"),
+        ((), "nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology"),
         (("--runs", "runs.csv", "--counters", "nowhere"), "nowhere: no such file"),
         (("--counters", "empty"), "empty: holds no file"),
         (("--runs", "types.csv"), "types.csv: the header line has no column run_id, only application, type"),

@@ -10,7 +10,6 @@ import pytest
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import Trace
-from pipelines.assets.jobs import _read
 from pipelines.cli.options import load, load_machine
 from pipelines.dated.compare import kept_schedules
 from pipelines.dated.night import night, own_registry
@@ -19,7 +18,7 @@ from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.machine_file import read_machine
 from pipelines.sources.catalogue import load_catalogue, remembered
-from pipelines.sources.traces import machine_of, remember
+from pipelines.sources.traces import read_known, remember
 from pipelines.storage.lake import Lake
 from sim import simulate
 from sim.settings import Campaign, TraceSettings
@@ -54,24 +53,26 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanTrace:
     memory[5] = 1 << 30
     jobs = pool.jobs.drop(columns="overrun_s").assign(memory_kib=pd.array(memory, "Int64"), gpus=pd.array(gpus, "Int64"))
     write_canonical(Trace("arriving", jobs, pool.procs, pool.origin_unix_s, pool.timezone), tmp_path / "arriving.parquet")
-    return _read("arriving")
+    return read_known("arriving")
 
 
 def test_a_trace_remembered_with_other_options_keeps_its_machine(
     clean: CleanTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
-    machine = machine_of("arriving")
-    assert machine is not None
+    assert clean.machine is not None
     remember("arriving", missing_request="runtime")
     assert load_catalogue()["arriving"].stated_in == remembered()
-    assert machine_of("arriving") == machine
+    assert read_known("arriving").machine == clean.machine
+    lake = Lake(tmp_path / "lake")
+    lake.write_clean(clean)
+    assert lake.read_clean("arriving").machine == clean.machine, "whatever the catalogue says now"
 
 
 @pytest.mark.slow
 def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTrace, tmp_path: Path) -> None:
     machine = read_machine(tmp_path / "site.toml")
-    assert machine_of("arriving") == load_machine(Campaign(trace="arriving")) == machine
+    assert clean.machine == load_machine(Campaign(trace="arriving")) == machine
     by_command = load(TraceSettings(trace="arriving"))
     assert clean.procs == by_command.procs == machine.procs == 32
     assert clean.rejected_jobs["rule"].tolist() == by_command.rejected_jobs["rule"].tolist() == ["fits-no-cluster"]

@@ -12,7 +12,6 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner
 
-from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
 from features.names import RULE
 from features.validation import validated
@@ -201,13 +200,13 @@ def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsew
             assert read_trace(spec).procs == 32
         assert read_trace(path).procs == 32
     assert remember("A-1.swf.gz") == "a-1"
-    trace, missing_request = read_known("a-1")
-    assert (trace.source, trace.procs, missing_request) == (str(path), 32, "runtime")
+    trace = read_known("a-1")
+    assert (trace.source, trace.procs, trace.missing_request) == (str(path), 32, "runtime")
     (elsewhere / "copy").mkdir()
     (elsewhere / "copy" / "A-1.swf").write_text(SWF)
     assert remember("copy/A-1.swf", procs=16) == "a-1"
-    assert read_known("a-1")[0].source == str(elsewhere / "copy" / "A-1.swf")
-    assert read_known("a-1")[0].procs == 16
+    assert read_known("a-1").source == str(elsewhere / "copy" / "A-1.swf")
+    assert read_known("a-1").procs == 16
 
 
 def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
@@ -242,7 +241,7 @@ def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path
         assert spread.get("allocated_procs", {"count": 0})["count"] == len(allocated)
     given = {"procs": 4096, "timezone": "UTC", "missing_request": "runtime", "processors": None, "cpus_per_node": 64}
     assert remember("june.txt", **given) == "june"
-    assert read_known("june")[0].jobs["procs"].tolist() == [128, 64]
+    assert read_known("june").jobs["procs"].tolist() == [128, 64]
     (elsewhere / "cpus.txt").write_text(WHOLE_NODES.replace("ReqNodes", "Comment"))
     assert refusal(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
         "cpus.txt: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
@@ -269,7 +268,7 @@ def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pyt
     (elsewhere / "b.swf").write_text(SWF)
     lake = Lake(home() / "lake")
     for name in (remember("a.swf"), remember("b.swf", procs=8)):
-        lake.write_clean(clean(read_known(name)[0]))
+        lake.write_clean(read_known(name))
         with instance() as store:
             store.add_dynamic_partitions("traces", [name])
     done = CliRunner().invoke(traces_command, ["--forget", "a"], standalone_mode=False)
@@ -280,7 +279,7 @@ def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pyt
     with instance() as store:
         assert list(store.get_dynamic_partitions("traces")) == ["b"]
     assert refusal(read_known, "a").startswith("a: no longer in the catalogue")
-    assert read_known("b")[0].procs == 8
+    assert read_known("b").procs == 8
     assert len(lake.read_clean("a").jobs) == 1
     assert refusal(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
     assert remember("a.swf") == "a"
