@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import NamedTuple, Protocol, TypeAlias
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -191,7 +191,7 @@ def simulation(
     return Simulation(workload, source, given, settings, work, clock, start_decision, machine, progress, searches, log, decider)
 
 
-def room_for(plan: Scheduler, settings: Settings) -> dict[str, bool]:
+def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
     """Return the room that a scheduler needs in :meth:`sim.kernel.scratch.Scratch.work`."""
     return {
         "plans": plan.algorithm in PLANNING or plan.reservations > 1,

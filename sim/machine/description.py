@@ -144,7 +144,7 @@ class Machine:
     @property
     def record(self) -> dict[str, Any]:
         """Return the machine for JSON."""
-        return json.loads(json.dumps(asdict(self)))  # type: ignore[no-any-return]
+        return json.loads(json.dumps(asdict(self)))
 
     def __post_init__(self) -> None:
         """Raise InputError for repeated or unknown names and machines beyond the limits."""
