@@ -37,8 +37,7 @@ def stale(instance: dg.DagsterInstance, changed: str = "") -> dict[str, list[str
 @pytest.mark.slow
 def test_an_unchanged_trace_is_not_stale_and_a_changed_feature_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     size = [60]
-    monkeypatch.setattr(jobs, "read_known", lambda _: (size[0], ""))
-    monkeypatch.setattr(jobs, "cleaned_for", lambda _, jobs, __: arriving(jobs=jobs))
+    monkeypatch.setattr(jobs, "read_known", lambda _: arriving(jobs=size[0]))
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
 

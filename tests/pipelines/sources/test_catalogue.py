@@ -256,8 +256,8 @@ def test_a_trace_in_the_home_moves_with_it(elsewhere: Path, monkeypatch: pytest.
     assert [remember(str(inside / "a.swf")), remember("b.swf")] == ["a", "b"]
     home().rename(moved)
     monkeypatch.setenv("QUEUECAST_HOME", str(moved))
-    assert read_known("a")[0].source == str(moved / "logs" / "a.swf")
-    assert read_known("b")[0].source == str(elsewhere / "b.swf")
+    assert read_known("a").source == str(moved / "logs" / "a.swf")
+    assert read_known("b").source == str(elsewhere / "b.swf")
 
 
 @pytest.mark.slow
