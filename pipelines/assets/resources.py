@@ -15,9 +15,9 @@ from pipelines.assets.partitions import is_night, name_and_day
 from pipelines.dated.publish import Work, tell_failure
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
+from pipelines.storage.places import place_of
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.storage.registry import tracking
-from pipelines.storage.remote import place_of
 
 
 class LakeResource(dg.ConfigurableResource):

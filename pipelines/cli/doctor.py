@@ -25,7 +25,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     """
     from pipelines.storage.home import home as site_home
     from pipelines.storage.home import trusted_home
-    from pipelines.storage.places import at
+    from pipelines.storage.places import is_url
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import examine, repair
     from pipelines.workflows.doctor_databases import Finding, reached
@@ -35,7 +35,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     answering, left = reached(place) if home is None else ([], [])
     for line in answering:
         note(line)
-    if not at(place).shared and not place.is_dir():
+    if not is_url(place) and not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
     if not left:

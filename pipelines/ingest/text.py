@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 
 from features import limits
 from features.errors import InputError, one_line
-from pipelines.storage import remote
+from pipelines.storage.places import read
 
 GZIP = b"\x1f\x8b"
 _OTHER_FORMATS = {
@@ -65,8 +65,10 @@ def opened(path: str | Path) -> Iterator[BinaryIO]:
     Raises InputError for what cannot be read, and for devices and pipes, which may never end.
     """
     if not isinstance(path, (str, Path)):
-        with remote.opened(path) as content:
-            yield content
+        content = read(path)
+        if content is None:
+            raise InputError(f"{path}: no such file")
+        yield io.BytesIO(content)
         return
     try:
         if not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):

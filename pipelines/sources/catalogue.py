@@ -22,7 +22,7 @@ from pipelines.sources.recorded import Recorded, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.sources.site_file import known_table, settings_file, site_table
 from pipelines.storage.home import archive, home
-from pipelines.storage.places import at
+from pipelines.storage.places import exists, is_url
 from sim.machine.description import Machine
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
@@ -97,7 +97,7 @@ class Entry:
 
     def _beside(self, text: str) -> Path:
         place = Path(text).expanduser()
-        return place if at(self.stated_in).shared else self.stated_in.parent / place
+        return place if is_url(self.stated_in) else self.stated_in.parent / place
 
     @property
     def checked(self) -> bool:
@@ -131,7 +131,7 @@ def load_catalogue() -> dict[str, Entry]:
     entries = read_catalogue(PACKAGED)
     if (site := settings_file()) is not None:
         entries |= read_catalogue(site)
-    if at(remembered()).there(remembered()):
+    if exists(remembered()):
         entries |= read_catalogue(remembered())
     records = recorded()
     return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}

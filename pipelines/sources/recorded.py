@@ -12,7 +12,7 @@ from pathlib import Path
 from features.errors import InputError, shown
 from pipelines.sources.settings import changing, read_settings
 from pipelines.storage.home import home
-from pipelines.storage.places import at
+from pipelines.storage.places import exists
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ def checksums() -> Path:
 def recorded() -> dict[str, Recorded]:
     """Return the recorded checksums by address. Raises InputError for a damaged file."""
     path = checksums()
-    if not at(path).there(path):
+    if not exists(path):
         return {}
     records = {}
     for place, table in read_settings(path, "checksums").items():

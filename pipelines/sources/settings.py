@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 from features import limits
 from features.errors import InputError
 from pipelines.ingest.text import opened, toml_tables
-from pipelines.storage.places import seen, write
-from pipelines.storage.remote import Seen
+from pipelines.storage.places import read, write
 
 if TYPE_CHECKING:
     from tomlkit import TOMLDocument
@@ -32,31 +31,28 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
 
 def editable(path: Path) -> TOMLDocument:
     """Return a settings file for editing, with its comments; a new one if there is none."""
-    return _document(path, seen(path))
+    return _document(path, read(path))
 
 
 @contextmanager
 def changing(path: Path) -> Iterator[TOMLDocument]:
-    """Yield :func:`editable`, then write the changed document; one process at a time.
-
-    Raises InputError if another process changed the file in spite of the lock.
-    """
+    """Yield :func:`editable`, then write the changed document; one process at a time."""
     import tomlkit
 
     from pipelines.storage.locks import held
 
     with held(path.with_suffix(".lock")):
-        before = seen(path)
+        before = read(path)
         document = _document(path, before)
         yield document
-        if (text := tomlkit.dumps(document).encode()) != before.content:
-            write(path, text, before)
+        if (text := tomlkit.dumps(document).encode()) != before:
+            write(path, text)
 
 
-def _document(path: Path, before: Seen) -> TOMLDocument:
+def _document(path: Path, content: bytes | None) -> TOMLDocument:
     import tomlkit
 
-    if before.content is None:
+    if content is None:
         return tomlkit.document()
     read_settings(path)
-    return tomlkit.parse(before.content.decode())
+    return tomlkit.parse(content.decode())

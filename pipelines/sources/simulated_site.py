@@ -13,7 +13,7 @@ from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import held
-from pipelines.storage.places import at, made_folder, write
+from pipelines.storage.places import is_url, made_folder, move, write
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
@@ -88,7 +88,7 @@ def simulate_site(home: Path) -> bool:
                 if gone := versions.current().files:
                     versions.commit({}, gone=[*gone])
         shutil.rmtree(folder, ignore_errors=True)
-        at(folder).moved(new_folder, folder)
+        move(new_folder, folder)
         if shared != there:
             write(shared, wanted)
         return True
@@ -96,4 +96,4 @@ def simulate_site(home: Path) -> bool:
 
 def _folder(home: Path, shared: bool = False) -> Path:
     """Return this machine's folder of the files, or that of a shared store's settings."""
-    return (local_home() if at(home).shared and not shared else home) / "simulated" / "congested-small"
+    return (local_home() if is_url(home) and not shared else home) / "simulated" / "congested-small"

@@ -17,7 +17,7 @@ from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_t
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
-from pipelines.storage.places import at
+from pipelines.storage.places import is_url
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
@@ -179,7 +179,7 @@ def _as_table(entry: Entry) -> dict[str, Any]:
 def _from_home(path: Path) -> str:
     """Return a path as a file of the home names it: the home may be moved with what lies in it."""
     home = remembered().parent
-    own = not at(home).shared and path.is_relative_to(home)
+    own = not is_url(home) and path.is_relative_to(home)
     return str(path.relative_to(home) if own else path)
 
 

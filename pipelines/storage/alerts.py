@@ -7,7 +7,7 @@ import json
 from datetime import UTC, datetime
 from pathlib import Path
 
-from pipelines.storage.places import at
+from pipelines.storage.places import append
 
 
 def alerts_file(home: Path) -> Path:
@@ -19,5 +19,5 @@ def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
     """Add a line ``at kind subject night what``; return it. Lines of processes do not mix."""
     now = datetime.now(UTC).isoformat(timespec="seconds")
     line = json.dumps({"at": now, "kind": kind, "subject": subject, "night": night, "what": what})
-    at(home).append(alerts_file(home), f"{line}\n".encode())
+    append(alerts_file(home), f"{line}\n".encode())
     return line

@@ -9,7 +9,7 @@ import pyarrow.parquet as pq
 
 from features.errors import InputError
 from pipelines.storage.parquet import told_of
-from pipelines.storage.places import at, seen, write
+from pipelines.storage.places import listed, opened, read, write
 from pipelines.storage.version import PAGES
 from pipelines.storage.versions import COUNTERS_PART, Versions, inside
 
@@ -47,14 +47,14 @@ def subjects(lake: Path) -> list[str]:
 def copy_pages(home: Path, folder: Path) -> int:
     """Copy the pages that ``home`` shows into a directory; return their number."""
     pages = home / PAGES.rstrip("/")
-    names = [name for name in at(pages).listed(pages) if name and not name.endswith("/")]
+    names = [name for name in listed(pages) if name and not name.endswith("/")]
     for name in names:
         if name.startswith("/") or {"..", "."} & {*name.split("/")}:
             raise InputError(f"{pages / name}: its name leads out of {folder}")
 
     def copy(name: str) -> None:
-        content = seen(pages / name).content
-        if content is not None and seen(folder / name).content != content:
+        content = read(pages / name)
+        if content is not None and read(folder / name) != content:
             write(folder / name, content)
 
     with ThreadPoolExecutor(_AT_ONCE) as threads:
@@ -63,5 +63,5 @@ def copy_pages(home: Path, folder: Path) -> int:
 
 
 def _rows(path: Path) -> int:
-    with told_of(path), at(path).opened(path) as file:
+    with told_of(path), opened(path) as file:
         return int(pq.read_metadata(file).num_rows)

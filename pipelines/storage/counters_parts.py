@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from features.errors import InputError
 from pipelines.storage.parquet import told_of
-from pipelines.storage.places import at
+from pipelines.storage.places import opened
 
 _END = 8
 """Bytes that hold the length of the footer and the mark after it."""
@@ -108,7 +108,7 @@ class PartFile:
     def __init__(self, place: Path, part: Part) -> None:
         self._place = place
         with _part_errors(place):
-            self._source = at(place).opened(place, part.bytes)
+            self._source = opened(place)
             self.metadata = footer(place, part)
             self._file = pq.ParquetFile(self._source, metadata=self.metadata, pre_buffer=True)
         self.names: list[str] = self._file.schema_arrow.names
@@ -152,7 +152,7 @@ def sizes_of(file: Path) -> tuple[int, int]:
 @lru_cache(512)  # names of parts are never reused
 def footer(place: Path, part: Part) -> pq.FileMetaData:
     """Return a part's footer, by one request if the ledger has its length."""
-    with at(place).opened(place, part.bytes) as source:
+    with opened(place) as source:
         if not part.footer:
             return pq.read_metadata(source)
         source.seek(part.bytes - part.footer)

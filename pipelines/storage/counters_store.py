@@ -24,7 +24,7 @@ from pipelines.storage.counters_merge import Wanted, merge
 from pipelines.storage.counters_parts import Ledger, Part, Sampler, schema_of
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.places import at, made_folder
+from pipelines.storage.places import exists, made_folder
 from pipelines.storage.version import COUNTERS, FILES, PARTS, Version, subject_of
 
 
@@ -34,7 +34,7 @@ class CountersStore:
     def __init__(self, lake: Path, system: str) -> None:
         self.system, self.lake = system, Lake(lake)
         self.root = lake / COUNTERS / check_name(system, COUNTERS)
-        if at(self.root).there(ledger := self.root / "ledger.json"):
+        if exists(ledger := self.root / "ledger.json"):
             raise InputError(f"{ledger}: an older Queuecast wrote these counters: ingest their files into a new lake")
         self.versions = self.lake.versions(subject_of(COUNTERS, system))
         self.ledger = self._committed = Ledger()

@@ -9,8 +9,7 @@ from pathlib import Path
 
 from features.errors import InputError
 from pipelines.storage.permissions import check_owner
-from pipelines.storage.places import at
-from pipelines.storage.remote import place_of
+from pipelines.storage.places import is_url, place_of
 
 LAKE = "QUEUECAST_LAKE"
 """Environment variable: URL or directory of the files that machines share."""
@@ -55,7 +54,7 @@ def local_home() -> Path:
 
 def trusted_home(place: Path) -> Path:
     """Return the home directory ``place``; raise InputError as :func:`home` does."""
-    for name in () if at(place).shared else _DECIDING:
+    for name in () if is_url(place) else _DECIDING:
         check_owner(place / name)
     return place
 

@@ -16,7 +16,7 @@ from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
-from pipelines.storage.places import seen, write
+from pipelines.storage.places import exists, read, write
 from pipelines.storage.version import GROWING, MEND, MODELS, PAGES, Version, models_text, subject_of
 from pipelines.storage.versions import Versions, is_whole
 from sim.machine.description import Machine
@@ -70,7 +70,7 @@ class Lake:
 
     def has(self, table: str, trace: str) -> bool:
         """Tell whether there is a table to read."""
-        return self._listed(table, trace) is not None and self.path(table, trace).exists()
+        return self._listed(table, trace) is not None and exists(self.path(table, trace))
 
     def path(self, table: str, trace: str) -> Path:
         """Return the path of a table.
@@ -155,14 +155,14 @@ class Lake:
         """Return a table and its metadata; InputError if missing, damaged or of another format."""
         path = self.path(table, trace)
         with told_of(path):
-            there = seen(path)
-        if there.content is None:
+            content = read(path)
+        if content is None:
             raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
-        if not is_whole(path, there.content):
+        if not is_whole(path, content):
             raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
         self._note(table, subject_of(table, trace), path)
         try:
-            return read_parquet(path, kind=table, held=there)
+            return read_parquet(path, kind=table, content=content)
         except InputError as error:
             if "is damaged" not in str(error):
                 raise

@@ -1,16 +1,14 @@
 """Locks by place: one process at a time, on one machine or, through PostgreSQL, on many.
 
 In a directory a lock is a file. If $QUEUECAST_DATABASE names a PostgreSQL database, it is an advisory lock there, which ends with
-the connection when its process dies. For an object store without a database it is a file of this machine: processes of other
-machines then collide in conditional puts (:mod:`pipelines.storage.remote`), and stores without these are refused.
+the connection when its process dies. A lake at a URL needs such a database.
 """
 
-import fcntl
 import hashlib
 import math
 import os
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from filelock import FileLock, Timeout
@@ -18,10 +16,7 @@ from filelock import FileLock, Timeout
 from features.errors import InputError
 from pipelines.storage.database import DATABASE, connected, named, reason
 from pipelines.storage.home import local_home
-from pipelines.storage.places import at, made_folder
-from pipelines.storage.remote import CONDITIONAL
-
-_OF_ONE_PROCESS = ("memory",)
+from pipelines.storage.places import is_url, made_folder
 
 
 class Busy(InputError):
@@ -46,39 +41,12 @@ def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None
         raise Busy(f"{place}: another process is at work there") from None
 
 
-@contextmanager
-def shared(place: Path) -> Iterator[None]:
-    """Hold a reader's lock on ``place``, which keeps out :func:`unshared` on this machine.
-
-    It is for readers in a directory; for an object store, or a file that cannot be opened for writing, nothing is held.
-    """
-    with ExitStack() as stack:
-        if not at(place).shared:
-            with suppress(OSError):
-                fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_SH)
-        yield
-
-
-@contextmanager
-def unshared(place: Path) -> Iterator[bool]:
-    """Yield whether no process holds ``place`` as :func:`shared`; if so, keep them out."""
-    with ExitStack() as stack:
-        if not at(place).shared:
-            try:
-                fcntl.flock(stack.enter_context(place.open("ab")), fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                yield False
-                return
-        yield True
-
-
 def _file(place: Path) -> Path:
-    if not at(place).shared:
+    if not is_url(place):
         made_folder(place.parent)
         return place
-    protocol = place.protocol  # type: ignore[attr-defined]
-    if protocol not in (*CONDITIONAL, *_OF_ONE_PROCESS):
-        raise InputError(f"{place}: {protocol} has no conditional puts here: set {DATABASE}=postgresql://..., for locks")
+    if place.protocol != "memory":  # type: ignore[attr-defined]
+        raise InputError(f"{place}: machines that share a URL need locks: set {DATABASE}=postgresql://...")
     return made_folder(local_home() / "locks") / f"{_digest(str(place))[:32]}.lock"
 
 

@@ -22,8 +22,8 @@ from features import limits
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
-from pipelines.storage.places import at, replacing, writing
-from pipelines.storage.remote import Seen
+from pipelines.storage.places import opened as opened_at
+from pipelines.storage.places import replacing, writing
 
 _KEY = b"queuecast"
 OLDEST_FORMAT = 1
@@ -52,12 +52,12 @@ def write_parquet(
         pq.write_table(table, temporary, compression="zstd")
 
 
-def read_parquet(path: str | Path, *, kind: str, held: Seen | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
     """Return the table and metadata given to :func:`write_parquet`, or raise InputError.
 
-    ``held`` is the content of ``path``, if it was read already.
+    ``content`` is that of ``path``, if it was read already.
     """
-    with told_of(path), opened(path) if held is None else BytesIO(held.content or b"") as file:
+    with told_of(path), opened(path) if content is None else BytesIO(content) as file:
         table = _validated(file)
         text = (table.schema.metadata or {}).get(_KEY)
         header = None if text is None else json.loads(text)
@@ -101,7 +101,7 @@ def _validated(file: BinaryIO) -> pa.Table:
 def schema_of(path: str | Path) -> pa.Schema:
     """Return the columns of a table with their metadata; reads only the end of an object."""
     place = Path(path) if isinstance(path, str) else path
-    with told_of(path), at(place).opened(place) as file:
+    with told_of(path), opened_at(place) as file:
         return pq.read_schema(file)
 
 

@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING
 from features.errors import InputError
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.places import at, write
 from pipelines.storage.versions import Published, SetAliases
 
 if TYPE_CHECKING:
@@ -41,8 +40,6 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
         except Busy as error:
             waited = f", and still is after {wait_s:g} s" if wait_s else ""
             raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
-        if at(lock).shared and not lock.exists():
-            write(lock, "")  # shows, in a store without folders, that a night was begun
         yield
 
 

@@ -29,7 +29,7 @@ from features.clock import DAY_S
 from features.errors import InputError, first_line
 from features.names import check_name
 from pipelines.storage.locks import held
-from pipelines.storage.places import at, made_folder, seen, write
+from pipelines.storage.places import exists, listed, made_folder, move, move_all, part_of, read, remove, write
 from pipelines.storage.version import COUNTERS, DATED, HISTORIES, MEND, MODELS, PAGES, Draft, Version, settled, subject_of
 
 Result = TypeVar("Result")
@@ -85,7 +85,7 @@ class Versions:
 
     def draft(self) -> Draft:
         """Return the draft; without one, what is published."""
-        if (content := seen(self._draft).content) is None:
+        if (content := read(self._draft)) is None:
             current = self.current()
             files = {entry: file for entry, file in current.files.items() if not entry.startswith(DATED)}
             return Draft(files, current.models, current.made_from)
@@ -98,7 +98,7 @@ class Versions:
         """
         path = self._place(entry, part)
         with self._locked():
-            at(path).moved(part, path)
+            move(part, path)
             draft = self.draft()
             files = {**draft.files, entry: self._relative(path)}
             self._put_draft(_noted(replace(draft, files=files), entry, made_by, made_from))
@@ -111,8 +111,7 @@ class Versions:
 
     def part(self, entry: str) -> Path:
         """Return a new local path to write ``entry`` to, for :meth:`add` and :meth:`commit`."""
-        folder = made_folder(self._folder(entry))
-        return at(folder).being_made(folder / "part")
+        return part_of(made_folder(self._folder(entry)) / "part")
 
     def commit(
         self,
@@ -133,7 +132,7 @@ class Versions:
                 if base is not None and base.version != kept[0].version:
                     raise Overtaken(f"{self.subject}: another process has published it meanwhile: begin again")
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
-                at(self.root).moved_all({entries[entry]: place for entry, place in places.items()})
+                move_all({entries[entry]: place for entry, place in places.items()})
                 current = replace(kept[0], files={entry: file for entry, file in kept[0].files.items() if entry not in gone})
                 draft = self.draft()
                 files = {entry: file for entry, file in draft.files.items() if entry not in gone}
@@ -146,7 +145,7 @@ class Versions:
                 version = replace(version, version=_id(), made_by=made_by)
                 check()
                 self._put([version, *kept], follows)
-                if seen(self._draft).content is not None:
+                if read(self._draft) is not None:
                     self._put_draft(draft)
         finally:
             for part in entries.values():
@@ -208,13 +207,13 @@ class Versions:
         """Replace the pointer, whatever it holds, and forget what was not published."""
         with self._locked():
             self._put(kept, False)
-            at(self._draft).removed(self._draft)
+            remove(self._draft)
 
     def sweep(self) -> None:
         """Remove files older than a day that neither the pointer nor the draft names."""
         with self._locked():
             for path in self.unnamed(DAY_S):
-                at(path).removed(path)
+                remove(path)
 
     def sweep_if_possible(self) -> None:
         """Call :meth:`sweep`; if the disk or the store fails, the next one does it."""
@@ -229,13 +228,12 @@ class Versions:
 
     def has_whole(self, file: str) -> bool:
         """Tell whether a listed file is there, with the content that its name states."""
-        if COUNTERS_PART.search(file):
-            return at(self.root).there(self.root / file)
-        return is_whole(self.root / file, seen(self.root / file).content)
+        path = self.root / file
+        return exists(path) if COUNTERS_PART.search(file) else is_whole(path, read(path))
 
     def _pointer(self) -> tuple[list[Version], bool]:
         """Return :meth:`kept` and :attr:`follows`; raise InputError if the pointer is damaged."""
-        if (content := seen(self.place).content) is None:
+        if (content := read(self.place)) is None:
             return [Version()], True
         pointer = _parsed(content, self.place)
         try:
@@ -279,9 +277,9 @@ class Versions:
         """Yield the files of the subject's tables and pages, with Unix times of writing."""
         tables = [path / self.name for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
         for folder in [*tables, self.root / "pages" / self.subject]:
-            for name, file in at(folder).listed(folder).items():
+            for name, written_s in listed(folder).items():
                 if _FILE.fullmatch(name.rpartition("/")[2]):
-                    yield folder / name, file.modified_s
+                    yield folder / name, written_s
 
     def _locked(self) -> AbstractContextManager[Callable[[], None]]:
         return held(self.place.with_suffix(".lock"))

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 
 from features.errors import InputError, masked, one_line
 from pipelines.storage.database import DATABASE, connected, named
-from pipelines.storage.places import at
-from pipelines.storage.remote import store_errors
+from pipelines.storage.places import is_url, move, remove, store_errors
 
 if TYPE_CHECKING:
     from dagster import DagsterInstance
@@ -80,10 +79,10 @@ def _begin_anew(path: Path) -> None:
     """Move a database aside with SQLite's files beside it; the next command makes a new one."""
     for ending in (*_BESIDE, ""):
         if (beside := path.with_name(path.name + ending)).exists():
-            at(path).moved(beside, path.with_name(f"{path.name}.damaged{ending}"))
+            move(beside, path.with_name(f"{path.name}.damaged{ending}"))
     for folder in path.parents:
         if folder.name == "dagster":
-            at(folder).removed(folder / ".ready")
+            remove(folder / ".ready")
 
 
 def runs_of_dagster(home: Path) -> Iterator[Finding]:
@@ -149,7 +148,7 @@ def reached(home: Path) -> tuple[list[str], list[Finding]]:
 
 def _services(home: Path) -> list[tuple[str, str, Callable[[], str]]]:
     services: list[tuple[str, str, Callable[[], str]]] = []
-    if at(home).shared:
+    if is_url(home):
         services.append(("lake", str(home), lambda: _store(home)))
     if url := os.environ.get(DATABASE):
         services.append(("database", named(url), lambda: _database(url)))

@@ -1,4 +1,4 @@
-"""Many writers on many machines, some killed: readers see whole versions, with PostgreSQL's locks and without."""
+"""Many writers on many machines, some killed: readers see whole versions, with PostgreSQL's locks."""
 
 from __future__ import annotations
 
@@ -12,8 +12,6 @@ from functools import partial
 from pathlib import Path
 from typing import TextIO
 
-import pytest
-
 from tests.server.services import module
 from tests.server.site import Site
 from tests.support.patience import wait_until
@@ -22,12 +20,9 @@ PUBLISHED, KILLS, READS, MOST = 5, 3, 10, 300
 """How much must have happened until writers and reader are stopped, and the max attempts to publish in which it must."""
 
 
-def env_of(site: Site, machine: str, locks: str) -> dict[str, str]:
-    """Return a machine's settings; without ``locks`` processes on other machines know nothing of each other."""
-    env = site.machine(machine, QUEUECAST_LAKE=f"s3://site/raced-{locks}")
-    if locks == "alone":
-        env.pop("QUEUECAST_DATABASE")
-    return env
+def env_of(site: Site, machine: str) -> dict[str, str]:
+    """Return a machine's settings."""
+    return site.machine(machine, QUEUECAST_LAKE="s3://site/raced")
 
 
 def counts(log: TextIO) -> Counter[str]:
@@ -35,22 +30,21 @@ def counts(log: TextIO) -> Counter[str]:
     return Counter(Path(log.name).read_text().split("\n")[:-1])
 
 
-@pytest.mark.parametrize("locks", ["database", "alone"])
-def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Site, locks: str) -> None:
-    random.seed(locks)
-    log, reader_log = ((site.root / f"{what}-{locks}.log").open("w+") for what in ("writers", "reader"))
+def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Site) -> None:
+    random.seed(0)
+    log, reader_log = ((site.root / f"{what}.log").open("w+") for what in ("writers", "reader"))
 
     def writer(number: int) -> subprocess.Popen:
         code = "from tests.server.racing import write_forever; write_forever()"
         command = [*module("tests.server.program"), code]
-        return subprocess.Popen(command, env=env_of(site, f"writer-{number}", locks), cwd=site.root, stdout=log, stderr=log)
+        return subprocess.Popen(command, env=env_of(site, f"writer-{number}"), cwd=site.root, stdout=log, stderr=log)
 
     writers = [writer(number) for number in range(3)]
     try:
         read = "from tests.server.racing import read_forever; read_forever()"
         reader = subprocess.Popen(
             [*module("tests.server.program"), read],
-            env=env_of(site, "reader", locks),
+            env=env_of(site, "reader"),
             cwd=site.root,
             stdout=reader_log,
             stderr=reader_log,
@@ -80,20 +74,12 @@ def test_versions_are_whole_while_writers_on_three_machines_are_killed(site: Sit
 
     now = """
 from pipelines.storage.home import home
-from pipelines.storage.places import Store
-from pipelines.storage.lake import Lake
 from tests.server.racing import SUBJECT, TABLES, publish, seen
-Store.unlisted_s = 0.0
 number = publish("last")
 assert set(seen().values()) == {number}
-versions = Lake(home() / "lake").versions(SUBJECT)
-versions.sweep()
 assert (home() / "reports" / "raced.html").read_text() == str(number)
-assert all(versions._drafts.read(path.stem)[0] for path in versions._drafts.files())
-print(len([*versions._files()]))
 """
-    left = site.python(now, env=env_of(site, "writer-0", locks) | {"QUEUECAST_LAKE_KEEP_H": "0"})
-    assert int(left) <= 2 * 4 + 4, "the current version, the one before, and what was put in this second"
+    site.python(now, env=env_of(site, "writer-0"))
 
 
 def test_a_lock_ends_with_its_holder_and_is_lost_with_the_database(site: Site) -> None:

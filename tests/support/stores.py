@@ -1,29 +1,22 @@
-"""Versions of made tables, an S3 server on this machine, what is asked of it, and a lock that was lost."""
+"""Versions of made tables, an S3 server on this machine, and locks that stand in for a database's."""
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
-from typing import NamedTuple
 
 import pandas as pd
 import pytest
 
-from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.storage import places, remote
+from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
+from pipelines.storage.locks import held
 from pipelines.storage.versions import SetAliases
 
 SUBJECT = "runtime-t"
-
-
-class Asked(NamedTuple):
-    """A request of S3, and the bytes that it brought."""
-
-    method: str
-    bytes: int = 0
 
 
 def point_at(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -32,21 +25,6 @@ def point_at(server: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("AWS_ENDPOINT_URL", server)
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "hidden-secret")
-
-
-def counted(place: Path, monkeypatch: pytest.MonkeyPatch) -> list[Asked]:
-    """Return a list that requests of the filesystem of ``place`` are added to from now on."""
-    asked: list[Asked] = []
-    fs = place.fs  # type: ignore[attr-defined]
-    real = fs._call_s3
-
-    async def counting(method: str, *given: object, **named: object) -> object:
-        answer = await real(method, *given, **named)
-        asked.append(Asked(method, answer["ContentLength"] if method == "get_object" else 0))
-        return answer
-
-    monkeypatch.setattr(fs, "_call_s3", counting)
-    return asked
 
 
 def write_numbers(lake: Lake, **numbers: int) -> None:
@@ -73,11 +51,6 @@ def publish(
     lake.versions(SUBJECT).publish(draft, set_aliases)
 
 
-def later(monkeypatch: pytest.MonkeyPatch, days: float) -> None:
-    """Let the clock of object stores be so many days on."""
-    monkeypatch.setattr(places.Store, "now_s", lambda self, place: remote.now_s(place) + days * DAY_S)
-
-
 @contextmanager
 def lost_lock(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
     """Stand in for :func:`pipelines.storage.locks.held` where the lock is lost once it is held."""
@@ -86,3 +59,9 @@ def lost_lock(place: Path, most_s: float | None = None) -> Iterator[Callable[[],
         raise InputError(f"{place}: its lock was lost")
 
     yield check
+
+
+def file_lock(place: Path, most_s: float | None = None) -> AbstractContextManager[Callable[[], None]]:
+    """Stand in for a lock in PostgreSQL, by one on this machine."""
+    name = hashlib.sha256(str(place).encode()).hexdigest()
+    return held(local_home() / f"{name}.lock", most_s)

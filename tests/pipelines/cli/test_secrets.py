@@ -10,8 +10,8 @@ import s3fs
 
 from features.errors import InputError, masked
 from pipelines.storage import site
+from pipelines.storage.places import place_of
 from pipelines.storage.registry import tracking
-from pipelines.storage.remote import place_of
 from tests.support.command import queuecast
 
 PLANTED = "planted-c0ffee"

@@ -9,20 +9,14 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.remote import place_of
+from pipelines.storage.places import place_of
 from tests.support.stores import point_at
 
-on_s3 = pytest.mark.parametrize("store", ["s3"], indirect=True)
-on_both = pytest.mark.parametrize("store", ["memory", "s3"], indirect=True)
-"""For tests that say of all that a store is asked that S3 does it; others take S3 for a second case."""
 
-
-@pytest.fixture(params=["memory", pytest.param("s3", marks=pytest.mark.thorough)])
+@pytest.fixture(params=["memory", "s3"])
 def store(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """An empty place in a store: of this process, or of an S3 server on this machine; or in a directory, if asked for."""
+    """An empty place in a store: of this process, or of an S3 server on this machine."""
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
-    if request.param == "directory":
-        return tmp_path / "site"
     if request.param == "memory":
         return place_of(f"memory://{uuid.uuid4().hex}/site")
     return request.getfixturevalue("s3_place")  # type: ignore[no-any-return]

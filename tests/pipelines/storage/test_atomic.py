@@ -17,7 +17,6 @@ ELSEWHERE = {
     "pipelines/serving/asked_log.py": 1,  # a log is appended to as answers come
     "pipelines/storage/places.py": 3,  # this is the place
     "pipelines/storage/counters_change.py": 1,  # parts are synced where they are staged
-    "pipelines/storage/locks.py": 2,  # readers hold a lock file
     "pipelines/storage/journal.py": 1,  # a journal is synced line by line
 }
 
@@ -45,10 +44,3 @@ def test_a_file_its_directory_and_a_new_directory_are_synced_in_order(tmp_path: 
     assert steps[1].startswith(str(tmp_path / "new" / ".page.html."))
     assert (tmp_path / "new" / "page.html").read_text() == "text"
     assert [path.name for path in (tmp_path / "new").iterdir()] == ["page.html"]
-
-
-def test_an_unfinished_file_is_left_alone_while_its_process_lives(tmp_path: Path) -> None:
-    mine = tmp_path / places.unfinished("part")
-    assert places.being_written(mine)
-    assert not places.being_written(tmp_path / mine.name.replace(str(os.getpid()), "4194305"))  # beyond any process
-    assert not places.being_written(tmp_path / "page.html")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import uuid
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -14,7 +13,6 @@ from models.registry.tracking import Tracking
 from pipelines.storage import publishing
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of, served
-from pipelines.storage.remote import place_of
 from pipelines.storage.version import Version
 
 MODEL = "runtime-t"
@@ -74,17 +72,6 @@ def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
     with alone(tmp_path, "t"):
         pass
     assert lock_of("variability-s") == "variability-s"
-
-
-def test_where_there_are_no_folders_the_first_night_leaves_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
-    remote, puts, write = place_of(f"memory://{uuid.uuid4().hex}/site"), [], publishing.write
-    monkeypatch.setattr(publishing, "write", lambda place, text: puts.append(place) or write(place, text))
-    lock = remote / "nights" / "t" / ".lock"
-    for home in (remote, remote, tmp_path):
-        with alone(home, "t"):
-            assert lock.exists()
-    assert puts == [lock]
 
 
 def test_a_reader_loads_the_published_version_until_the_aliases_were_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
