@@ -17,6 +17,12 @@ def numbers(jobs: pd.DataFrame) -> np.ndarray:
     return written.where(written.notna(), jobs["job_id"].astype(str)).to_numpy(object)
 
 
+def among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
+    """Tell which jobs have a number and submission that one of the others has, bool [jobs]."""
+    keys = [pd.MultiIndex.from_frame(table[["job_id", "submit_s"]].astype("Int64")) for table in (jobs, others)]
+    return np.asarray(keys[0].isin(keys[1]))
+
+
 def copies(jobs: pd.DataFrame) -> np.ndarray:
     """Tell which jobs that ran repeat an earlier row in all columns, bool [jobs]."""
     repeated = np.zeros(len(jobs), bool)

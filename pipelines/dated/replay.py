@@ -8,6 +8,7 @@ import numpy as np
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from features.jobs.identity import among
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
 from sim.history_starts import RECORDED, history_starts
 
@@ -64,7 +65,7 @@ class Replay:
         rejected = self.clean.rejected_jobs
         # an altered job is listed when it has ended, a dropped one when it was submitted
         listed = np.where(
-            rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, rejected["job_id"].isin(jobs["job_id"])
+            rejected["action"] == "dropped", rejected["submit_s"].fillna(0) <= midnight_s, among(rejected, jobs)
         ).astype(bool)
         rejected = rejected[listed].reset_index(drop=True)
         notes = self.clean.notes

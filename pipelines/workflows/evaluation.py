@@ -14,6 +14,7 @@ from pydantic import Field, field_validator, model_validator
 from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from features.jobs.identity import among
 from models.runtime.names import ALL
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
@@ -135,9 +136,9 @@ def evaluate_predictors(
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
     """Return which jobs have their runtime as request, bool [jobs]."""
     altered = workload.rejected_jobs
-    taken = pd.MultiIndex.from_frame(altered.loc[altered["rule"] == "request-from-runtime", ["job_id", "submit_s"]])
+    taken = altered[altered["rule"] == "request-from-runtime"]
     same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
-    return pd.MultiIndex.from_frame(workload.jobs[["job_id", "submit_s"]]).isin(taken) & same
+    return among(workload.jobs, taken) & same
 
 
 def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:

@@ -28,7 +28,7 @@ import pyarrow.parquet as pq
 from features import limits
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.schema import ASKED, COLUMNS, TEXTS, Trace
+from features.jobs.schema import COLUMNS, TEXTS, Trace
 from models.policies import dumps, loads
 from pipelines.cli.predict import read_submissions
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
@@ -166,7 +166,7 @@ def _check_canonical(trace: Trace, content: bytes) -> None:
     table = pq.read_table(pa.BufferReader(content))
     wanted: list[dict[str, Any]] = [{} for _ in range(table.num_rows)]
     overrun = table.column("overrun_s").to_pylist() if "overrun_s" in table.column_names else [0] * table.num_rows
-    for name in COLUMNS if set(ASKED) <= set(table.column_names) else COLUMNS.keys() - ASKED:
+    for name in COLUMNS.keys() & set(table.column_names):
         for row, value in zip(wanted, table.column(name).to_pylist(), strict=True):
             row[name] = None if value is None or value != value else str(value) if name in TEXTS else value
     for row, over in zip(wanted, overrun, strict=True):

@@ -4,7 +4,7 @@ import pandas as pd
 import pytest
 
 from features.jobs.frames import jobs_from
-from features.jobs.identity import copies, numbers
+from features.jobs.identity import among, copies, numbers
 
 JOB = {"job_id": 7, "submit_s": 0, "wait_s": 5, "runtime_s": 60, "procs": 2, "requested_s": 90, "user": "ann"}
 
@@ -26,3 +26,8 @@ def test_a_row_is_a_copy_if_it_repeats_the_only_job_of_its_identity(rows: list[d
 def test_a_job_is_called_as_its_source_writes_it() -> None:
     jobs = jobs_from(pd.DataFrame([JOB, JOB]))
     assert numbers(jobs.assign(written_id=pd.Categorical([None, "7_3"]))).tolist() == ["7", "7_3"]
+
+
+def test_a_job_is_found_by_number_and_submission() -> None:
+    jobs = jobs_from(pd.DataFrame([JOB, {**JOB, "submit_s": 9}, {**JOB, "job_id": 8}]))
+    assert among(jobs, jobs.iloc[[1]].astype({"submit_s": "Int64"})).tolist() == [False, True, False]

@@ -19,6 +19,8 @@ from features.jobs.usage import doubts, usage
 from pipelines.cli import cli
 from pipelines.ingest.queue_file import read_queue
 from pipelines.ingest.read import read_trace
+from pipelines.ingest.slurm_jobs import read_slurm_jobs
+from pipelines.ingest.slurm_site import load_site
 from pipelines.report.inspection import render
 from pipelines.workflows.inspection import inspect_trace
 from tests.conftest import SHARED, needs
@@ -157,3 +159,9 @@ def test_no_case_is_left_out() -> None:
     text = Path(__file__).read_text()
     others = {"README.md", "ldms"}
     assert [path.name for path in CASES.iterdir() if path.name not in others and path.name not in text] == []
+
+
+def test_parity_reads_each_job_of_two_exports_once() -> None:
+    site = load_site(SHARED / "slurm" / "sites" / "micro")
+    twice, once = (read_slurm_jobs(path, site).table for path in (CASES / "twice.txt", SHARED / "slurm" / "micro-1.sacct.txt"))
+    pd.testing.assert_frame_equal(twice, once)
