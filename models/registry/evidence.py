@@ -18,7 +18,7 @@ import numpy as np
 from scipy.special import logsumexp
 
 STAKES = (0.05, 0.15, 0.45, 0.9)
-"""The best of four sets: shortest detection of gains of 3 and 5 points in simulated years (``benchmarks.studies.promotion``)."""
+"""The best of four sets: shortest detection of gains of 3 and 5 points in simulated years (docs/studies/promotion.md)."""
 EPOCH_DAYS = 14
 """As long as the window of days that nights show. In simulations 28 did as well, and never restarting did worse."""
 

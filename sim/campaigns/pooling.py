@@ -5,7 +5,7 @@ So the pooled ratio is that of geometric means, and its interval is Student's t 
 the variance between and within traces, known or not. That is the random-effects model with the interval of Hartung & Knapp
 (Statistics in Medicine 20, 2001) under equal weights; unequal variances only make it too wide (Ibragimov & Müller, Journal of
 Business & Economic Statistics 28(4), 2010). Weights by the traces' variances, which few windows hardly determine, cover less
-often (benchmarks/studies/pooled_intervals.py). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
+often (docs/studies/intervals.md). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
 """
 
 from __future__ import annotations

@@ -47,6 +47,6 @@ def test_a_kept_table_is_made_anew_for_other_settings_and_other_code(tmp_path, m
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 1
     assert kept(tmp_path, "studies.picture", [2, "a"], make)["value"].item() == 2
-    assert kept(tmp_path, "studies.quantiles", [1, "a"], make)["value"].item() == 3
+    assert kept(tmp_path, "studies.harm_nodes", [1, "a"], make)["value"].item() == 3
     monkeypatch.setattr(pages, "code", lambda: "another version")
     assert kept(tmp_path, "studies.picture", [1, "a"], make)["value"].item() == 4
