@@ -16,6 +16,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from pipelines import hidden
+
 if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.figure import Figure
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
     from sim import Schedule
     from sim.campaigns.results import Results
     from sim.decide import Decides
+
+if _line := hidden():
+    raise ImportError(_line)
 
 _ELSEWHERE = dict.fromkeys(("CleanTrace", "InputError", "jobs_from"), "features") | {"check_predictor": "sim.contracts"}
 _ELSEWHERE |= dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import doctest
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -323,3 +324,15 @@ def test_nothing_is_imported_before_it_is_needed() -> None:
     code = f"import queuecast, sys; print({heavy} & set(sys.modules))"
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(queuecast.__file__).parent)
     assert run.stdout.strip() == "set()", run.stderr
+
+
+@pytest.mark.parametrize("name", ["sim.py", "features/__init__.py", "models/__init__.py"])
+@pytest.mark.parametrize("arguments", [["-c", "import queuecast"], ["-m", "pipelines", "traces"]], ids=["import", "command"])
+def test_a_module_of_the_users_that_hides_ours_is_named_in_a_line(arguments: list[str], name: str, tmp_path: Path) -> None:
+    hiding = tmp_path / name
+    hiding.parent.mkdir(exist_ok=True)
+    hiding.write_text("")
+    environment = {**os.environ, "PYTHONPATH": str(Path(queuecast.__file__).parent), "PYTHONSAFEPATH": ""}
+    done = subprocess.run([sys.executable, *arguments], cwd=tmp_path, env=environment, capture_output=True, text=True)
+    assert f"{hiding} hides the package {name.split('/')[0].removesuffix('.py')} of Queuecast" in done.stderr.splitlines()[-1]
+    assert done.returncode == (2 if "-m" in arguments else 1)

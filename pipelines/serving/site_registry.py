@@ -66,7 +66,7 @@ class SiteRegistry:
         if self._store is not None:
             identity = _identity(self._store)
             if identity is None:
-                raise InputError(f"registry {self._store.uri}: its file is gone")
+                raise InputError(f"registry {self._store.place}: its file is gone")
             if identity != self._file:  # restored from a backup, say
                 self._store = None
         if self._store is None:

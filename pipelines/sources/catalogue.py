@@ -13,7 +13,7 @@ from typing import Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
-from features.errors import InputError, one_line, shown
+from features.errors import InputError, masked, one_line, shown
 from features.jobs.cleaning import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
@@ -209,7 +209,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
             refuse("timezone", f"is an {error}")
     entry = Entry(name=name, stated_in=path, **table)
     if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
-        refuse("place", f"{shown(entry.place)} {wrong}")
+        refuse("place", f"{shown(masked(entry.place))} {wrong}")
     if entry.unrecorded and not entry.remote:
         refuse("sha256_content", f"can be {RECORDED!r} for an address only: it is recorded at the first download")
     if (entry.format == "generated") == bool(entry.place):

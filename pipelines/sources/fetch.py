@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
 
 from features import limits
-from features.errors import InputError, printable
+from features.errors import InputError, masked, printable
 from pipelines.ingest.read import check_kind
 from pipelines.ingest.source import load
 from pipelines.sources.catalogue import Entry
@@ -35,7 +35,7 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
     if not entry.checked and not entry.unrecorded:
         raise InputError(
-            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so a download from {entry.place} could not be checked"
+            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so a download from {masked(entry.place)} could not be checked"
         )
     path = directory / entry.path.name
     if _is_right(path, entry, note):
@@ -46,9 +46,9 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
             try:
                 _check(temporary, entry, note)
             except InputError as error:
-                raise InputError(f"{entry.place}: {str(error).removeprefix(f'{temporary}: ')}") from error
+                raise InputError(f"{masked(entry.place)}: {str(error).removeprefix(f'{temporary}: ')}") from error
     except requests.RequestException as error:
-        raise InputError(f"{entry.place}: cannot be fetched: {_reason(error)}") from error
+        raise InputError(f"{masked(entry.place)}: cannot be fetched: {_reason(error)}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
     return path
@@ -97,11 +97,11 @@ def _download(address: str, temporary: Path) -> None:
     ):
         answer.raise_for_status()
         total = int(answer.headers.get("content-length", 0)) or None
-        bar = progress.add_task(printable(address.rsplit("/", 1)[-1])[:60], total=total)
+        bar = progress.add_task(printable(masked(address).rsplit("/", 1)[-1])[:60], total=total)
         for chunk in answer.iter_content(_CHUNK):
             taken += len(chunk)
             if taken > limits.UNPACKED_BYTES:  # a server may send without end
-                raise InputError(f"{address}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
+                raise InputError(f"{masked(address)}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
             file.write(chunk)
             progress.update(bar, advance=len(chunk))
 
@@ -115,4 +115,4 @@ def _reason(error: requests.RequestException) -> str:
         return "the server does not answer in time"
     if isinstance(error, requests.ConnectionError):
         return "no connection (is there a network?)"
-    return " ".join(str(error).split())
+    return " ".join(masked(str(error)).split())

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
-from features.errors import InputError, shown
+from features.errors import InputError, masked, shown
 from pipelines.sources.settings import changing, read_settings
 from pipelines.storage.home import home
 from pipelines.storage.places import exists
@@ -41,7 +41,7 @@ def recorded() -> dict[str, Recorded]:
                 raise TypeError
         except TypeError as error:
             raise InputError(
-                f"{path}: {shown(place)} must have sha256_content (64 hexadecimal digits in lower case) and since (a day), nothing else"
+                f"{path}: {shown(masked(place))} must have sha256_content (64 hexadecimal digits in lower case) and since (a day), nothing else"
             ) from error
     return records
 

@@ -149,3 +149,21 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
     assert done.returncode == 2
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {', '.join(sorted(site.VARIABLES))}\n")
+
+
+def test_a_lake_or_a_trace_whose_address_has_a_secret_is_refused_without_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("QUEUECAST_LAKE", f"s3://bucket/x?key={PLANTED}")
+    lake = queuecast("lake", home=tmp_path, cwd=tmp_path)
+    assert (lake.returncode, lake.stderr) == (
+        2,
+        "queuecast: s3://bucket/x: credentials do not belong in a URL: set them by the store's own means\n",
+    )
+    monkeypatch.delenv("QUEUECAST_LAKE")
+    place = f"http://user:{PLANTED}@127.0.0.1:1/a.swf?key={PLANTED}"
+    (tmp_path / "queuecast.toml").write_text(f'[traces.own]\nplace = "{place}"\nsha256_content = "{"0" * 64}"\n')
+    fetched = queuecast("fetch", "own", home=tmp_path, cwd=tmp_path)
+    assert fetched.returncode == 2
+    assert "http://***@127.0.0.1:1/a.swf: cannot be fetched" in fetched.stderr
+    assert PLANTED not in fetched.stderr
