@@ -49,7 +49,7 @@ def place_of(address: str) -> Path:
         if not rest.startswith("/"):
             raise InputError(f"{masked(address)}: file:///DIRECTORY has three slashes")
         return Path(rest)
-    if (parts := ADDRESS.fullmatch(address)) is None or parts["user"] is not None:
+    if (parts := ADDRESS.fullmatch(address)) is None or parts["user"] is not None or parts["query"] is not None:
         raise InputError(f"{masked(address)}: credentials do not belong in a URL: set them by the store's own means")
     if not rest.strip("/") or rest.startswith("/"):
         raise InputError(f"{masked(address)}: names no bucket")
