@@ -30,9 +30,9 @@ def is_json(source: Source) -> bool:
 
 
 def as_table(source: Source) -> Source:
-    """Return the same accounting as delimited text, one line a job, or what is no JSON as it is.
+    """Return the same accounting as delimited text, one line for each job.
 
-    Raises InputError for JSON of another kind.
+    Text is returned as it is. Raises InputError for JSON of another kind.
     """
     if not is_json(source):
         return source
