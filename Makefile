@@ -31,9 +31,9 @@ test-fast: $(KERNELS)  ## the tests that take a third of a second at most each, 
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)
 	@$(BIN)/python -m tests.server
 
-campaign: $(KERNELS)  ## an hour of attempts to break it: fresh examples, mutated inputs, kills, faults, races
+campaign: $(KERNELS)  ## an hour of attempts to break it: fresh examples, mutated inputs, kills, full disks
 	@$(BIN)/python -m pytest $(WORKERS) tests/campaigns tests/benchmarks
-	@$(BIN)/python -m tests.campaigns --write
+	@$(BIN)/python -m tests.campaigns
 
 kernels: $(KERNELS)  ## compile all of the simulator; without it each part is compiled when it is first used
 

@@ -37,7 +37,6 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 SLOW = (
     "end_to_end",
     "benchmarks",
-    "campaigns/test_pages",
     "models/variability/test_evaluation_of_variation",
     "pipelines/workflows/test_variability",
     *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),

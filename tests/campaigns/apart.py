@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
 import sys
 from collections import Counter
 from pathlib import Path
@@ -17,21 +16,14 @@ from tests.support.process import python
 _HOUSE = Path(__file__).parents[2]
 
 
-def apart(name: str, attempts: int, seed: int, folder: Path, *more: str, **variables: str) -> Counts:
-    """Return the counts of a campaign, run in a process of its own with these environment variables.
-
-    The process is forked from one that has imported the libraries, unless ``variables`` are given, which libraries read when imported.
-    """
+def apart(name: str, attempts: int, seed: int, folder: Path, *more: str) -> Counts:
+    """Return the counts of a campaign, run in a process of its own, forked from one that has imported the libraries."""
     environment = {**os.environ, "PYTHONPATH": str(_HOUSE), "OMP_NUM_THREADS": "1"}  # a process with threads cannot be forked
-    environment |= variables
     for variable in ("DAGSTER_HOME", "MLFLOW_TRACKING_URI"):
         environment.pop(variable, None)
     file = folder / "counts.json"
     asked = ["-m", "tests.campaigns.apart", name, str(attempts), str(seed), str(folder), *more]
-    if variables:
-        done = subprocess.run([sys.executable, *asked], cwd=_HOUSE, env=environment, capture_output=True, text=True, check=False)
-    else:
-        done = python(asked, cwd=_HOUSE, env=environment, timeout=None)
+    done = python(asked, cwd=_HOUSE, env=environment, timeout=None)
     if done.returncode or not file.exists():
         raise RuntimeError(f"{name} ended with {done.returncode}: {(done.stdout + done.stderr)[-4000:]}")
     fields = json.loads(file.read_text(encoding="utf-8"))

@@ -42,8 +42,9 @@ from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems
 from pipelines.storage.policies import read_policy
 from sim import simulate
+from sim.metrics.schedule_metrics import evaluate
+from sim.schedule import Schedule
 from tests.campaigns import seeds
-from tests.campaigns.bounds import impossible
 from tests.campaigns.mutation import BINARY, TEXT, Mutation, mutated, packed
 from tests.oracle import readers
 
@@ -354,3 +355,19 @@ def judged(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
     except AssertionError as wrong:
         return outcome, str(wrong) or "an assertion of the product's own fails"
     return outcome, None
+
+
+def impossible(schedule: Schedule) -> str:
+    """Return what no schedule may be, or "": jobs out of time, processors used twice, metrics that are not finite."""
+    submit, start, end, procs = (schedule.jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "end_s", "procs"))
+    if (start < submit).any() or (end - start != schedule.jobs["runtime_s"]).any():
+        return "a job starts before its submission, or ends at another time than its runtime says"
+    held = np.repeat(procs, 2)
+    held[1::2] *= -1
+    when = np.column_stack([start, end]).ravel()
+    order = np.lexsort((held, when))  # ends of a second first
+    if np.cumsum(held[order]).max() > schedule.procs:
+        return "more processors in use than there are"
+    metrics = evaluate(schedule).drop(["nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s"], errors="ignore")
+    bad = [name for name, value in metrics.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
+    return f"metrics {bad} are not finite" if bad else ""

@@ -1,4 +1,4 @@
-"""Commands that change a home directory, each with what a reader sees before and after: for kills, faults and power losses.
+"""Commands that change a home directory, each with what a reader sees before and after: for kills and full disks.
 
 A scene has a folder of its own with what the command reads, and the home directory in ``home``. Every function of a scene runs in a
 fork of a warm process, so that it takes no second of imports.

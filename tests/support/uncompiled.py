@@ -9,7 +9,7 @@ def agree_uncompiled(*tests: str) -> None:
     """Run ``tests``, each ``MODULE.FUNCTION`` or ``MODULE.FUNCTION:PARAMETER`` under ``tests``, with kernels that are not compiled.
 
     Compiled code does not check bounds, NumPy does: so kernels are shown to stay within their arrays, too. A third of the examples
-    does: all of them are tried on the compiled kernels, and hostile ones on these by :mod:`tests.campaigns.bounds`.
+    does; all of them are tried on the compiled kernels.
     """
     lines = ["import features.jit", "features.jit.njit = features.jit.kernel = features.jit.apart = lambda function: function"]
     lines += ["from hypothesis import settings", "kept = '_hypothesis_internal_use_settings'"]

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import random
-from contextlib import suppress
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import pandas as pd
@@ -16,13 +19,32 @@ from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import check_registry, publish, served
 from pipelines.storage.registry import tracking
-from tests.campaigns.faults import locked
 
 MODEL = "runtime-t"
 
 
 def opened(home: Path) -> Tracking:
     return tracking(f"sqlite:///{home / 'mlflow.db'}")
+
+
+@contextmanager
+def locked(database: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of an SQLite database in another process for so many seconds, or until left."""
+    holds = (
+        "import select, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN EXCLUSIVE')\n"
+        "print('held', flush=True)\n"
+        "select.select([sys.stdin], [], [], float(sys.argv[2]))\n"
+    )
+    asked = [sys.executable, "-c", holds, str(database), str(seconds)]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.kill()
 
 
 @pytest.fixture

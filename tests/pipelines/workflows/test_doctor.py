@@ -25,9 +25,7 @@ from pipelines.storage.registry import tracking
 from pipelines.storage.versions import Versions
 from pipelines.workflows.doctor import examine, repair
 from pipelines.workflows.doctor_databases import reached, runs_of_dagster
-from tests.campaigns.apart import apart
 from tests.support.command import queuecast
-from tests.support.system_calls import available
 
 MODEL = "runtime-t"
 
@@ -226,11 +224,3 @@ def test_whatever_dagster_cannot_read_is_a_finding_beside_others(home: Path) -> 
     assert dagster.startswith("cannot be read: ")
     assert dagster.endswith("by hand: restore its folder from a backup, or move it away")
     assert lake.startswith("missing or damaged in the current version")
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not available(), reason="system calls can be watched on Linux for x86-64 only")
-def test_after_kills_the_doctor_finds_repairs_and_finds_nothing(tmp_path: Path) -> None:
-    counts = apart("doctor", 2, 1, tmp_path, "promotion", "ingestion")
-    assert counts.findings == []
-    assert counts.attempts == 2
