@@ -40,10 +40,7 @@ def dagster_application(socket: str) -> Iterator[ASGIApp]:
 
 
 def answer(app: ASGIApp, host: str, port: int, names: tuple[str, ...], **options: Any) -> None:
-    """Serve ``app`` until SIGTERM or Ctrl-C.
-
-    Its names are ``host``, those of this machine's loopback interface, and ``names``.
-    """
+    """Serve ``app`` under the names of this machine's loopback interface and ``names``."""
     guarded = TrustedHostMiddleware(OwnPages(app), ["localhost", "127.0.0.1", "[::1]", host, *names], www_redirect=False)
     uvicorn.run(guarded, host=host, port=port, http="h11", h11_max_incomplete_event_size=_HEAD, access_log=False, **options)
 

@@ -48,7 +48,7 @@ def test_what_is_no_file_is_refused_and_stays(what: str, linked: bool, tmp_path:
     out = tmp_path / "link" if linked else path
     if linked:
         out.symlink_to(path)
-    for write in (lambda: places.write(out, "text"), lambda: places.at(out).append(out, b"line")):
+    for write in (lambda: places.write(out, "text"), lambda: places.append(out, b"line")):
         with pytest.raises(InputError, match=f"{re.escape(str(out))}: cannot be written: it is {what}"):
             write()
     assert (path.lstat().st_ino, path.lstat().st_mode) == (before.st_ino, before.st_mode)
