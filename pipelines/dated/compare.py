@@ -147,22 +147,31 @@ _SETTINGS = (
 )
 
 
+_KEYS = ("scheduler", "predictor", "correction", "seed")
+_ROW = ["job_id", "user", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+
+
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
-    """Return schedules of one trace as a single table, and the settings of each."""
-    tables = []
-    for number, schedule in enumerate(schedules):
-        rows = schedule.jobs[["job_id", "start_s", "predicted_s", "corrections"]].copy()
-        rows.insert(0, "schedule", np.int32(number))
-        tables.append(rows)
-    table = pd.concat(tables, ignore_index=True) if tables else pd.DataFrame({"schedule": [], "job_id": []})
-    return table, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
+    """Return schedules of the same jobs as a single table, one after the other, and the settings of each.
+
+    Each row names its schedule by ``scheduler predictor correction seed``.
+    """
+    if not schedules:
+        return pd.DataFrame({name: [] for name in (*_KEYS, *_ROW)}), []
+    rows = pd.concat([schedule.jobs[_ROW] for schedule in schedules], ignore_index=True)
+    schedule = np.repeat(np.arange(len(schedules)), [len(each.jobs) for each in schedules])
+    for place, name in enumerate(_KEYS):
+        codes, values = pd.factorize(np.array([getattr(each, name) for each in schedules], dtype=object))
+        column = pd.Categorical.from_codes(codes[schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
+        rows.insert(place, name, column)
+    return rows, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
 
 
 def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[dict[str, object]]) -> list[Schedule]:
     """Invert :func:`pack_schedules`, with the jobs of ``clean``."""
     schedules = []
     for number, facts in enumerate(settings):
-        rows = table[table["schedule"] == number]
+        rows = table.iloc[number * len(clean.jobs) : (number + 1) * len(clean.jobs)]
         shaken = moved(clean, int(str(facts["shake_s"])), int(str(facts["seed"])))
         jobs = schedule_table(
             shaken.jobs, rows["start_s"].to_numpy(), rows["predicted_s"].to_numpy(), rows["corrections"].to_numpy()

@@ -44,7 +44,7 @@ class Ledger:
     def keep(self, lake: Lake, clean: CleanTrace, served: Callable[[], pd.DataFrame]) -> None:
         """Write the answers ``served`` until this night, for the next night; a run writes none."""
         if self.night:
-            lake.write("served", clean.name, served(), {"generated": clean.generated})
+            lake.write("served", clean.name, served(), {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
 
 
 def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:

@@ -67,7 +67,7 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     before, nights = nights_before(lake, clean.name, label), pd.DataFrame([row])
     if len(before):
         nights = pd.concat([before, nights], ignore_index=True)
-    lake.write("nights", clean.name, nights, {"generated": clean.generated})
+    lake.write("nights", clean.name, nights, {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
     folder = lake.root.parent / "reports" / pages
     night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html", site=site)
     page = render_night(night, work.run_id)

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pandas as pd
 
 from features.errors import InputError
@@ -33,6 +34,8 @@ _CLEAN_FIELDS = (
     "notes",
     "hashed_with",
 )
+_BESIDE = "beside"
+"""Metadata: columns that repeat metadata in each row, so that a table is understood by any program; :meth:`Lake.read` drops them."""
 
 
 @dataclass(frozen=True)
@@ -105,9 +108,15 @@ class Lake:
 
         It is for :meth:`pipelines.storage.versions.Versions.commit`.
         """
-        part = self.versions(subject_of(table, trace)).part(table)
-        units = {name: unit(name) for name in frame.columns}
-        write_parquet(frame, part, kind=table, metadata={"trace": trace, **(metadata or {})}, units=units)
+        subject, facts = subject_of(table, trace), {"trace": trace, **(metadata or {})}
+        part = self.versions(subject).part(table)
+        name = pd.Categorical.from_codes(np.zeros(len(frame), np.int8), pd.Index([trace], dtype="str"))
+        beside: dict[str, Any] = {"trace" if subject.startswith("runtime-") else "system": name}
+        if facts.get("origin_unix_s") is not None:
+            beside["origin_unix_s"] = np.full(len(frame), facts["origin_unix_s"], np.int64)
+        beside = {name: column for name, column in beside.items() if name not in frame}
+        units = {name: unit(name) for name in (*frame.columns, *beside)}
+        write_parquet(frame.assign(**beside), part, kind=table, metadata={**facts, _BESIDE: [*beside]}, units=units)
         return part
 
     def _drafts(self, subject: str) -> bool:
@@ -162,7 +171,8 @@ class Lake:
             raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
         self._note(table, subject_of(table, trace), path)
         try:
-            return read_parquet(path, kind=table, content=content)
+            frame, metadata = read_parquet(path, kind=table, content=content)
+            return frame.drop(columns=metadata.pop(_BESIDE, [])), metadata
         except InputError as error:
             if "is damaged" not in str(error):
                 raise
@@ -179,7 +189,15 @@ class Lake:
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write a table made from ``clean``, with its jobs' fingerprint and ``generated``."""
         return self.write(
-            table, clean.name, frame, {**(metadata or {}), "jobs": fingerprint(clean.jobs), "generated": clean.generated}
+            table,
+            clean.name,
+            frame,
+            {
+                "origin_unix_s": clean.origin_unix_s,
+                **(metadata or {}),
+                "jobs": fingerprint(clean.jobs),
+                "generated": clean.generated,
+            },
         )
 
     def read_for(self, clean: CleanTrace, table: str) -> tuple[pd.DataFrame, dict[str, Any]]:

@@ -172,7 +172,7 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     accuracy = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
     assert set(accuracy["jobs"]) == {judged.sum()}
     number = next(i for i, each in enumerate(marks["schedules"]) if each["predictor"] == "registry:runtime-small")
-    ratio = clean_jobs["runtime_s"] / schedules.loc[schedules["schedule"] == number, "predicted_s"].to_numpy()
+    ratio = clean_jobs["runtime_s"] / schedules["predicted_s"].to_numpy().reshape(-1, len(clean_jobs))[number]
     assert accuracy.loc["registry:runtime-small", "value"] == pytest.approx(np.minimum(ratio, 1 / ratio)[judged].mean())
     page = (ran[0] / "home" / "reports" / "small.html").read_text()
     assert re.search(r"registry:runtime-small<small>registered, as served<", page)
@@ -189,7 +189,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) ->
     accounting = whole_accounting(clean, read_history(lake, clean))
     source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
-    start = schedules.loc[schedules["schedule"] == number, "start_s"].to_numpy()
+    start = schedules["start_s"].to_numpy().reshape(-1, len(clean.jobs))[number]
     by_quantiles, point = (
         simulate(clean.jobs, procs=clean.procs, scheduler="Harm", predictor=each)
         for each in (source, replace(source, quantiles=None))

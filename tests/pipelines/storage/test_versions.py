@@ -249,3 +249,15 @@ def test_every_table_belongs_to_one_subject() -> None:
     assert subject_of("control_runs", "t") == "control_runs-t"
     assert subject_of("counter_parts", "t") == subject_of("counters", "t") == "counters-t"
     assert subject_of("current", "t") == ""
+
+
+def test_a_table_stands_alone(tmp_path: Path) -> None:
+    lake = Lake(tmp_path / "lake", "run")
+    path = lake.write("jobs", "t", pd.DataFrame({"submit_s": [5]}), {"origin_unix_s": 1_700_000_000})
+    row = pd.read_parquet(path).iloc[0]
+    assert (row["trace"], row["origin_unix_s"] + row["submit_s"]) == ("t", 1_700_000_005)
+    frame, metadata = lake.read("jobs", "t")
+    assert [*frame] == ["submit_s"]
+    assert metadata == {"trace": "t", "origin_unix_s": 1_700_000_000}
+    other = lake.write("variability_features", "q", pd.DataFrame({"run_id": ["a"]}))
+    assert pd.read_parquet(other)["system"].tolist() == ["q"]
