@@ -61,6 +61,19 @@ def traces() -> list[str]:
     return sorted(load_catalogue())
 
 
+def table(name: str, trace: str) -> pd.DataFrame:
+    """Return a published table of a trace or a system, such as ``table("schedules", "kth-sp2")``.
+
+    What the whole table has, such as ``origin_unix_s`` of its seconds, is in ``attrs``. ``queuecast lake`` lists the tables.
+    """
+    from pipelines.storage.home import home
+    from pipelines.storage.lake import Lake
+
+    frame, metadata = Lake(home() / "lake").read(name, trace)
+    frame.attrs = metadata
+    return frame
+
+
 def schedulers() -> list[str]:
     """Return the algorithms and orders of which a scheduler's name is made.
 

@@ -14,18 +14,16 @@ def command(context: click.Context) -> None:
     """Print where each published table lies, with its rows and what made it."""
     if context.invoked_subcommand is not None:
         return
-    from pipelines.report.terminal import print_table
     from pipelines.storage.contents import contents
     from pipelines.storage.home import home
+    from pipelines.storage.views import write_views
 
+    rows = [(each.subject, each.table, f"{each.rows:,} rows", each.made_by, str(each.path)) for each in contents(home())]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    for row in rows:  # no frame, and paths last: they are copied
+        click.echo("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
     lake = home() / "lake"
-    rows = [
-        [stored.subject, stored.table, stored.path.relative_to(lake).as_posix(), f"{stored.rows:,}", stored.made_by]
-        for stored in contents(home())
-    ]
-    if rows:
-        print_table(["subject", "table", "file", "rows", "made by"], rows, left=("table", "file", "made by"))
-    note(f"{lake}: {len(rows):,} tables")
+    note(f"{lake}: {len(rows):,} tables" + (f"; as views for DuckDB: {write_views(lake)}" if rows else ""))
     sys.stdout.flush()
 
 

@@ -9,9 +9,9 @@ import pyarrow.parquet as pq
 
 from features.errors import InputError
 from pipelines.storage.parquet import told_of
-from pipelines.storage.places import listed, opened, read, write
-from pipelines.storage.version import PAGES
-from pipelines.storage.versions import COUNTERS_PART, Versions, inside
+from pipelines.storage.places import inside, listed, opened, read, write
+from pipelines.storage.version import COUNTERS_PART, PAGES
+from pipelines.storage.versions import Versions
 
 _AT_ONCE = 8
 """Requests at a time."""

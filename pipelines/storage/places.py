@@ -147,6 +147,14 @@ def _written_s(entry: Mapping[str, Any]) -> float:
     return written if isinstance(written, float) else float(written.timestamp())
 
 
+def inside(folder: Path) -> list[Path]:
+    """Return the paths in a folder, sorted; [] if there is no folder."""
+    try:
+        return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 def remove(place: Path) -> None:
     """Remove a file, if it is there."""
     with store_errors(place), suppress(FileNotFoundError):

@@ -1,6 +1,7 @@
 """What a pointer and a draft list, and which of it is published together."""
 
 import json
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
@@ -14,6 +15,8 @@ GROWING = STORES | {COUNTERS}
 """Kinds of subjects that grow: what is written to them is published at once."""
 _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
+COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
+"""Entries of parts of counters."""
 HISTORIES = frozenset({"nights", "served", "queue_states", "starts", "variability_nights"})
 """Tables that go on from their published version: they stay published, whatever is made anew."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"

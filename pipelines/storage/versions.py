@@ -29,8 +29,21 @@ from features.clock import DAY_S
 from features.errors import InputError, first_line
 from features.names import check_name
 from pipelines.storage.locks import held
-from pipelines.storage.places import exists, listed, made_folder, move, move_all, part_of, read, remove, write
-from pipelines.storage.version import COUNTERS, DATED, HISTORIES, MEND, MODELS, PAGES, Draft, Version, settled, subject_of
+from pipelines.storage.places import exists, inside, listed, made_folder, move, move_all, part_of, read, remove, write
+from pipelines.storage.version import (
+    COUNTERS,
+    COUNTERS_PART,
+    DATED,
+    HISTORIES,
+    MEND,
+    MODELS,
+    PAGES,
+    Draft,
+    Version,
+    settled,
+    subject_of,
+)
+from pipelines.storage.views import write_views_if_possible
 
 Result = TypeVar("Result")
 SetAliases = Callable[[Mapping[str, str]], None]
@@ -39,7 +52,6 @@ KEPT = 3
 """Versions that a pointer names: the current one and those before."""
 _BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
-COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
 
 
 class Overtaken(InputError):
@@ -151,6 +163,7 @@ class Versions:
             for part in entries.values():
                 part.unlink(missing_ok=True)
         self._show(version, kept[0])
+        write_views_if_possible(self.root)
         return version
 
     def publish(
@@ -179,6 +192,7 @@ class Versions:
             files = {entry: file for entry, file in draft.files.items() if not entry.startswith(DATED)}
             self._put_draft(replace(draft, files=files))
         problem = self.follow_if_possible(None if aliases_stay else set_aliases)
+        write_views_if_possible(self.root)
         self.sweep_if_possible()
         return Published(version, {entry: why for entry, why in left_out.items() if not entry.startswith(DATED)}, problem)
 
@@ -300,14 +314,6 @@ def is_whole(path: Path, content: bytes | None) -> bool:
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()[:16]
-
-
-def inside(folder: Path) -> list[Path]:
-    """Return the paths in a folder, sorted; [] if there is no folder."""
-    try:
-        return sorted(path for path in folder.iterdir() if path.name not in ("", folder.name) or path.parent == folder)
-    except (FileNotFoundError, NotADirectoryError):
-        return []
 
 
 def _noted(draft: Draft, entry: str, made_by: str, made_from: Mapping[str, str]) -> Draft:
