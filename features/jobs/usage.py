@@ -104,9 +104,9 @@ def occupied_apart(share: float | None) -> str | None:
 def with_allocated(trace: Trace) -> Trace:
     """Return the trace with allocated processors in place of requested ones, where stated."""
     allocated = trace.jobs["allocated_procs"]
-    stated = allocated.fillna(0) > 0
-    procs = allocated.where(stated, trace.jobs["procs"])
-    changed = int((stated & (procs != trace.jobs["procs"]).fillna(True)).sum())
+    positive = allocated.fillna(0) > 0
+    procs = allocated.where(positive, trace.jobs["procs"])
+    changed = int((positive & (procs != trace.jobs["procs"]).fillna(True)).sum())
     note = f"Processors are those allocated, not those requested: {changed:,} jobs differ."
     return replace(trace, jobs=trace.jobs.assign(procs=procs), notes=(*trace.notes, note))
 

@@ -58,24 +58,24 @@ def rows_of(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: 
         by_number.setdefault((number, request), []).append(row)
         by_id.setdefault((str(job_id), request), []).append(row)
         alike.setdefault(request, []).append(row)
-    known, tasks = set(called), dict[Any, int]()
+    names, tasks = set(called), dict[Any, int]()
     taken, rows = set[int](), list[int]()
     for entry in answers:
         name, at_s = entry["job_id"], entry["submit_unix_s"]
         request = tuple(entry[key] for key in _KEYS)
-        found = list[int]()
+        candidates = list[int]()
         if name is not None:
             name = str(name)
-            found = _near(by_number.get((name, request), []), submit, at_s, DAY_S, DAY_S)
-            found = found or _near(by_id.get((name, request), []), submit, at_s)
+            candidates = _near(by_number.get((name, request), []), submit, at_s, DAY_S, DAY_S)
+            candidates = candidates or _near(by_id.get((name, request), []), submit, at_s)
         job = (name, at_s, request)
         if job in tasks:
-            found = [tasks[job]]
-        elif not found and (name is None or ("_" in name and name not in known)):
-            found = [row for row in _near(alike.get(request, []), submit, at_s) if row not in taken]
-            if found and name is not None:
-                tasks[job] = found[0]
-        row = found[0] if found else -1
+            candidates = [tasks[job]]
+        elif not candidates and (name is None or ("_" in name and name not in names)):
+            candidates = [row for row in _near(alike.get(request, []), submit, at_s) if row not in taken]
+            if candidates and name is not None:
+                tasks[job] = candidates[0]
+        row = candidates[0] if candidates else -1
         taken.add(row)
         rows.append(row)
     return rows

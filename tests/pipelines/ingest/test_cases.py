@@ -119,15 +119,15 @@ def test_times_of_a_header_are_those_of_its_clock() -> None:
 
 
 def test_few_early_jobs_do_not_switch_off_the_check_of_processors() -> None:
-    said = inspected(read("s2-early-outliers.swf"))
-    assert "64 stated, fewer than were in use: try --procs" in said
+    text = inspected(read("s2-early-outliers.swf"))
+    assert "64 stated, fewer than were in use: try --procs" in text
 
 
 @pytest.mark.parametrize("name", ["22-hyperthreads.txt", "15-exclusive.txt", "s14-req-nodes-alloc-cores.swf"])
 def test_jobs_that_occupy_more_than_they_ask_for_are_warned_of(name: str) -> None:
     kept = cleaned(name)
-    said = doubts(kept.jobs, kept.procs, kept.rejected_jobs)
-    assert [line.startswith("jobs occupy") for line in said] == [True]
+    lines = doubts(kept.jobs, kept.procs, kept.rejected_jobs)
+    assert [line.startswith("jobs occupy") for line in lines] == [True]
     shown = inspected(read(name))
     assert "--procs-from allocated" in shown
     assert "try --procs" not in shown
