@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import MISSING, fields
 from functools import cache
+from numbers import Integral
 from typing import Any, get_type_hints
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, create_model
@@ -45,6 +46,29 @@ def validated(shape: type, table: Any, where: str, left_out: Sequence[str] = ("n
         return model.model_validate(table).model_dump(exclude_unset=True)
     except ValidationError as error:
         raise InputError(f"{where}: {refusal(error, model)}") from error
+
+
+def whole(name: str, value: object, most: int | None = None) -> int:
+    """Return a whole number of 0 or more as an int; InputError for any other value."""
+    if isinstance(value, bool) or not isinstance(value, Integral):
+        raise InputError(f"{name} must be a whole number, not {shown(value)}")
+    if value < 0 or (most is not None and value > most):
+        raise InputError(f"{name} must be at least 0{'' if most is None else f' and at most {most:,}'}, not {shown(value)}")
+    return int(value)
+
+
+def flag(name: str, value: object) -> bool:
+    """Return true or false; InputError for any other value, such as a text."""
+    if type(value).__name__ not in ("bool", "bool_"):
+        raise InputError(f"{name} must be true or false, not {shown(value)}")
+    return bool(value)
+
+
+def text(name: str, value: object) -> str:
+    """Return a text; InputError for any other value."""
+    if not isinstance(value, str):
+        raise InputError(f"{name} must be a string, not {shown(value)}")
+    return value
 
 
 def refusal(error: ValidationError, model: type[BaseModel]) -> str:

@@ -126,6 +126,17 @@ def scheduler(name: str) -> Scheduler:
     return _scheduler(name)
 
 
+def spelled(name: str) -> str:
+    """Return the name of a scheduler with its words outside brackets in their usual letters."""
+    words = {word.upper(): word for word in (*ALGORITHMS, *ORDERS, *ALIASES, *ALIASES_BEHIND, "SCORE", "RUSH", SLURM)}
+    depth, parts = 0, re.split(r"([()])", name)
+    for place, part in enumerate(parts):
+        depth += (part == "(") - (part == ")")
+        if depth == 0:
+            parts[place] = re.sub(r"[A-Za-z]\w*", lambda word: words.get(word[0].upper(), word[0]), part)
+    return "".join(parts)
+
+
 @lru_cache(maxsize=1024)
 def _scheduler(name: str) -> Scheduler:
     if "POLICY(" in name.upper():

@@ -11,12 +11,13 @@ import numpy as np
 
 from features import limits
 from features.errors import InputError, unknown
+from features.validation import flag, text, whole
 from models.runtime.dispatch import OUTSIDE, answers_apart
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.orders import FCFS
 from sim.kernel.scores import Scoring
-from sim.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler
+from sim.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler, spelled
 from sim.names import scheduler as named_scheduler
 from sim.scores import as_scoring
 from sim.semantics import semantics as named_semantics
@@ -68,6 +69,22 @@ class Policy(NamedTuple):
     def names(self) -> dict[str, str]:
         """Return scheduler, predictor and correction, as columns of a table."""
         return dict(zip(NAMES, self, strict=False))
+
+    def checked(self) -> Policy:
+        """Return the policy with values of the types that kernels are compiled for.
+
+        The scheduler is spelled as usual. Raises InputError for a value of another type, or out of bounds.
+        """
+        for name in ("correction", "semantics", "users"):
+            text(name, getattr(self, name))
+        starvation_s = None if self.starvation_s is None else whole("starvation_s", self.starvation_s, limits.SECONDS)
+        return self._replace(
+            scheduler=spelled(text("scheduler", self.scheduler)),
+            starvation_s=starvation_s,
+            dependencies=flag("dependencies", self.dependencies),
+            seed=whole("seed", self.seed),
+            shake_s=whole("shake_s", self.shake_s),
+        )
 
     def plan(self) -> Scheduler:
         """Return the scheduler; InputError for an unknown name or an invalid starvation threshold."""

@@ -17,7 +17,7 @@ from features.jobs.scaling import LARGEST
 from features.jobs.shaking import SHAKE_S
 from features.validation import refusal
 from sim.metrics.schedule_metrics import TAU_S
-from sim.names import SLURM
+from sim.names import SLURM, spelled
 from sim.policy import Policy
 from sim.shaken import check_seed
 from sim.users.names import OPEN
@@ -178,8 +178,8 @@ class Campaign(TraceSettings):
     @field_validator("schedulers")
     @classmethod
     def _spell(cls, names: tuple[str, ...]) -> tuple[str, ...]:
-        """Spell the site's own scheduler as it is looked for; the others are found in any case."""
-        return tuple(SLURM if name.lower() == SLURM.lower() else name for name in names)
+        """Spell schedulers as usual, so that one in other letters is no other policy."""
+        return tuple(map(spelled, names))
 
     @model_validator(mode="after")
     def _check(self) -> Campaign:

@@ -137,7 +137,7 @@ def simulate_policy(
     ``progress(ended, jobs)`` is called several times a second of a long simulation. ``decider`` decides in place of the
     policy's scheduler (:mod:`sim.decide`).
     """
-    procs = processors(procs, machine)
+    procs, policy = processors(procs, machine), policy.checked()
     check_seed([policy.predictor], [policy.seed], policy.shake_s, [policy.scheduler])
     if not isinstance(policy.predictor, str):
         check_scaled(as_predictor(policy.predictor), policy.squeeze)

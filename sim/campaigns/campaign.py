@@ -41,7 +41,7 @@ from sim.campaigns.windows import Window, Windows, split_windows
 from sim.estimates import check_answerable
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
-from sim.names import Scheduler
+from sim.names import Scheduler, spelled
 from sim.names import scheduler as named_scheduler
 from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
@@ -143,12 +143,13 @@ def run_campaign(
     scheduler. Raises InputError for unknown names before anything is simulated, and for an error at a point, naming the point.
     """
     windows = windows or windows_of(jobs, campaign)
+    deciders = {spelled(name): make for name, make in (deciders or {}).items()}  # as the campaign spells them
     if deciders and campaign.starvation_s != (None,):
         raise InputError(f"a policy of your own decides about starving jobs itself, and {min(deciders)} takes no starvation_s")
     asked = points(campaign, windows)
-    named = campaign.model_copy(update={"schedulers": tuple(each for each in campaign.schedulers if each not in (deciders or {}))})
+    named = campaign.model_copy(update={"schedulers": tuple(each for each in campaign.schedulers if each not in deciders)})
     setting = _setting(jobs, named, windows, processors(procs, machine), trace, generated, clock, machine)
-    setting = replace(setting, deciders=deciders or {})
+    setting = replace(setting, deciders=deciders)
     rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
     missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
     for point, rows_of_point in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):

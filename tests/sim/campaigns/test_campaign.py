@@ -224,7 +224,7 @@ def test_a_name_that_is_not_known_is_refused_before_anything_is_simulated(asked:
 
 
 def test_a_choice_given_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="takes each of its schedulers once, and FCFS-easy-SPF is EASY-SJBF"):
+    with pytest.raises(InputError, match="takes each of its schedulers once, and FCFS-EASY-SPF is EASY-SJBF"):
         run(Campaign(schedulers=("Strict", "EASY-SJBF", "FCFS-easy-SPF")))
     with pytest.raises(InputError, match="takes each of its schedulers once, and EASY is given again"):
         run(Campaign(schedulers=("EASY", "List", "EASY")))
