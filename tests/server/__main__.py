@@ -1,7 +1,7 @@
 """``python -m tests.server [OPTION]...``: the recipe of a server, run; options are pytest's.
 
-Debian's PostgreSQL, browser and, where there is what sets it up, Slurm are installed where they are missing and this is root. Without
-PostgreSQL nothing is run; without a browser the page is not looked at, without Slurm it is not asked, and the last lines say so.
+Debian's PostgreSQL and, where there is what sets it up, Slurm are installed where they are missing and this is root. Without
+PostgreSQL nothing is run; without Slurm it is not asked, and the last lines say so.
 """
 
 from __future__ import annotations
@@ -17,12 +17,10 @@ import pytest
 
 from tests.server.services import HOUSE, SLURM_PACKAGES, SLURM_PROGRAMS, programs_of_postgres
 
-BROWSER = "chromium"
-
 
 def main() -> int:
     """Bring what is missing, run the tests; return the exit code."""
-    wanting = ([] if shutil.which(BROWSER) else [BROWSER]) + ([] if _has_postgres() else ["postgresql"])
+    wanting = [] if _has_postgres() else ["postgresql"]
     if (HOUSE.parent / "shared" / "slurm").is_dir() and not all(shutil.which(each) for each in SLURM_PROGRAMS):
         wanting += SLURM_PACKAGES
     if wanting:

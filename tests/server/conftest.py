@@ -73,5 +73,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
     terminalreporter.section("times")
     for what, seconds in site.times:
         terminalreporter.line(f"{seconds:8.1f} s  {what}")
-    for line in site.notes:
-        terminalreporter.line(line)

@@ -61,7 +61,6 @@ class Site:
     root: Path
     services: dict[str, Service] = field(default_factory=dict)
     times: list[tuple[str, float]] = field(default_factory=list)
-    notes: list[str] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
 
@@ -93,10 +92,6 @@ class Site:
             **{name: SECRETS[name] for name in ("MLFLOW_TRACKING_PASSWORD", "QUEUECAST_HASH_KEY", "PGPASSWORD")},
             **more,
         }
-
-    def laptop(self) -> dict[str, str]:
-        """Return the environment of a laptop, where nothing is set but the home and, as everywhere here, the key of names."""
-        return {**self.clean(), "QUEUECAST_HOME": str(self.root / "laptop"), "QUEUECAST_HASH_KEY": SECRETS["QUEUECAST_HASH_KEY"]}
 
     def store(self) -> dict[str, str]:
         """Return how libraries find the object store: by way of the proxy."""
@@ -247,14 +242,6 @@ class Site:
         pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         names = [each["Key"] for page in pages for each in page.get("Contents", [])]
         return {name: store.get_object(Bucket=BUCKET, Key=name)["Body"].read() for name in names}
-
-    def put_objects(self, objects: Mapping[str, bytes], remove: str | None = None) -> None:
-        """Put objects by name, after those whose names begin with ``remove`` were removed."""
-        store = self._client()
-        for name in self.objects(remove) if remove is not None else ():
-            store.delete_object(Bucket=BUCKET, Key=name)
-        for name, content in objects.items():
-            store.put_object(Bucket=BUCKET, Key=name, Body=content)
 
     def _client(self) -> Any:
         import boto3

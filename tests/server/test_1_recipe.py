@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import io
 import json
-import os
-import shutil
 import time
 from pathlib import Path
 
 import pandas as pd
-import pytest
 
 from pipelines.assets.published import OF_TRACES
 from tests.server.conftest import LESS, SUBJECT
-from tests.server.services import HOUSE
 from tests.server.site import Site
-from tests.support.patience import run, wait_until
+from tests.support.patience import wait_until
 
 NIGHT = "2023-12-08"
 _LAUNCH = """mutation($p: ExecutionParams!) {launchRun(executionParams: $p) {
@@ -113,22 +109,6 @@ print(json.dumps(model.predict(jobs)["predicted_s"].tolist()))
     assert all(1 <= each <= 3600 for each in answers)
 
 
-def test_old_versions_go_from_the_registry_with_their_files(site: Site) -> None:
-    few = site.machine("desk", QUEUECAST_KEEP_VERSIONS="1", QUEUECAST_KEEP_DAYS="0")
-    numbers = (
-        "import json; from pipelines.storage.registry import tracking; "
-        f"print(json.dumps(sorted(int(v.version) for v in tracking().client.search_model_versions(\"name='{SUBJECT}'\"))))"
-    )
-    before, files = json.loads(site.python(numbers)), site.objects("mlflow/")
-    done = site.queuecast("run", "--trace", str(site.root / "arriving.parquet"), "--seed", "1", *LESS, env=few)
-    assert done.returncode == 0, done.stderr
-    left = json.loads(site.python(numbers))
-    assert not {*before} <= {*left}, "old versions went"
-    assert not {*files} <= {*site.objects("mlflow/")}, "with their files in the object store"
-    named = set(site.published(SUBJECT)["aliases"].values())
-    assert {int(number) for number in named} <= {*left}
-
-
 def test_a_campaign_on_a_dask_cluster(site: Site) -> None:
     site.start_dask()
     asked = [
@@ -152,26 +132,3 @@ def test_a_campaign_on_a_dask_cluster(site: Site) -> None:
     pd.testing.assert_frame_equal(*tables, check_exact=True)
     worked = [(site.root / name / f"{name}.log").read_text() for name in ("worker-0", "worker-1")]
     assert all("Registered to" in log for log in worked)
-
-
-def test_the_doctor_says_what_is_reached_and_finds_nothing(site: Site) -> None:
-    done = site.queuecast("doctor")
-    assert done.returncode == 0, done.stdout + done.stderr
-    lines = done.stderr.splitlines()
-    assert [line.partition(": ")[0] for line in lines[:3]] == ["lake", "database", "registry"]
-    assert f"PostgreSQL database queuecast at 127.0.0.1:{site.ports['postgres']}: PostgreSQL " in lines[1]
-    assert lines[-1] == "s3://site/home: 0 found"
-
-
-@pytest.mark.skipif(not shutil.which("chromium"), reason="no chromium here: the page was not looked at")
-def test_the_page_of_the_web_server_in_a_browser(site: Site) -> None:
-    picture = Path(os.environ.get("QUEUECAST_SCREENSHOT", HOUSE / "build" / "server-ui.png"))
-    picture.parent.mkdir(exist_ok=True)
-    address = f"http://127.0.0.1:{site.ports['web']}/runs"
-    options = ["--headless", "--no-sandbox", "--disable-gpu", f"--user-data-dir={site.root / 'browser'}", "--window-size=1400,900"]
-    command = ["chromium", *options, "--virtual-time-budget=20000", f"--screenshot={picture}", "--dump-dom", address]
-    text = run(command, site.root, env=site.clean()).stdout
-    assert "full_run" in text
-    assert "2023-12-08|arriving" in text or "nightly" in text or "Success" in text
-    assert picture.stat().st_size > 20_000
-    site.notes.append(f"the page of the web server: {picture}")
