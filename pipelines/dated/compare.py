@@ -152,9 +152,9 @@ _ROW = ["job_id", "user", "submit_s", "start_s", "end_s", "procs", "predicted_s"
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
-    """Return schedules of the same jobs as a single table, one after the other, and the settings of each.
+    """Return schedules of the same jobs as one table, and the settings of each.
 
-    Each row names its schedule by ``scheduler predictor correction seed``.
+    Schedules follow one another. Each row names its schedule by ``scheduler predictor correction seed``.
     """
     if not schedules:
         return pd.DataFrame({name: [] for name in (*_KEYS, *_ROW)}), []

@@ -16,7 +16,7 @@ from pipelines.storage.versions import Published
 
 @dataclass(frozen=True)
 class Work:
-    """Where a run or night of ``subject`` reads and writes: ``lake``, whose maker it is, and a registry.
+    """Where a run or night of ``subject`` reads and writes: a lake and a registry.
 
     ``night`` is the day of a night, "" for a run. ``run_id`` is the Dagster run that versions record, "" for a ``command``.
     """

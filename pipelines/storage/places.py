@@ -76,7 +76,7 @@ def is_outage(error: BaseException) -> bool:
 
 @contextmanager
 def store_errors(place: Path) -> Iterator[None]:
-    """Turn errors at a URL into InputErrors of one line; a missing file stays FileNotFoundError."""
+    """Turn errors at a URL into InputErrors of one line, but FileNotFoundError."""
     try:
         yield
     except FileNotFoundError as error:
@@ -178,9 +178,9 @@ def made_folder(folder: Path) -> Path:
 
 
 def regular(path: Path) -> Path:
-    """Return the file to write for ``path``: of a symbolic link the target, so that the link stays.
+    """Return the file to write for ``path``: of a symbolic link the target.
 
-    The file need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would
+    So the link stays. The file need not exist. Raises InputError for what is no regular file, such as a device: moving a finished file there would
     remove it.
     """
     if is_url(path):

@@ -116,7 +116,7 @@ def lock_of(name: str) -> str:
 
 
 def publish(lake: Lake, name: str, made_by: str, store: Tracking, accepted: Callable[[str], bool] | None = None) -> Published:
-    """Publish what the maker of ``lake``, or all ``accepted`` ones, have made; say what is not.
+    """Publish what the maker of ``lake``, or all ``accepted`` makers, have made.
 
     Call it within :func:`alone`.
     """

@@ -1,4 +1,4 @@
-"""The versions of a subject: files beside the old ones, one draft, one pointer that is replaced.
+"""The versions of a subject: new files beside the old, one draft and one pointer.
 
 * A table or page is written as a new file that is named by its content's hash, ``<lake>/<table>/<name>/<hash>.parquet``. The
   draft, ``<lake>/drafts/<subject>.json``, names the file made last of each table, and the files that it was made from.
@@ -60,9 +60,9 @@ class Overtaken(InputError):
 
 @dataclass(frozen=True)
 class Published:
-    """A published version, and what of the draft it leaves out, with the reason, by table or page.
+    """A published version, and what it leaves out of the draft.
 
-    ``problem`` says why aliases or pages do not follow it yet, else it is empty.
+    ``left_out`` has the reason by table or page. ``problem`` says why aliases or pages do not follow it yet, else it is empty.
     """
 
     version: Version
@@ -104,7 +104,7 @@ class Versions:
         return Draft(**_parsed(content, self._draft))
 
     def add(self, entry: str, part: Path, made_by: str, made_from: Mapping[str, str]) -> Path:
-        """Move the finished local file ``part`` to its place, and name it in the draft as ``entry``.
+        """Move a finished local file to its place, and name it in the draft as ``entry``.
 
         ``entry`` is a table or a page. Returns the place.
         """
@@ -317,7 +317,7 @@ def digest(content: bytes) -> str:
 
 
 def _noted(draft: Draft, entry: str, made_by: str, made_from: Mapping[str, str]) -> Draft:
-    """Note in a draft who made an entry, and from which files."""
+    """Note in a draft the maker of an entry, and the files that it was made from."""
     inputs = {} if entry in HISTORIES else {table: file for table, file in made_from.items() if table != entry}
     lineage = {**draft.made_from, entry: inputs}
     return replace(draft, made_from=lineage, made_by={**draft.made_by, entry: made_by})

@@ -23,7 +23,10 @@ def write_views(lake: Path) -> Path:
 
 
 def write_views_if_possible(lake: Path) -> None:
-    """Call :func:`write_views`; if it fails, the next publication does it, or ``queuecast lake``."""
+    """Call :func:`write_views`; if it fails, the next publication does it.
+
+    So does ``queuecast lake``.
+    """
     with suppress(OSError, InputError):
         write_views(lake)
 
