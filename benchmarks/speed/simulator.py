@@ -27,12 +27,12 @@ import numpy as np
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.ingest.source import trace_name
-from pipelines.ingest.workload import Workload, generate
 from pipelines.report.table import Table
 from pipelines.storage import places
 from pipelines.storage.provenance import code_version, software
 from sim.schedule import Schedule
 from sim.simulate import simulate
+from sim.workloads.workload import Workload, generate
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")
 LASTING = ("EASY", "EASY-SJBF", "List")

@@ -16,10 +16,10 @@ import pandas as pd
 from benchmarks.common.card import Card, parser, study
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
-from pipelines.ingest.workload import Workload, generate
 from sim import evaluate
 from sim.policy import Policy
 from sim.simulate import simulate_policy
+from sim.workloads.workload import Workload, generate
 
 SEEDS, REPLICATES, SHORT_S, ASKED_S = 8, 5, 600, 1800
 """Jobs that run less than ``SHORT_S`` ask, in a variant, for at most ``ASKED_S``."""

@@ -2,7 +2,7 @@
 
 CERIT's whole log on its two clusters, submitted as recorded and 1.3 times as fast, under ``SHAKES`` shakes of up to 60 s; and ``SEEDS`` generated
 sites of ``NODES`` nodes of 48 processors and 384 GiB, a fifth of them with four GPUs, at offered loads of 1.0 and 1.4, whose generated jobs
-(:mod:`pipelines.ingest.workload`) are given nodes, memory and GPUs by chance. JustBF, which plans every waiting job on every node at each pass, runs
+(:mod:`sim.workloads.workload`) are given nodes, memory and GPUs by chance. JustBF, which plans every waiting job on every node at each pass, runs
 on CERIT as recorded alone, under the first ``FEWER`` shakes. Intervals (95 %) are Student's, of the logarithms of ratios within replicates: over seeds on the
 sites; over shakes of one log on CERIT, where they say nothing of other weeks. ``--write`` writes the card and its rows, ``--card`` the card of
 the rows that are there.
@@ -23,11 +23,11 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
-from pipelines.ingest.workload import Workload, generate
 from sim import evaluate
 from sim.machine.description import Cluster, Machine, Nodes
 from sim.policy import Policy
 from sim.simulate import simulate_policy
+from sim.workloads.workload import Workload, generate
 
 NODES, PROCS, MEMORY_KIB, GPUS, GIB = 500, 48, 384 << 20, 4, 1 << 20
 JOBS, SEEDS, SHAKES, FEWER = 4000, 8, 5, 3

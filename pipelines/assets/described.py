@@ -39,7 +39,7 @@ def _dated(names: str) -> tuple[str, ...]:
     return tuple(f"pipelines/dated/{name}.py" for name in names.split())
 
 
-_JOBS, _SIM, _INGEST = ("features/*.py", "features/jobs/*.py"), ("sim/**/*.py",), ("pipelines/ingest/*.py",)
+_JOBS, _SIM, _INGEST = ("features/*.py", "features/jobs/*.py"), ("sim/**/*.py",), ("pipelines/ingest/*.py", "sim/workloads/*.py")
 _MODELS = ("models/trees.py", "models/packed/*.py", "models/registry/*.py", *_dated("promote"))
 _RUNTIME, _VARIABILITY = ("models/runtime/**/*.py", *_MODELS), ("models/variability/**/*.py", *_MODELS)
 _MONITORING = ("features/*.py", "features/monitoring/*.py")

@@ -209,7 +209,7 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
 
 
 def _generate(entry: Entry) -> Trace:
-    from pipelines.ingest.workload import Workload, generate
+    from sim.workloads.workload import Workload, generate
 
     options = [option.name for option in fields(Workload)]
     if unknown := [key for key in entry.options if key not in options]:

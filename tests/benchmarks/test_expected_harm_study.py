@@ -16,8 +16,8 @@ from benchmarks.studies.expected_harm_card import card, draw, missed
 from benchmarks.studies.expected_harm_runs import HALVES, Place, Run
 from benchmarks.studies.expected_harm_tables import LEARNED, METRICS, REQUESTS, SECTIONS, Counts
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.workload import Workload, generate
 from sim import evaluate, simulate
+from sim.workloads.workload import Workload, generate
 
 
 @pytest.fixture(scope="module")

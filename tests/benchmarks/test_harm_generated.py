@@ -8,7 +8,7 @@ import pandas as pd
 from benchmarks.common.pages import STUDIES
 from benchmarks.studies import harm_generated as study
 from features.jobs.cleaning import clean
-from pipelines.ingest.workload import Workload, generate
+from sim.workloads.workload import Workload, generate
 
 TRACE = clean(generate(Workload(jobs=2000, seed=1, generator=1)))
 ROWS = pd.read_csv(STUDIES / "data" / "harm-generated.csv")

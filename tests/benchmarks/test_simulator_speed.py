@@ -10,9 +10,9 @@ import pytest
 from benchmarks.speed import simulator as bench
 from benchmarks.speed.simulator import Case
 from features.jobs.cleaning import clean
-from pipelines.ingest.workload import Workload, generate
 from sim import simulate
 from sim.metrics.timeline import queue_length
+from sim.workloads.workload import Workload, generate
 
 
 def tiny(*schedulers: str) -> Case:

@@ -13,7 +13,7 @@ import pytest
 
 from features.jobs.schema import Trace
 from pipelines.ingest.canonical import write_canonical
-from pipelines.ingest.workload import Workload, generate
+from sim.workloads.workload import Workload, generate
 
 HOUSE = Path(__file__).parents[2]
 TIMES = ["simulate_s", "predict_s", "microseconds_per_job"]

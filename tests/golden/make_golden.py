@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.cleaning import clean
-from pipelines.ingest.workload import Workload, generate
+from sim.workloads.workload import Workload, generate
 from tests.oracle import scheduler as oracle
 
 GOLDEN = Path(__file__).parent

@@ -13,10 +13,10 @@ from features.jobs.shaking import moves, shaken
 from models.runtime.names import predictor, takes_seed
 from pipelines.cli import cli
 from pipelines.ingest.canonical import write_canonical
-from pipelines.ingest.workload import Workload, generate
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
 from sim.campaigns.maps import serial
 from sim.campaigns.windows import split_windows
+from sim.workloads.workload import Workload, generate
 
 PROCS = 64
 SPEC = Workload(jobs=1500, procs=PROCS, users=15, load=0.9, seed=3)

@@ -25,9 +25,9 @@ from pipelines.assets.trace_checks import (
 from pipelines.cli.run import _explain
 from pipelines.dated.history import user_history
 from pipelines.dated.served import ServedModel
-from pipelines.ingest.workload import Workload, generate
 from pipelines.storage.versions import Overtaken
 from sim import Schedule, simulate
+from sim.workloads.workload import Workload, generate
 
 
 @pytest.fixture(scope="module")

@@ -16,8 +16,8 @@ from pipelines.assets.schedules import CampaignConfig
 from pipelines.cli import cli, run
 from pipelines.dated.compare import pack_schedules, unpack_schedules
 from pipelines.dated.simulate import campaign, never_outlived
-from pipelines.ingest.workload import Workload, generate
 from sim import simulate
+from sim.workloads.workload import Workload, generate
 
 
 def test_every_learned_predictor_is_simulated_under_every_correction():

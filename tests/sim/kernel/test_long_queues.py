@@ -11,11 +11,11 @@ import pytest
 from features.jit import njit
 from features.jobs.cleaning import clean
 from features.limits import PROCESSORS
-from pipelines.ingest.workload import Workload as Generated
-from pipelines.ingest.workload import generate
 from sim import simulate
 from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of, narrowest
 from sim.kernel.scratch import Scratch
+from sim.workloads.workload import Workload as Generated
+from sim.workloads.workload import generate
 from tests.support.workloads import Workload, columns, crowd, policy_of
 
 

@@ -1,7 +1,7 @@
 """Generator of workloads with users, sessions and requested times, if no log will do.
 
-The model of Lublin & Feitelson (:mod:`pipelines.ingest.lublin`) gives sizes, runtimes and arrivals; the users' model
-(:mod:`pipelines.ingest.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md
+The model of Lublin & Feitelson (:mod:`sim.workloads.lublin`) gives sizes, runtimes and arrivals; the users' model
+(:mod:`sim.workloads.people`) orders them: each user's jobs are alike, and the distributions stay the model's. docs/studies/workload.md
 compares it with a real trace.
 """
 
@@ -15,7 +15,7 @@ import pandas as pd
 from features import limits
 from features.errors import InputError, shown
 from features.jobs.schema import Trace, conform
-from pipelines.ingest import lublin, people
+from sim.workloads import lublin, people
 
 GENERATOR = 2
 """Version of the generator; it changes whenever any value of a generated job changes."""

@@ -15,9 +15,9 @@ from scipy import stats
 from features.clock import DAY_S, WEEK_S, local_clock_s, second_of_week
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, codes, fingerprint
-from pipelines.ingest import lublin, people
 from pipelines.ingest.swf import read_swf
-from pipelines.ingest.workload import Workload, generate
+from sim.workloads import lublin, people
+from sim.workloads.workload import Workload, generate
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 

@@ -2,7 +2,7 @@
 
 U. Lublin and D. G. Feitelson, "The workload on parallel supercomputers: modeling the characteristics of rigid jobs", Journal of
 Parallel and Distributed Computing 63(11), 2003, pp. 1105-1122. All is as published, except the option ``whole``; users and their
-requests are in :mod:`pipelines.ingest.people`. The parameters for batch jobs are from the authors' program ``m_lublin99.c``, as
+requests are in :mod:`sim.workloads.people`. The parameters for batch jobs are from the authors' program ``m_lublin99.c``, as
 in the Java port in GridSim (``WorkloadLublin99``); the paper's text was not available. They are for 128 processors. On other
 machines the log2 distance from the machine's size to the size where the stages meet is kept. A daily cycle of half hours
 stretches times between arrivals; there is no weekly cycle. Offered load is one factor on these times, before the cycle.

@@ -1,0 +1,1 @@
+"""Workloads that are generated, where no log will do."""
