@@ -198,15 +198,6 @@ def test_the_version_is_that_of_pages_with_its_commit(tmp_path: Path) -> None:
     assert queuecast("--version", home=tmp_path).stdout == f"queuecast {code_version()}\n"
 
 
-@pytest.mark.slow
-def test_every_command_explains_itself(tmp_path: Path) -> None:
-    done = queuecast("--help", home=tmp_path)
-    assert done.returncode == 0
-    for command in ("run", "simulate", "inspect", "traces", "predict", "fetch", "ui"):
-        assert command in done.stdout
-        assert queuecast(command, "--help", home=tmp_path).returncode == 0
-
-
 @needs_shared
 def test_the_published_slowdowns_come_out_of_the_command_line(tmp_path: Path) -> None:
     path = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"

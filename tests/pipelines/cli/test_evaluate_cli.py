@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 import json
 import re
 import subprocess
@@ -11,13 +10,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pytest
-from rich.console import Console
 
 from features.jobs.cleaning import clean
 from models.runtime.names import ALL
 from pipelines.ingest.read import read_trace
 from pipelines.report.evaluation import render_evaluation
-from pipelines.report.sharpness_tables import sharpness_tables
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
 from sim import simulate
@@ -153,27 +150,6 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
     covered = table[(table["predictor"] == "last2") & (table["by"] == "level, all") & (table["measure"] == "work_at_most")]
     assert covered["value"].tolist() == [1.0, 1.0], "the levels nearest to 0.5, 0.8 and 0.95 are 0.5 and 0.9"
     assert page.count("(constant, adapted)") == 4, "the scores, and the windows of three levels"
-
-
-@pytest.mark.slow
-def test_distributions_are_printed_in_80_columns_with_all_their_digits(trace: Path) -> None:
-    evaluation = evaluate_predictors(
-        clean(read_trace(str(trace))),
-        Protocol(predictors=("requested", "quantile", "quantile(order=accuracy)"), repeats=0),
-    )
-    [quality] = evaluation.qualities
-    scores = quality.sharpness.scores.set_index("predictor")["crps_s"]
-    console = Console(width=80, file=io.StringIO())
-    for table in sharpness_tables(quality):
-        table.show(console, below=False)
-    printed = console.file.getvalue().splitlines()  # type: ignore[attr-defined]
-    assert max(map(len, printed)) <= 80
-    assert "…" not in "".join(printed)
-    for name, score in scores.items():
-        [line] = [line for line in printed if line.startswith(f"│ {name} ") and line.count("│") == 8 and "%" not in line]
-        assert line.split("│")[2].strip() == f"{score:,.0f}"
-    widest = quality.sharpness.coverage[quality.sharpness.coverage["by"] == "width"].iloc[0]
-    assert f"{100 * widest['work_at_most']:.1f}" in "".join(printed)
 
 
 @pytest.mark.slow

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any, get_origin
+from typing import Any
 
 import click
 import pytest
@@ -11,7 +11,6 @@ from click.testing import CliRunner
 
 from pipelines.cli.options import options
 from pipelines.dated.run_settings import RunSettings
-from pipelines.sources.system import System
 from pipelines.workflows.evaluation import Protocol
 from sim.campaigns.learned_order import Learning
 from sim.settings import Campaign, Settings, TraceSettings
@@ -40,21 +39,6 @@ def test_without_options_a_command_gets_the_settings_defaults(shape: type[Settin
     settings = given(shape)
     assert settings == shape(trace="log.swf")
     assert settings.model_fields_set == {"trace"}, "what was not given is told from what was"
-
-
-@pytest.mark.parametrize("shape", [Campaign, Protocol, RunSettings, Learning, System])
-def test_every_option_explains_itself_and_shows_its_default(shape: type[Settings]) -> None:
-    names = [name for name, field in shape.model_fields.items() if name != "trace" and field.description]
-    command = click.command()(options(shape, *names)(lambda settings: None))
-    for option in command.params:
-        assert isinstance(option, click.Option)
-        field = shape.model_fields[option.name or ""]
-        assert (option.help or "").startswith(field.description or "")
-        assert option.multiple == (get_origin(field.annotation) is tuple)
-        if field.default not in (None, "", (), False):
-            record = option.get_help_record(click.Context(command))
-            assert record is not None
-            assert "[default: " in record[1]
 
 
 @pytest.mark.parametrize(

@@ -10,20 +10,18 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from matplotlib.axes import Axes
 
 from features.clock import WEEK_S
-from features.errors import InputError
 from pipelines.report import page as pages
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.page import MOST_ROWS
-from pipelines.report.style import encode, figure, key, looks
+from pipelines.report.style import encode, looks
 from pipelines.report.tables import leading, metric_table
-from pipelines.report.wording import brief, nothing_waited
+from pipelines.report.wording import nothing_waited
 from sim.metrics.comparison import compare
 from sim.metrics.formats import change, interval, number
-from sim.metrics.names import COMPARED, METRICS, READ_FIRST
+from sim.metrics.names import READ_FIRST
 from sim.metrics.verdict import verdict
 from sim.schedule import Schedule
 from tests.sim.metrics.test_schedule_metrics import schedule_of
@@ -128,22 +126,6 @@ def test_what_data_say_is_text_and_never_markup():
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in nasty
 
 
-def test_every_part_of_the_brief_is_on_the_page(page, schedules):
-    text = Page(page).text
-    for title in ("Other metrics", "Fairness between users", "Predictions", "Cleaning", "How to read the metrics", "Provenance"):
-        assert title in text
-    assert "120" in text
-    assert "1,470" in text
-    assert "runtime-cut-to-request" in text
-    assert "0123abcd" in text
-    assert "MAE, s" in text
-    assert "1,234" in text
-    assert "generated workload" not in text.lower()
-    for name in COMPARED:
-        assert METRICS[name].title in text
-        assert METRICS[name].meaning in text
-
-
 def test_the_table_prints_value_change_and_interval_in_colour_where_the_verdict_is_sure(schedules):
     table = compare(schedules)
     combinations = looks((s.scheduler, s.predictor, s.correction) for s in schedules)
@@ -158,36 +140,6 @@ def test_the_table_prints_value_change_and_interval_in_colour_where_the_verdict_
     cells = metric_table(table, combinations, leading(table, weighed), sure).cells[1]
     assert [cell.below[0][1] for cell in cells[1:]] == ["", "", "better", "", "worse"]
     assert [row[place].best for row in grid.cells] == [False, True, False, False]
-
-
-def test_a_figure_names_a_registered_model_by_its_trace_and_a_score_without_its_formula():
-    assert brief("registry:runtime-kth-sp2") == "registered: kth-sp2"
-    assert brief("SCORE(a*(r)-n;a=1)-EASY(reservations=2)-SPF") == "SCORE(…)-EASY(reservations=2)-SPF"
-
-
-@pytest.mark.slow
-def test_eight_rows_are_read_first_the_best_of_each_scheduler_among_them_and_the_bound_last(schedules):
-    base, other, bound, recorded = schedules
-    names = [f"EASY(reservations={place})" for place in range(2, 9)] + ["Harm"]
-    slower = replace(base, scheduler="Harm", predictor="prior")
-    many = [
-        base,
-        *(replace(other, scheduler=name, predictor=p) for name in names[:-1] for p in ("last2", "nag")),
-        slower,
-        recorded,
-        bound,
-    ]
-    table = compare(many[:3] + many[-3:])
-    first = leading(table, verdict(table, BASELINE))
-    assert [scheduler for scheduler, *_ in first] == [
-        "EASY",
-        "EASY(reservations=2)",
-        "EASY(reservations=2)",
-        "Harm",
-        "recorded",
-        "EASY-SJBF",
-    ]
-    assert len(leading(compare(many), verdict(compare(many), BASELINE))) == MOST_ROWS
 
 
 @pytest.mark.slow
@@ -231,10 +183,6 @@ def test_requests_taken_from_runtimes_are_said_above_all_numbers(schedules, coun
     assert "no predictor can over-predict" in text
 
 
-def test_no_request_taken_from_a_runtime_needs_no_warning(page):
-    assert "The requested time is the runtime" not in page
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 @pytest.mark.parametrize(("weeks", "claimed"), [(3, False), (9, True)])
@@ -254,52 +202,6 @@ def test_figures_are_the_same_bytes_for_the_same_input(schedules):
         )
         assert first == again
         assert first.startswith(magic)
-
-
-def test_a_predictor_has_one_colour_and_a_scheduler_one_mark():
-    easy, last2, sjbf_last2, sjbf_nag, recorded = keys = [
-        ("EASY", "requested", "r"),
-        ("EASY", "last2", "r"),
-        ("EASY-SJBF", "last2", "r"),
-        ("EASY-SJBF", "nag", "r"),
-        ("recorded", "", ""),
-    ]
-    table = looks(keys)
-    assert table[last2].colour == table[sjbf_last2].colour
-    assert table[easy].marker == table[last2].marker != table[sjbf_last2].marker
-    assert len({table[key].colour for key in (easy, last2, sjbf_nag, recorded)}) == 4
-    assert table[recorded].label == "recorded"
-
-
-def test_prior_takes_no_colour_from_the_predictors_that_learn():
-    names = ["requested", "last2", "lightgbm", "quantile", "registry:runtime-x"]
-    styles = looks(
-        [*(("EASY", name, "requested") for name in names), ("Harm", "prior", "requested"), ("Harm", "quantile", "requested")]
-    )
-    colours = {name: styles["EASY", name, "requested"].colour for name in names}
-    assert len({*colours.values(), styles["Harm", "prior", "requested"].colour}) == 6
-    assert styles["Harm", "quantile", "requested"].colour == colours["quantile"]
-
-
-def test_where_schedulers_outnumber_predictors_colours_tell_schedulers():
-    keys = [(scheduler, predictor, "r") for scheduler in ("EASY", "EASY-SJBF", "List") for predictor in ("requested", "last2")]
-    table = looks(keys)
-    assert len({look.colour for look in table.values()}) == 3
-    assert table[keys[0]].colour == table[keys[1]].colour
-    assert table[keys[0]].marker == table[keys[2]].marker != table[keys[1]].marker
-
-
-def test_no_correction_is_told_of_a_scheduler_that_takes_none(schedules):
-    last2 = schedules[1]
-    compared = [schedules[0], last2, replace(last2, scheduler="Harm")]
-    comparison = compare(compared)
-    table = metric_table(comparison, looks(map(key, compared)), list(map(key, compared)), verdict(comparison, BASELINE))
-    assert [row[0].below for row in table.cells] == [(), ((f"correction: {last2.correction}", ""),), ()]
-
-
-def test_a_correction_is_named_where_it_tells_two_combinations_apart():
-    keys = [("EASY", "last2", "requested"), ("EASY", "last2", "tsafrir"), ("EASY", "nag", "requested")]
-    assert [look.label for look in looks(keys).values()] == ["EASY / last2 / requested", "EASY / last2 / tsafrir", "EASY / nag"]
 
 
 @pytest.mark.slow
@@ -333,14 +235,6 @@ def test_extreme_comparisons_are_drawn_without_a_warning(compared):
     assert "No job was dropped or altered." in text
     assert text.count("correction: ") <= 2 * MOST_ROWS
     assert ("The trace names no users." in text) == compared[0].jobs["user"].isna().all()
-
-
-@pytest.mark.usefixtures("undrawn")
-def test_a_metric_without_words_is_refused(schedules):
-    comparison = compare(schedules, metrics=(*COMPARED, "corrections"))
-    assert "How often an outlived prediction was replaced." in page_of(schedules, comparison=comparison)
-    with pytest.raises(InputError, match="no text for the metrics repairs"):
-        page_of(schedules, comparison=comparison.replace({"metric": {"corrections": "repairs"}}))
 
 
 def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):
@@ -381,16 +275,3 @@ def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_j
     assert "30.0 % of 120 jobs" in by_experience
     metrics = text[: text.index("Other metrics")]
     assert metrics.count("<small>registered, as served</small>") == sum(each.predictor == "last2" for each in schedules) > 0
-
-
-@pytest.mark.parametrize("image", ["svg", "png"])
-def test_a_picture_is_laid_out_and_then_drawn_once(image, monkeypatch):
-    drawn, draw = [], Axes.draw
-    monkeypatch.setattr(Axes, "draw", lambda axes, renderer: drawn.append(axes.get_position().bounds) or draw(axes, renderer))
-    with figure(4, 3, generated=False) as drawing:
-        axes = drawing.subplots()
-        axes.set_ylabel("a label that takes room")
-        before = axes.get_position().bounds
-        assert encode(drawing, image)
-    assert len(drawn) == 1
-    assert drawn[0][0] != before[0]

@@ -11,7 +11,7 @@ import pytest
 
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES
-from pipelines.report.starts import judged, months, quality, render_starts, worst
+from pipelines.report.starts import judged, months, quality, render_starts
 from pipelines.report.starts_plots import bins
 
 _DAY_S = 86_400
@@ -84,40 +84,8 @@ def test_bins_and_months_count_each_answer_once() -> None:
     assert len(by_month) == 3
 
 
-def test_the_worst_answers_come_with_the_reason() -> None:
-    table = answers().head(4)
-    quantiles = dict(zip(QUANTILES, (100.0, 200.0, 300.0, 400.0, 500.0, 600.0, 700.0), strict=True))
-    cases = {"started at once though it did not fit when asked": (0.0, False), "waited though it fitted": (9e3, True)}
-    cases |= {"waited longer than the 95 % quantile": (8e3, False), "started earlier than the 5 % quantile": (61.0, False)}
-    for row, (waited, fits) in enumerate(cases.values()):
-        table.loc[row, [*quantiles, "waited_s", "place"]] = [*quantiles.values(), waited, 0.5]
-        table.loc[row, "fits"] = fits
-    rows = worst(judged(table), None).rows
-    assert sorted(str(row[-1]) for row in rows) == sorted(cases)
-    assert [str(row[-1]) for row in rows][:2] == ["waited though it fitted", "waited longer than the 95 % quantile"]
-
-
-@pytest.mark.parametrize(
-    ("rows", "waited", "notice"),
-    [
-        (0, 0.0, "No answers are kept yet."),
-        (3, np.nan, "none of the jobs that 3 answers are about has started"),
-        (3, 0.0, "No job waited over a minute"),
-        (1, 500.0, "Of 1 answers about jobs that waited over a minute"),
-    ],
-)
-def test_tables_with_little_in_them_say_what_is_missing(rows: int, waited: float, notice: str) -> None:
-    table = answers().head(rows)
-    place = 0.5 if waited > 60 else np.nan
-    assert notice in shown(render_starts(table.assign(waited_s=waited, place=place), {}))
-
-
 def test_jobs_that_still_wait_are_counted_and_not_judged() -> None:
     table = answers()
     table.loc[0, "waited_s"] = np.nan
     assert len(judged(table)) == len(table) - 1
     assert "1 about jobs that still wait" in shown(render_starts(table, {}))
-
-
-def test_a_trace_about_which_nothing_is_asked_has_a_page() -> None:
-    assert "No answers are kept yet." in shown(render_starts(pd.DataFrame({"job_id": [], "at_s": []}), {}))

@@ -59,15 +59,6 @@ def test_a_page_has_marks_and_no_markup_of_the_data() -> None:
     assert "Of all jobs" not in str(template("parts.html.j2").make_module().shown(TABLE, note=False))  # type: ignore[attr-defined]
 
 
-def test_markdown_marks_what_is_better_and_aligns_numbers_to_the_right() -> None:
-    assert TABLE.markdown().splitlines() == [
-        "| policy | wait, s | why |",
-        "| --- | ---: | --- |",
-        "| EASY | 12 | a\\|b |",
-        "| SJBF | **9**<br>**−25 %**<br>[1, 2] | <b> |",
-    ]
-
-
 def test_a_data_frame_is_written_with_its_fractions_in_the_form_asked_for() -> None:
     frame = pd.DataFrame({"name": ["a", "b"], "share": [0.123456, float("nan")], "jobs": pd.array([1, None], "Int64")})
     assert markdown_of(frame, ".3f").splitlines()[1:] == ["| --- | ---: | ---: |", "| a | 0.123 | 1 |", "| b | – | – |"]

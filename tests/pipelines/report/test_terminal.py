@@ -31,22 +31,6 @@ def test_every_cell_is_whole_at_any_width(width):
         assert cell in text
 
 
-def test_parts_repeat_what_names_a_row():
-    text = printed(40, ["policy", "a", "b", "c"], [["EASY", *WIDE[:3]]])
-    assert text.count("EASY") == text.count("policy") > 1
-
-
-def test_a_wide_terminal_takes_one_table():
-    assert printed(250, ["policy", "a", "b"], [["EASY", *WIDE[:2]]]).count("policy") == 1
-
-
-def test_a_long_name_is_folded_and_its_figures_stay_whole():
-    name = "quantile(order=accuracy,fit=0.8,end=0.7,rate=0.005,seed=17)"
-    text = printed(40, ["predictor", "accuracy"], [[name, "63.31% [62.0%, 64.5%]"]])
-    assert "63.31% [62.0%, 64.5%]" in text
-    assert "".join(line[1:-1].split("│")[0].strip() for line in text.splitlines() if line.startswith("│")) == name
-
-
 @pytest.mark.parametrize("width", [80, 120])
 @pytest.mark.parametrize(
     "arguments",
