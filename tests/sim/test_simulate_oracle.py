@@ -198,7 +198,7 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
     ("name", "words"),
     [
         ("FCFS", "is an order of the queue and no algorithm.*FCFS-EASY"),
-        ("saf", "is an order of the queue and no algorithm.*saf-EASY"),
+        ("saf", "is an order of the queue and no algorithm.*SAF-EASY"),
         ("XXX-EASY", "unknown order 'XXX'.*FCFS.*WFP3"),
         ("Strict-SPF", "takes no order behind it"),
         ("SPF-Conservative", "takes no other order"),
