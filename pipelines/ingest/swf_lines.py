@@ -85,8 +85,8 @@ class JobLines:
         if b";" in text:
             self.comments += len(_COMMENT_LINE.findall(text))
             for clock in _CLOCK_LINE.finditer(block, begin):
-                line = self._line + 1 + _line_ends(block[: clock.start()])
-                self.clocks.append((line, clock[1].decode("utf-8", "replace").strip()))
+                at_line = self._line + 1 + _line_ends(block[: clock.start()])
+                self.clocks.append((at_line, clock[1].decode("utf-8", "replace").strip()))
             text = _COMMENT.sub(b"", text)
         columns, lines = _columns(text, LARGE - 1), list[list[bytes]]()
         if columns is None:
