@@ -55,7 +55,7 @@ def job_ids(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
     return ids
 
 
-def written_ids(table: AccountingTable, ids: np.ndarray, jobs: np.ndarray) -> pd.Categorical:
+def written_ids(table: AccountingTable, ids: np.ndarray, jobs: np.ndarray) -> object:
     """Return the ids of the ``jobs`` as the file writes them, null where equal to ``ids``."""
     codes, distinct = table.texts(table.column(*_WRITTEN))
     texts = pd.Series(np.array(distinct, object)[codes[jobs]])

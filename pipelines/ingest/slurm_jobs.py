@@ -246,7 +246,7 @@ def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     stay_s = (runs["end_s"] - runs["submit_s"]).clip(lower=0).to_numpy(np.float64)
     first, _ = file_clock(runs["submit_s"].to_numpy(np.float64), stay_s)
     behind = runs["submit_s"] < first
-    counted(notes, f"Jobs submitted long before all others are left out ({BEHIND})", behind)
+    counted(notes, f"Jobs submitted long before all others are left out ({BEHIND})", behind.to_numpy(bool))
     return runs[~behind]
 
 
@@ -262,7 +262,11 @@ def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     again = ~follows & ~runs.duplicated(_RUN)
     uses = pd.DataFrame({"job": ~follows, "number": again}).groupby(runs["job_id"]).cumsum().mask(follows)
     uses = uses.groupby([runs["job_id"], runs["user"]]).ffill().astype(np.int64)
-    counted(notes, "Numbers that Slurm used again for another job, which is called NUMBER#2 here", again & (uses["number"] > 1))
+    counted(
+        notes,
+        "Numbers that Slurm used again for another job, which is called NUMBER#2 here",
+        (again & (uses["number"] > 1)).to_numpy(bool),
+    )
     runs = runs.drop(columns=["requeued", "open"])
     later = uses["job"] > 1
     runs.loc[later, "job_id"] += "#" + uses.loc[later, "job"].astype(str)
