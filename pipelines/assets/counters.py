@@ -42,7 +42,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
     """Log each day with new data as a materialisation of its own partition."""
     for day, rows in sampled_days[sampled_days["new"]].groupby("day"):
         context.instance.add_dynamic_partitions(str(days.name), [str(day)])
-        table = rows.drop(columns=["day", "new", "repeated"])
+        table = rows.drop(columns=["day", "new"])
         context.log_event(
             dg.AssetMaterialization(
                 BY_DAY,
@@ -97,12 +97,14 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
             "simulated": name == SIMULATED,
             NEW_FILES: report.ingested + report.continued,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
+            "damaged lines": report.damaged,
+            "columns of text": ", ".join(sorted(report.text_columns)) or "none",
             "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
             "by day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
             "lake": dg.MetadataValue.path(str(store.root)),
         },
-        check_results=check_counters(quarantine, sampled_days),
+        check_results=check_counters(quarantine),
     )
 
 

@@ -26,7 +26,6 @@ _WARN = dg.AssetCheckSeverity.WARN
 
 COUNTERS = {
     "nothing_in_quarantine": "Every file could be read (a warning if not).",
-    "no_duplicate_samples": "On the days with new data, a reader gets each node and time once, in order.",
 }
 CONTROL_RUNS = {
     "nothing_contradicts": "No file contradicts an earlier one about a run or probe (a warning if not).",
@@ -49,17 +48,10 @@ EXPERIMENTS = {
 }
 
 
-def check_counters(quarantine: pd.DataFrame, days: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """Check ingested counters.
-
-    ``quarantine`` comes from :func:`pipelines.ingest.ldms_ingest.read_quarantine`, ``days`` from
-    :func:`pipelines.workflows.variability_ingest.sampled`.
-    """
+def check_counters(quarantine: pd.DataFrame) -> list[dg.AssetCheckResult]:
+    """Check ingested counters by the table of their quarantine."""
     first = f"{quarantine['file'].iloc[0]}: {quarantine['reason'].iloc[0]}" if len(quarantine) else "none"
-    return [
-        holds("nothing_in_quarantine", len(quarantine) == 0, severity=_WARN, files=len(quarantine), first=first),
-        broken("no_duplicate_samples", int(days["repeated"].sum()), of=int(days["rows"].sum())),
-    ]
+    return [holds("nothing_in_quarantine", len(quarantine) == 0, severity=_WARN, files=len(quarantine), first=first)]
 
 
 def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.AssetCheckResult]:

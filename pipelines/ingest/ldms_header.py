@@ -1,18 +1,22 @@
 """Header lines of LDMS CSV: columns of time, node, and each metric with its sampler.
 
 LDMS's ``store_csv`` writes ``#Time,Time_usec,ProducerName,component_id,job_id``, then the metrics; its function store puts
-``DT,DT_usec`` after the time; exports of the same data name metrics ``metric::sampler`` and use ``node_id`` and ``timestamp``.
+``DT,DT_usec`` after the time; with ``time_format=1`` the time is ``Time_msec``, milliseconds, and ``Time_usec`` the rest of one.
+Exports of the same data name metrics ``metric::sampler`` and use ``node_id`` and ``timestamp``.
 """
+
+from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Set
+from dataclasses import dataclass, replace
 
 from features.errors import InputError, one_line, shown
 from features.monitoring.samplers import SAMPLERS
 
-_TIMES = ("time", "timestamp")
+_MILLISECONDS = "time_msec"
+_TIMES = ("time", "timestamp", _MILLISECONDS)
 _NODES = ("producername", "producer", "node_id", "node", "hostname", "host", "component_id", "compid")
 """Columns that name the node, best first."""
 _UNREAD = {"job_id", "jobid", "app_id", "uid", "instance", "dt", "dt_usec"}
@@ -28,13 +32,15 @@ _ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})$", re.IGNORECASE)
 class Header:
     """The columns of a header line, by their places from 0.
 
-    ``microseconds`` is the column that completes whole seconds, if there is one. ``samplers`` maps sampler -> metric -> place.
+    ``per_second`` is the unit of the time, 1 or 1,000 for milliseconds. ``microseconds`` is the column that completes whole
+    seconds, or milliseconds, if there is one. ``samplers`` maps sampler -> metric -> place.
     """
 
     line: str
     columns: tuple[str, ...]
     time: int
     node: int
+    per_second: int
     microseconds: int | None
     samplers: Mapping[str, Mapping[str, int]]
 
@@ -42,6 +48,17 @@ class Header:
     def metrics(self) -> list[int]:
         """Return the places of all metrics, sampler by sampler."""
         return [place for places in self.samplers.values() for place in places.values()]
+
+    def without(self, columns: Set[int]) -> Header:
+        """Return the header without the metrics in ``columns``; raise InputError if none stays."""
+        samplers = {
+            sampler: kept
+            for sampler, places in self.samplers.items()
+            if (kept := {name: place for name, place in places.items() if place not in columns})
+        }
+        if not samplers:
+            raise InputError("no metric is a number")
+        return replace(self, samplers=samplers)
 
 
 def is_header(line: str) -> bool:
@@ -62,10 +79,10 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     time = next((lower.index(name) for name in _TIMES if name in lower), None)
     node = next((lower.index(name) for name in _NODES if name in lower), None)
     if time is None:
-        raise InputError("no header line: no column is called Time or timestamp")
+        raise InputError("no header line: no column is called Time, Time_msec or timestamp")
     if node is None:
         raise InputError("the header has no column of nodes: ProducerName, node_id, hostname or component_id")
-    microseconds = lower.index("time_usec") if lower[time] == "time" and "time_usec" in lower else None
+    microseconds = lower.index("time_usec") if lower[time] != "timestamp" and "time_usec" in lower else None
     others = {*_TIMES, "time_usec", *_NODES, *_UNREAD, *_TRANSACTION}
     metrics = [
         place
@@ -75,7 +92,8 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     if not metrics:
         raise InputError("the header names no metric")
     samplers = _by_sampler({place: columns[place] for place in metrics}, sampler, file_name)
-    return Header(line, tuple(columns), time, node, microseconds, samplers)
+    per_second = 1_000 if lower[time] == _MILLISECONDS else 1
+    return Header(line, tuple(columns), time, node, per_second, microseconds, samplers)
 
 
 def sampler_of(file_name: str) -> str | None:

@@ -1,11 +1,12 @@
 """Ingest LDMS CSV files into the counters store: files atomically, rows once.
 
 Memory does not grow with file sizes. A file whose text is known is not read again; one that continues a known text adds only its
-new lines. A file with an error anywhere is quarantined: nothing of it is stored, and the next file is read.
+new lines. A damaged line is left out and counted. A file with more than one in a hundred, or with an error that leaves its rows
+unreadable, is quarantined: nothing of it is stored, and the next file is read.
 """
 
 import re
-import time
+from collections import Counter
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -17,23 +18,22 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
-from pipelines.ingest.ldms_intake import BrokenFileError, Intake, Run, SamplerTally
-from pipelines.storage.counters_change import changing
+from pipelines.ingest.ldms_intake import BrokenFileError, Run, SamplerTally
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import until_written
 
-_COMMIT_S = 2.0
-"""Max seconds for which small files are collected into one commit."""
+_WRITERS = 2
+"""Parts written at once."""
 QUARANTINE = "counters_quarantine"
 _QUARANTINE_TYPES = {"file": "str", "sha256": "str", "line": "Int64", "reason": "str", "quarantined_at": "str"}
 
 
 @dataclass
 class IngestReport:
-    """Rows by sampler, quarantined files, and files by state.
+    """Rows by sampler, quarantined files, damaged lines, columns of text, and files by state.
 
-    States: new, continued, unchanged, or with an unfinished last line.
+    States: new, continued, unchanged, or with an unfinished last line. ``text_columns`` has the number of files with each.
     """
 
     samplers: dict[str, SamplerTally] = field(default_factory=dict)
@@ -42,6 +42,8 @@ class IngestReport:
     continued: int = 0
     unchanged: int = 0
     unfinished: int = 0
+    damaged: int = 0
+    text_columns: Counter[str] = field(default_factory=Counter)
     contradictions: list[str] = field(default_factory=list)
 
 
@@ -61,9 +63,8 @@ def ingest_counters(
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
     report = IngestReport()
     taken: set[str] = set()
-    with changing(store) as change, ThreadPoolExecutor(1) as writer:
-        run = Run(store, change, writer, sampler)
-        committed = time.monotonic()
+    with ThreadPoolExecutor(_WRITERS) as writers, store.changing(writers) as change:
+        run = Run(store, change, sampler)
         for number, path in enumerate(files):
             progress(path.name, sum(sizes[:number]), sum(sizes))
             try:
@@ -71,15 +72,15 @@ def ingest_counters(
                 taken.add(str(path))
             except BrokenFileError as broken:
                 report.quarantined.append(_quarantined(path, str(broken)))
-            if time.monotonic() - committed > _COMMIT_S:
-                change.commit()
-                committed = time.monotonic()
-        change.commit()
-        for name, tally in report.samplers.items():
-            for day in sorted(tally.days):
-                change.compact(name, day)
+        run.commit()
         until_written(lambda: _keep_quarantine(store, report.quarantined, taken))
         progress("", sum(sizes), sum(sizes))
+    for intake in run.intakes:
+        report.damaged += intake.reader.damaged
+        report.text_columns.update(intake.reader.text)
+        report.contradictions.extend(intake.contradictions)
+        for name, tally in intake.tallies.items():
+            report.samplers.setdefault(name, SamplerTally()).add(tally)
     return report
 
 
@@ -102,13 +103,9 @@ def _ingest(run: Run, path: Path, report: IngestReport) -> None:
         report.unchanged += 1
     else:
         base = run.store.entry_of(run.lengths[scanned.first][scanned.known_length]) if scanned.known_length else None
-        intake = Intake(run, path, scanned, base)
-        intake.read()
+        run.read(path, scanned, base)
         report.ingested += base is None
         report.continued += base is not None
-        report.contradictions.extend(intake.contradictions)
-        for name, tally in intake.tallies.items():
-            report.samplers.setdefault(name, SamplerTally()).add(tally)
     report.unfinished += scanned.rest > 0
 
 

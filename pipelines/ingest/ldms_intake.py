@@ -1,17 +1,15 @@
-"""One LDMS file on its way into the store: rows sorted, cut by day, and deduplicated.
+"""LDMS files on their way into the store: rows are held until they are many, then merged.
 
-Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if it is equal, else a
-contradiction. A row is late if an earlier line of the file has a later time for the same node; it is still stored in its place.
-Duplicates, contradictions and late rows are counted.
+Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if its values are equal or
+missing, else a contradiction. A row is late if an earlier line of the file has a later time for the same node; it is still stored
+in its place. Duplicates, contradictions, late rows and damaged lines are counted.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -21,15 +19,12 @@ import pyarrow as pa
 from features.errors import InputError
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import Scanned
-from pipelines.storage.counters_change import Change, part_rows
-from pipelines.storage.counters_merge import Wanted, merge
-from pipelines.storage.counters_parts import DAY_US, KEYS, Part, day_of, read_part, schema_of
-from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.counters_store import DAY_US, SOURCE, TIME_US, Change, CountersStore, Ledger, Repeated, day_of
 
+HELD_BYTES = 96 << 20
+"""Size of the rows that are held before they are merged into the store."""
 _NAMED = 5
 """Max contradictions named in the ledger, for each file."""
-_CACHED = 16
-"""Max parts whose keys are kept in memory, since later parts may repeat them."""
 _COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions", "late")
 
 
@@ -39,7 +34,10 @@ class BrokenFileError(Exception):
 
 @dataclass
 class SamplerTally:
-    """Counts, nodes and days of one sampler's rows."""
+    """Counts, nodes and days of one sampler's rows as read.
+
+    Duplicates and contradictions are among the rows.
+    """
 
     files: int = 0
     rows: int = 0
@@ -58,100 +56,75 @@ class SamplerTally:
         self.days |= other.days
 
 
-@dataclass
-class _Rows:
-    """Rows of one sampler as read.
+class Intake:
+    """One file being read: its reader, tallies by sampler, and contradictions as texts.
 
-    ``pieces`` are float64 [metrics, rows of a block]. ``rank`` maps a node's code to its place in ``text``, the sorted names.
+    ``base`` is the entry of the known text that the file continues, if it does.
     """
 
-    sampler: str
-    names: tuple[str, ...]
-    time_us: np.ndarray
-    node: np.ndarray
-    pieces: list[np.ndarray]
-    rank: np.ndarray
-    text: list[str]
-
-    def column(self, metric: int, rows: np.ndarray) -> np.ndarray:
-        whole = self.pieces[0][metric] if len(self.pieces) == 1 else np.concatenate([piece[metric] for piece in self.pieces])
-        return whole[rows]
-
-    def values(self, rows: np.ndarray) -> np.ndarray:
-        """Return the values of ``rows``, float64 [metrics, rows]."""
-        return np.stack([self.column(metric, rows) for metric in range(len(self.names))])
-
-
-class Run:
-    """State of one ingestion of many files: node codes, known texts and known keys."""
-
-    def __init__(self, store: CountersStore, change: Change, writer: ThreadPoolExecutor, sampler: str | None) -> None:
-        self.store, self.change, self.writer, self.sampler = store, change, writer, sampler
-        self.nodes = NodeTable()
-        self.keys: dict[str, tuple[np.ndarray, np.ndarray]] = {}
-        self.lengths: dict[str, dict[int, str]] = {}
-        for entry in store.entries():
-            self.remember(entry)
-
-    def remember(self, entry: dict[str, Any]) -> None:
-        """Remember a file's text, which other files may continue."""
-        if entry["header"] and entry["lines"] > 1:
-            self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
-
-    def keep_keys(self, part: Part, time_us: np.ndarray, node: np.ndarray) -> None:
-        self.keys[part.file] = time_us, node
-        while len(self.keys) > _CACHED:
-            del self.keys[next(iter(self.keys))]
-
-
-class Intake:
-    """Reader of one file; afterwards ``tallies`` by sampler and ``contradictions`` are filled."""
-
-    def __init__(self, run: Run, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> None:
-        self.run, self.path, self.scanned, self.base = run, path, scanned, base or {}
+    def __init__(self, path: Path, scanned: Scanned, base: dict[str, Any] | None, nodes: NodeTable, sampler: str | None) -> None:
+        self.path, self.scanned, self.base = path, scanned, base or {}
         self.tallies: dict[str, SamplerTally] = {}
         self.contradictions: list[str] = []
-        self._reader = LdmsReader(
+        self._span_us: tuple[int, int] | None = None
+        self.reader = LdmsReader(
             path,
-            run.nodes,
-            sampler=run.sampler,
+            nodes,
+            sampler=sampler,
             header=self.base.get("header") or scanned.header,
             start=scanned.known_length,
             stop=scanned.length,
             line=self.base.get("lines", 0),
+            text=set(self.base.get("text_columns", ())),
         )
-        self._held: dict[str, list[tuple[tuple[str, ...], Block, np.ndarray]]] = {}
-        self._metrics: dict[str, list[str]] = {}
-        self._planned: dict[str, list[Part]] = {}
-        self._staged: dict[str, list[Part]] = {}
-        self._jobs: list[Future[None]] = []
 
-    def read(self) -> None:
-        """Stage the file in the change. After any error, such as BrokenFileError, nothing stays."""
-        try:
-            for block in self._blocks():
-                self._take(block)
-            self._flush_all()
-            self._wait()
-        except BaseException:
-            for job in self._jobs:
-                job.exception()
-            self.run.change.discard([part for parts in self._staged.values() for part in parts])
-            for parts in self._planned.values():
-                for part in parts:
-                    self.run.keys.pop(part.file, None)
-            raise
+    def tables(self, source: int) -> Iterator[tuple[str, pa.Table]]:
+        """Yield new rows by sampler, marked as from ``source``, and count them.
+
+        Only the reader's InputErrors become BrokenFileError.
+        """
+        blocks = self.reader.blocks()
+        while True:
+            try:
+                block = next(blocks, None)
+            except InputError as error:
+                raise BrokenFileError(str(error)) from error
+            if block is None:
+                break
+            for sampler, places in block.header.samplers.items():
+                tally = self.tallies.setdefault(sampler, SamplerTally(files=1))
+                if block.time_us.size:
+                    yield sampler, self._table(block, sampler, tuple(places), tally, source)
         for tally in self.tallies.values():
-            tally.late = self._reader.late
-        entry = self._entry()
-        self.run.change.adopt(self._staged, self._metrics, entry, self.base.get("sha256"))
-        self.run.remember(entry)
+            tally.late = self.reader.late
 
-    def _entry(self) -> dict[str, Any]:
-        base, reader, scanned = self.base, self._reader, self.scanned
-        parts = [part for parts in self._staged.values() for part in parts]
-        firsts = [part.first_s for part in parts] + [base[name] for name in ("first_s",) if base.get(name) is not None]
-        lasts = [part.last_s for part in parts] + [base[name] for name in ("last_s",) if base.get(name) is not None]
+    def _table(self, block: Block, sampler: str, names: tuple[str, ...], tally: SamplerTally, source: int) -> pa.Table:
+        codes, node = np.unique(block.node, return_inverse=True)
+        all_names = self.reader.nodes.names
+        present = [all_names[code] for code in codes]
+        metrics = [pa.array(values, from_pandas=True) for values in block.values[sampler]]
+        nulls = sum(metric.null_count for metric in metrics)
+        tally.rows += block.time_us.size
+        tally.values += block.time_us.size * len(names) - nulls
+        tally.nulls += nulls
+        tally.nodes.update(present)
+        tally.days.update(day_of(int(day) * DAY_US) for day in np.unique(block.time_us // DAY_US))
+        first_us, last_us = self._span_us or (1 << 62, 0)
+        self._span_us = min(first_us, int(block.time_us.min())), max(last_us, int(block.time_us.max()))
+        keys = {
+            TIME_US: pa.array(block.time_us),
+            SOURCE: pa.array(np.full(block.time_us.size, source)),
+            "node": pa.DictionaryArray.from_arrays(node.astype(np.int32), pa.array(present, pa.string())),
+        }
+        return pa.table([*keys.values(), *metrics], names=[*keys, *names])
+
+    def entry(self) -> dict[str, Any]:
+        """Return the ledger's entry of the file, with what its beginning had before."""
+        base, reader, scanned = self.base, self.reader, self.scanned
+        span_s = [second / 1e6 for second in self._span_us or ()]
+        span_s += [base[name] for name in ("first_s", "last_s") if base.get(name) is not None]
+        counts = {name: sum(getattr(tally, name) for tally in self.tallies.values()) for name in _COUNTS[:-1]}
+        counts |= {"late": reader.late, "damaged": reader.damaged}
         return {
             "file": str(self.path),
             "sha256": scanned.sha256,
@@ -159,192 +132,113 @@ class Intake:
             "first": scanned.first,
             "lines": reader.line,
             "header": reader.header,
-            "samplers": sorted({*base.get("samplers", []), *self._metrics}),
-            **{
-                name: base.get(name, 0) + sum(getattr(tally, name) for tally in self.tallies.values())
-                for name in ("rows", "values", "nulls", "duplicates", "contradictions")
-            },
-            "late": base.get("late", 0) + reader.late,
+            "text_columns": sorted(reader.text),
+            "samplers": sorted({*base.get("samplers", []), *self.tallies}),
+            **{name: base.get(name, 0) + count for name, count in counts.items()},
             "contradicting": (base.get("contradicting", []) + self.contradictions)[:_NAMED],
-            "first_s": min(firsts, default=None),
-            "last_s": max(lasts, default=None),
+            "first_s": min(span_s, default=None),
+            "last_s": max(span_s, default=None),
             "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
         }
 
-    def _blocks(self) -> Iterator[Block]:
-        """Yield the reader's blocks; only the reader's InputErrors become BrokenFileError."""
-        blocks = self._reader.blocks()
-        while True:
-            try:
-                block = next(blocks, None)
-            except InputError as error:
-                raise BrokenFileError(str(error)) from error
-            if block is None:
-                return
-            yield block
 
-    def _take(self, block: Block) -> None:
-        for sampler, places in block.header.samplers.items():
-            names = tuple(places)
-            metrics = self._metrics.setdefault(sampler, [])
-            metrics.extend(name for name in names if name not in metrics)
-            self.tallies.setdefault(sampler, SamplerTally(files=1))
-            if sampler in self._held and self._held[sampler][-1][0] != names:  # a part has one set of columns
-                self._flush(sampler)
-            self._held.setdefault(sampler, []).append((names, block, block.values[sampler]))
-        most = max(sum(block.time_us.size for _, block, _ in held) for held in self._held.values())
-        if most >= part_rows(len(block.header.metrics) + len(KEYS)):
-            self._flush_all()
+class Run:
+    """Many files on their way into a store; ``intakes`` are those read."""
 
-    def _flush_all(self) -> None:
-        for sampler in list(self._held):
-            self._flush(sampler)
+    def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
+        self.store, self.change, self.sampler = store, change, sampler
+        self.nodes = NodeTable()
+        self.intakes: list[Intake] = []
+        self.lengths: dict[str, dict[int, str]] = {}
+        for entry in store.entries():
+            self._remember(entry)
+        self._held: dict[str, list[pa.Table]] = {}
+        self._held_bytes = 0
+        self._unsettled: list[Intake] = []
 
-    def _flush(self, sampler: str) -> None:
-        """Sort a sampler's held rows, drop known ones, and hand the rest to the writer by day."""
-        held = self._held.pop(sampler)
-        names = held[0][0]
-        time_us = np.concatenate([block.time_us for _, block, _ in held])
-        node = np.concatenate([block.node for _, block, _ in held])
-        rank, text = _ranks(node, self.run.nodes)
-        rows = _Rows(sampler, names, time_us, node, [values for _, _, values in held], rank, text)
-        order = np.lexsort((rank[node], time_us))
-        day = time_us[order] // DAY_US
-        cuts = [0, *(np.flatnonzero(np.diff(day)) + 1).tolist(), order.size]
-        for first, behind in pairwise(cuts):
-            chosen = self._without_copies(rows, self._without_known(rows, order[first:behind]))
-            if chosen.size:
-                self._hand_over(rows, chosen)
+    def read(self, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> Intake:
+        """Read a file. After any error, such as BrokenFileError, nothing of it stays."""
+        if base is not None and any(intake.scanned.sha256 == base["sha256"] for intake in self._unsettled):
+            self.commit()  # else its beginning is not yet counted
+            base = self.store.entry_of(base["sha256"])
+        intake = Intake(path, scanned, base, self.nodes, self.sampler)
+        held: dict[str, list[pa.Table]] = {}
+        size = 0
+        before: Ledger | None = None
+        self.intakes.append(intake)
+        try:
+            for sampler, table in intake.tables(len(self.intakes) - 1):
+                held.setdefault(sampler, []).append(table)
+                size += table.nbytes
+                if size > HELD_BYTES:
+                    if before is None:
+                        self.commit()
+                        before = self.store.ledger.copy()
+                    self._merge(held)
+                    held, size = {}, 0
+        except BrokenFileError:
+            self.intakes.pop()
+            self.store.ledger = before or self.store.ledger
+            raise
+        for name, tables in held.items():
+            self._held.setdefault(name, []).extend(tables)
+        self._held_bytes += size
+        self._unsettled.append(intake)
+        self.store.ledger.files.pop(intake.base.get("sha256", ""), None)
+        self.store.ledger.files[scanned.sha256] = intake.entry()
+        self._remember(self.store.ledger.files[scanned.sha256])
+        if self._held_bytes > HELD_BYTES:
+            self.commit()
+        return intake
 
-    def _hand_over(self, rows: _Rows, chosen: np.ndarray) -> None:
-        """Hand rows of one day to the writer's thread, which may be two parts behind."""
-        when = rows.time_us[chosen]
-        name = f"part-{self.scanned.sha256[:16]}-{sum(map(len, self._planned.values())):05d}"
-        part = Part.of(rows.sampler, name, chosen.size, int(when[0]), int(when[-1]))
-        self._planned.setdefault(rows.sampler, []).append(part)
-        self.run.keep_keys(part, when, rows.node[chosen])
-        tally = self.tallies[rows.sampler]
-        tally.rows += chosen.size
-        tally.days.add(part.day)
-        present = np.unique(rows.rank[rows.node[chosen]])
-        tally.nodes.update(rows.text[place] for place in present)
-        if len(self._jobs) > 1:
-            self._jobs[-2].result()
-        self._jobs.append(self.run.writer.submit(self._write, rows, chosen, part))
+    def commit(self) -> None:
+        """Make the files read so far part of the store; without any, nothing is written."""
+        if not self._unsettled:
+            return
+        self._merge(self._held)
+        self._held, self._held_bytes = {}, 0
+        for intake in self._unsettled:
+            if intake.scanned.sha256 in self.store.ledger.files:  # no later file continues it
+                self.store.ledger.files[intake.scanned.sha256] = intake.entry()
+        self._unsettled = []
+        self.change.commit()
 
-    def _write(self, rows: _Rows, chosen: np.ndarray, planned: Part) -> None:
-        codes = pa.array(rows.rank[rows.node[chosen]].astype(np.int32))
-        arrays = [pa.array(rows.time_us[chosen] / 1e6), pa.DictionaryArray.from_arrays(codes, pa.array(rows.text, pa.string()))]
-        arrays.extend(pa.array(rows.column(metric, chosen), from_pandas=True) for metric in range(len(rows.names)))
-        part = self.run.change.stage(planned, rows.sampler, pa.Table.from_arrays(arrays, schema=schema_of(rows.names)))
-        self._staged.setdefault(rows.sampler, []).append(part)
-        tally = self.tallies[rows.sampler]
-        tally.values += part.values
-        tally.nulls += part.rows * len(rows.names) - part.values
+    def _remember(self, entry: dict[str, Any]) -> None:
+        """Remember a file's text, which other files may continue."""
+        if entry["header"] and entry["lines"] > 1:
+            self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
 
-    def _wait(self) -> None:
-        for job in self._jobs:
-            job.result()
+    def _merge(self, held: dict[str, list[pa.Table]]) -> None:
+        for sampler, tables in held.items():
+            for repeated in self.change.merge(sampler, pa.concat_tables(tables, promote_options="default")):
+                self._judge(sampler, repeated)
 
-    def _without_copies(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
-        """Return ``order`` without rows that repeat the node and time of a row before them."""
-        when, node = rows.time_us[order], rows.node[order]
-        same = np.flatnonzero((when[1:] == when[:-1]) & (node[1:] == node[:-1])) + 1
-        if not same.size:
-            return order
-        leads = np.ones(order.size, bool)
-        leads[same] = False
-        lead = np.maximum.accumulate(np.where(leads, np.arange(order.size), 0))
-        self._judge(rows, order[same], rows.values(order[lead[same]]))
-        return order[leads]
+    def _judge(self, sampler: str, repeated: Repeated) -> None:
+        """Count rows left out as duplicates or contradictions of those kept.
 
-    def _without_known(self, rows: _Rows, order: np.ndarray) -> np.ndarray:
-        """Return ``order``, rows of one day, without those in the store or in earlier parts."""
-        first_us, last_us = int(rows.time_us[order[0]]), int(rows.time_us[order[-1]])
-        day = day_of(first_us)
-        near = [
-            part
-            for part in (*self.run.store.parts(rows.sampler, day), *self._planned.get(rows.sampler, ()))
-            if part.day == day and part.first_us <= last_us and part.last_us >= first_us
-        ]
-        keys = _keys(rows.time_us[order], rows.node[order])
-        fresh = np.ones(order.size, bool)
-        repeated = []
-        for part in near:
-            when, node = self._keys_of(part)
-            inside = slice(np.searchsorted(when, first_us), np.searchsorted(when, last_us, side="right"))
-            in_part = np.isin(keys, _keys(when[inside], node[inside]))
-            if in_part.any():
-                fresh &= ~in_part
-                repeated.append(part)
-        if repeated:
-            again = order[~fresh]
-            self._judge(rows, again, self._stored(rows, repeated, again))
-        return order[fresh]
-
-    def _keys_of(self, part: Part) -> tuple[np.ndarray, np.ndarray]:
-        """Return the times of a part, sorted, and the node codes of its rows."""
-        if part.file not in self.run.keys:
-            self._wait()
-            table = read_part(self.run.change.path(part), part, ["time_s", "node"]).unify_dictionaries().combine_chunks()
-            self.run.keep_keys(part, _micro(table), self.run.nodes.codes(table.column("node").chunk(0)))
-        return self.run.keys[part.file]
-
-    def _stored(self, rows: _Rows, parts: Sequence[Part], again: np.ndarray) -> np.ndarray:
-        """Return the values that ``parts`` have for the rows ``again``, float64 [metrics, rows].
-
-        Rows are matched by node and time.
+        The first contradictions of each file are named.
         """
-        self._wait()
-        keys, which = np.unique(_keys(rows.time_us[again], rows.node[again]), return_inverse=True)
-        values = np.full((len(rows.names), keys.size), np.nan)
-        span = rows.time_us[again[0]] / 1e6, np.nextafter(rows.time_us[again[-1]] / 1e6, np.inf)
-        for table in merge(self.run.change.path, parts, Wanted(schema_of(rows.names), *span)):
-            table = table.unify_dictionaries().combine_chunks()
-            if not table.num_rows:
-                continue
-            there = _keys(_micro(table), self.run.nodes.codes(table.column("node").chunk(0)))
-            place = np.minimum(np.searchsorted(keys, there), keys.size - 1)
-            hit = keys[place] == there
-            for metric, name in enumerate(rows.names):
-                values[metric, place[hit]] = table.column(name).to_numpy()[hit]
-        return values[:, which]
-
-    def _judge(self, rows: _Rows, left_out: np.ndarray, kept: np.ndarray) -> None:
-        """Count left-out rows as duplicates or contradictions of the kept values.
-
-        Messages of the first contradictions are added to ``contradictions``.
-        """
-        left = rows.values(left_out)
-        other = ~((kept == left) | (np.isnan(kept) & np.isnan(left)))
-        contradicts = other.any(axis=0)
-        tally = self.tallies[rows.sampler]
-        tally.contradictions += int(contradicts.sum())
-        tally.duplicates += int((~contradicts).sum())
-        for place in np.flatnonzero(contradicts)[: max(_NAMED - len(self.contradictions), 0)]:
-            row, metric = left_out[place], int(np.argmax(other[:, place]))
-            self.contradictions.append(
-                f"{self.path}: {rows.sampler} of {rows.text[rows.rank[rows.node[row]]]} at {rows.time_us[row] / 1e6:.6f}: "
-                f"{rows.names[metric]} is {left[metric, place]:.17g}, but {kept[metric, place]:.17g} was there first"
-            )
+        rows = repeated.left_out
+        names = [name for name in rows.column_names if name not in (TIME_US, SOURCE, "node")]
+        contradicts, which = np.zeros(rows.num_rows, bool), np.zeros(rows.num_rows, np.int64)
+        for place, name in enumerate(names):
+            left, kept = rows[name].to_numpy(), repeated.kept[name].to_numpy()
+            other = ~((kept == left) | np.isnan(left))
+            which[other & ~contradicts] = place
+            contradicts |= other
+        source = rows[SOURCE].to_numpy()
+        for number in np.unique(source):
+            intake, own = self.intakes[number], source == number
+            tally = intake.tallies[sampler]
+            tally.contradictions += int((own & contradicts).sum())
+            tally.duplicates += int((own & ~contradicts).sum())
+            for row in np.flatnonzero(own & contradicts)[: max(_NAMED - len(intake.contradictions), 0)].tolist():
+                name = names[which[row]]
+                intake.contradictions.append(
+                    f"{intake.path}: {sampler} of {rows['node'][row]} at {rows[TIME_US][row].as_py() / 1e6:.6f}: "
+                    f"{name} is {rows[name][row].as_py():.17g}, but {_shown(repeated.kept[name][row].as_py())} was there first"
+                )
 
 
-def _ranks(node: np.ndarray, nodes: NodeTable) -> tuple[np.ndarray, list[str]]:
-    """Return each present node's place by name, int64 [all nodes], and the sorted names."""
-    names = nodes.names
-    present = sorted(np.unique(node).tolist(), key=lambda code: names[code])
-    rank = np.full(len(names), -1, np.int64)
-    rank[present] = np.arange(len(present))
-    return rank, [names[code] for code in present]
-
-
-def _keys(time_us: np.ndarray, node: np.ndarray) -> np.ndarray:
-    """Return an integer key of time and node for each row of one day.
-
-    37 bits hold the microseconds of the day, 26 the node.
-    """
-    return (time_us % DAY_US << 26) + node
-
-
-def _micro(table: pa.Table) -> np.ndarray:
-    return np.rint(table.column("time_s").to_numpy() * 1e6).astype(np.int64)
+def _shown(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.17g}"

@@ -226,7 +226,7 @@ def queue_at(jobs: pd.DataFrame, now_s: int, waits: np.ndarray | None = None) ->
 _READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")
 
 
-def _throttle(job: Mapping[str, Any], running: int) -> int:
+def _throttle(job: Mapping[Any, Any], running: int) -> int:
     """Return how many tasks of a job's array may run at once, 0 for all."""
     limit = job.get("throttle", 0)
     if not pd.isna(limit) and limit:

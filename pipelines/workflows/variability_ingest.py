@@ -7,7 +7,6 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 
 from features.errors import InputError
@@ -68,31 +67,15 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
     """Return coverage of each sampler and day with new data, or else of each last day.
 
-    Columns are those of :meth:`CountersStore.coverage`, ``share`` (sampled minutes x nodes, of those of the day), ``repeated``
-    (duplicate samples of a node and time) and ``new``.
+    Columns are those of :meth:`CountersStore.coverage`, ``share`` (sampled minutes x nodes, of those of the day) and ``new``.
     """
     tables = []
     for sampler in store.samplers:
         new = report.samplers[sampler].days if sampler in report.samplers else set()
         days = sorted(new) or list(store.days(sampler)[-1:])
-        table = store.coverage(sampler, days).assign(sampler=sampler, repeated=[_repeated(store, sampler, day) for day in days])
+        table = store.coverage(sampler, days).assign(sampler=sampler)
         tables.append(table.assign(share=table["node_minutes"] / (table["nodes"] * table["minutes"]), new=table["day"].isin(new)))
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
-
-
-def _repeated(store: CountersStore, sampler: str, day: str) -> int:
-    """Count adjacent samples of a day with the same node and time, or out of order."""
-    first = pd.Timestamp(day, tz="UTC").timestamp()
-    count, last = 0, (-np.inf, "")
-    for batch in store.batches(sampler, first, first + 86_400, metrics=()):
-        if not batch.num_rows:
-            continue
-        time = np.append(last[0], batch.column("time_s").to_numpy())
-        names = batch.column("node")
-        node = np.append(last[1], np.array(names.dictionary.to_pylist(), object)[names.indices.to_numpy()])
-        count += int(((time[1:] < time[:-1]) | ((time[1:] == time[:-1]) & (node[1:] <= node[:-1]))).sum())
-        last = time[-1], node[-1]
-    return count
 
 
 def simulate_if_needed(home: Path, name: str) -> None:

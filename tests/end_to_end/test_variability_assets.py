@@ -11,7 +11,6 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import pandas as pd
-import pyarrow as pa
 import pytest
 from click.testing import CliRunner
 
@@ -19,7 +18,7 @@ from features.errors import InputError
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
 from pipelines.assets.partitions import system_on
-from pipelines.assets.variability_checks import check_counters, check_features
+from pipelines.assets.variability_checks import check_features
 from pipelines.assets.variability_night import NIGHTS_TABLE
 from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.experiment import command as experiment_command
@@ -33,7 +32,7 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from pipelines.storage.run_store import RUNS, stored
-from pipelines.workflows.variability_ingest import read_counters, read_tables, sampled
+from pipelines.workflows.variability_ingest import read_counters, read_tables
 from pipelines.workflows.variability_table import (
     FEATURES_TABLE,
     MODEL_TABLE,
@@ -362,26 +361,6 @@ def test_the_checks_of_labels_see_too_many_too_few_and_applications_with_too_few
     few = table.runs.copy()
     few.loc[:2, "application"] = "HPL"
     assert "every_application_has_runs" in failed(check_features(changed(table, runs=few)))
-
-
-def test_the_check_of_samples_sees_one_that_is_there_twice(
-    simulated: dg.ExecuteInProcessResult, home: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    from pipelines.ingest.ldms_ingest import IngestReport, read_quarantine
-
-    store = CountersStore(home / "lake", SIMULATED)
-    good = sampled(store, IngestReport())
-    assert failed(check_counters(read_quarantine(store), good)) == set()
-
-    def batches(*_: object, **__: object) -> Iterator[pa.RecordBatch]:
-        node = pa.array(["n1", "n2"]).dictionary_encode()
-        for time in (0.0, 60.0, 60.0):
-            yield pa.record_batch({"time_s": [time, time], "node": node})
-
-    monkeypatch.setattr(store, "batches", batches)
-    doubled = sampled(store, IngestReport())
-    assert (doubled["repeated"] == 1).all()  # n2 then n1 again at the same time: out of order; n1 before n2 stays in order
-    assert failed(check_counters(read_quarantine(store), doubled)) == {"no_duplicate_samples"}
 
 
 def test_other_settings_simulate_anew_and_forget_what_was_read(

@@ -114,6 +114,10 @@ def _print(report: IngestReport) -> None:
     if report.unfinished:
         title += f"; {report.unfinished:,} unfinished last lines wait for their end"
     note(title)
+    if report.damaged:
+        note(f"{report.damaged:,} damaged lines left out: no row and no header; counter_files has the number of each file")
+    for name, files in sorted(report.text_columns.items()):
+        note(f"{printable(name)}: a column of text, not read, in {files:,} files")
     headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions", "late rows")
     cells = []
     for name, tally in sorted(report.samplers.items()):

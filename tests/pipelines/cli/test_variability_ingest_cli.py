@@ -48,7 +48,7 @@ def test_everything_of_a_site_comes_in_and_a_second_time_changes_nothing(tmp_pat
     assert done.returncode == 0, done.stderr
     words = {line.split()[1]: line.replace("│", " ").split()[1:] for line in done.stdout.splitlines() if line.startswith("│")}
     assert words["sysclassib"] == ["2", "20", "40", "0", "2", "1", "0", "0", "0"]
-    assert words["opa_info"] == ["1", "1", "0", "1", "1", "1", "1", "0", "0"]
+    assert words["opa_info"] == ["1", "2", "0", "2", "1", "1", "1", "0", "0"]
     assert "3 files read, 0 read on, 0 known, 0 quarantined" in done.stderr
     assert "sacct.txt: 1 control runs: 1 new, 0 known; left out: another job name 1" in done.stderr
     lake = Lake(tmp_path / "home" / "lake")

@@ -17,7 +17,7 @@ from pipelines.ingest.ldms import LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import counter_files, scan
 from pipelines.ingest.ldms_header import read_header
 from tests.campaigns.readings import ldms_places, ldms_rows
-from tests.conftest import SHARED, needs_shared
+from tests.conftest import SHARED, needs, needs_shared
 from tests.oracle import readers
 from tests.support.refusals import refusal
 
@@ -164,7 +164,6 @@ def test_the_real_sample_of_a_cray_is_split_by_sampler() -> None:
     assert {f"{metric}::{sampler}" for sampler, places in header.samplers.items() for metric in places} == set(names[3:])
 
 
-@pytest.mark.parametrize("before", [0, 300])
 @pytest.mark.parametrize(
     ("lines", "line", "message"),
     [
@@ -188,16 +187,52 @@ def test_the_real_sample_of_a_cray_is_split_by_sampler() -> None:
         ([f"{HEAD},a", "1,-1,n,1,0,1"], 2, "Time_usec is '-1', not a number"),
         ([f"{HEAD},a", "1,0,n,1,0,1", "#what,0,n,1,0,1"], 3, "'#what,0,n,1,0,1' begins with # but is no header"),
         ([f"{HEAD},a", "1,0,n,1,0,1", "quux"], 3, "'quux' is neither a row nor a header"),
-        ([f"{HEAD},a", "1,0,n,1,0,1", f"{HEAD},a,a"], 3, "the header names the metric a twice"),
+        (["#Time_msec,Time_usec,ProducerName,a", "1500000000000,1000,n,1"], 2, "Time_usec is '1000', not a number"),
+        (
+            ["#Time_msec,Time_usec,ProducerName,a", "150000000000000,0,n,1"],
+            2,
+            "Time_msec is '150000000000000', no time in Unix milliseconds",
+        ),
     ],
 )
-def test_what_is_broken_is_named_by_line(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], line: int, message: str, before: int
+def test_a_damaged_line_costs_itself_and_of_a_few_lines_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, lines: list[str], line: int, message: str
 ) -> None:
     monkeypatch.setattr(ldms, "BLOCK", 2000)
-    good = f"1,0,n,1,0{',1' * (lines[0].count(',') - 4)}"
-    path = written(tmp_path, lines[0], *[good] * before, *lines[1:])
-    assert refused(path) == f"{line + before}: {message}"
+    assert refused(written(tmp_path, *lines)) == f"{line}: {message} (over 1% of the lines are damaged)"
+    fields = {"a": "1", "b": "2", "Time_msec": "1500000000000", "ProducerName": "n"}
+    good = ",".join(fields.get(name, "1") for name in lines[0].removeprefix("#").split(","))
+    (reader,), rows = read(written(tmp_path, lines[0], *[good] * 300, *lines[1:], *[good] * 300))
+    assert 1 <= reader.damaged <= 2
+    assert reader.damaged + len(rows) == 600 + sum(map(bool, lines[1:])), "each line is a row or counted"
+    assert reader.line == 601 + len(lines) - 1
+
+
+def test_a_header_that_cannot_be_read_costs_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, f"{HEAD},a", *["1,0,n,1,0,1"] * 300, f"{HEAD},a,a", *["1,0,n,1,0,1,2"] * 300)
+    assert refused(path) == "302: the header names the metric a twice"
+
+
+def test_milliseconds_and_their_microseconds_are_one_time(tmp_path: Path) -> None:
+    path = written(tmp_path, "#Time_msec,Time_usec,ProducerName,a", "1700000000250,7,n,1", "1700000000251,999,n,2")
+    assert [row[0] for row in read(path)[1]] == [1_700_000_000_250_007, 1_700_000_000_251_999]
+
+
+@pytest.mark.parametrize("block", [120, 1 << 20])
+def test_a_column_of_text_is_left_out_and_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, block: int) -> None:
+    monkeypatch.setattr(ldms, "BLOCK", block)
+    lines = [f"{HEAD},a,devname,b", "1,0,n,1,0,1,mlx5_0,", "2,0,n,1,0,2,mlx5_0,", *["3,0,n,1,0,3,mlx5_1,3"] * 9]
+    (reader,), rows = read(written(tmp_path, *lines))
+    np.testing.assert_equal([row[2] for row in rows], [(1.0, np.nan), (2.0, np.nan), *[(3.0, 3.0)] * 9])
+    assert (reader.text, reader.damaged) == ({"devname"}, 0)
+
+
+@needs(SHARED / "cases")
+@pytest.mark.parametrize(("case", "text", "damaged"), [("l1", set(), 0), ("l4", {"devname"}, 1)])
+def test_files_of_the_field_are_read(case: str, text: set[str], damaged: int) -> None:
+    (reader,), rows = read(SHARED / "cases" / "ldms" / case / "sysclassib.1700000000", None)
+    assert (rows[0][0], reader.text, reader.damaged) == (1_700_000_000_250_000, text, damaged)
+    assert len(rows) == 180 - damaged
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ ELSEWHERE = {
     "pipelines/cli/when.py": 1,  # answers are appended to, a line each
     "pipelines/serving/asked_log.py": 1,  # a log is appended to as answers come
     "pipelines/storage/places.py": 3,  # this is the place
-    "pipelines/storage/counters_change.py": 1,  # parts are synced where they are staged
+    "pipelines/storage/counters_store.py": 1,  # parts are synced where they are staged
     "pipelines/storage/journal.py": 1,  # a journal is synced line by line
 }
 

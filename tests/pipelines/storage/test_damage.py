@@ -14,7 +14,6 @@ import pytest
 
 from features.errors import InputError
 from models.registry.tracking import Tracking
-from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import read_parquet
 from pipelines.storage.publishing import check_registry, publish, served
@@ -97,16 +96,6 @@ def test_a_damaged_table_is_not_published(home: Path) -> None:
     with pytest.raises(InputError, match=f"{table}: is missing or damaged, and would be published: begin again"):
         publish(draft, MODEL, "the second run", opened(home))
     assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
-
-
-def test_counters_of_an_older_queuecast_are_refused(tmp_path: Path) -> None:
-    ledger = tmp_path / "lake" / "counters" / "q" / "ledger.json"
-    ledger.parent.mkdir(parents=True)
-    ledger.write_text("{}")
-    with pytest.raises(
-        InputError, match=r"ledger\.json: an older Queuecast wrote these counters: ingest their files into a new lake"
-    ):
-        CountersStore(tmp_path / "lake", "q")
 
 
 @pytest.mark.slow
