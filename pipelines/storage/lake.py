@@ -97,7 +97,7 @@ class Lake:
         if self._drafts(subject):
             path = versions.add(table, part, self.maker, self._made_from(subject))
         else:
-            version = versions.commit({table: part}, self._pinned(subject), made_from=self._made_from(subject))
+            version = versions.commit({table: part}, self._pinned(subject))
             versions.sweep_if_possible()
             path = self.root / version.files[table]
         self._note(table, subject, path)

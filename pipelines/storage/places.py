@@ -108,7 +108,7 @@ def read(place: Path) -> bytes | None:
     """Return the content of a file, None if there is none."""
     with store_errors(place):
         try:
-            return place.fs.cat_file(place.path) if is_url(place) else place.read_bytes()  # type: ignore[attr-defined,no-any-return]
+            return place.fs.cat_file(place.path) if is_url(place) else place.read_bytes()  # type: ignore[attr-defined]
         except FileNotFoundError:
             return None
 

@@ -17,6 +17,8 @@ _OWN = frozenset({"current", "drafts", "pages"})
 OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
 COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
 """Entries of parts of counters."""
+SOURCES = frozenset({"jobs", "rejected_jobs"})
+"""Tables that are made from no other: they are ingested."""
 HISTORIES = frozenset({"nights", "served", "queue_states", "starts", "variability_nights"})
 """Tables that go on from their published version: they stay published, whatever is made anew."""
 MEND = "queuecast doctor says what is whole, queuecast doctor --repair goes back to that"

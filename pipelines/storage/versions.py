@@ -38,6 +38,7 @@ from pipelines.storage.version import (
     MEND,
     MODELS,
     PAGES,
+    SOURCES,
     Draft,
     Version,
     settled,
@@ -131,7 +132,6 @@ class Versions:
         base: Version | None = None,
         made_by: str = "",
         gone: Collection[str] = (),
-        made_from: Mapping[str, str] | None = None,
     ) -> Version:
         """Publish finished local files at once, with the current ones; return the version.
 
@@ -150,7 +150,7 @@ class Versions:
                 files = {entry: file for entry, file in draft.files.items() if entry not in gone}
                 draft = replace(draft, files={**files, **{entry: self._relative(place) for entry, place in places.items()}})
                 for entry in entries:
-                    draft = _noted(draft, entry, made_by, made_from or {})
+                    draft = _noted(draft, entry, made_by, {})
                 # of the rest, what is current stays
                 others = {entry: "" for entry in draft.files if entry not in entries}
                 version, _ = settled(replace(draft, models=current.models, made_by=others), current, bool)
@@ -236,9 +236,10 @@ class Versions:
 
     def unnamed(self, older_s: float) -> list[Path]:
         """Return the subject's files of this age that neither the pointer nor the draft names."""
-        listed = {self.root / file for each in (self.draft(), *self.kept()) for file in each.files.values()}
+        named: list[Version | Draft] = [self.draft(), *self.kept()]
+        files = {self.root / file for version in named for file in version.files.values()}
         before_s = time.time() - older_s
-        return [path for path, written_s in self._files() if path not in listed and written_s < before_s]
+        return [path for path, written_s in self._files() if path not in files and written_s < before_s]
 
     def has_whole(self, file: str) -> bool:
         """Tell whether a listed file is there, with the content that its name states."""
@@ -318,7 +319,7 @@ def digest(content: bytes) -> str:
 
 def _noted(draft: Draft, entry: str, made_by: str, made_from: Mapping[str, str]) -> Draft:
     """Note in a draft the maker of an entry, and the files that it was made from."""
-    inputs = {} if entry in HISTORIES else {table: file for table, file in made_from.items() if table != entry}
+    inputs = {} if entry in SOURCES | HISTORIES else {table: file for table, file in made_from.items() if table != entry}
     lineage = {**draft.made_from, entry: inputs}
     return replace(draft, made_from=lineage, made_by={**draft.made_by, entry: made_by})
 

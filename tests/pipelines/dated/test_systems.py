@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import json
 import re
-from contextlib import nullcontext
 from types import SimpleNamespace
 
 import mlflow
@@ -171,7 +170,6 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     monkeypatch.setattr(variability_asset, "train", train)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
-    monkeypatch.setattr(LakeResource, "alone", lambda _: nullcontext())
     monkeypatch.setattr(Work, "begin", lambda _: [])
     monkeypatch.setattr(LakeResource, "name", "sixth")
     context = SimpleNamespace(run=SimpleNamespace(run_id="r"))
