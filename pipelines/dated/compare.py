@@ -163,7 +163,7 @@ def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[di
     for place, name in enumerate(_KEYS):
         codes, values = pd.factorize(np.array([getattr(each, name) for each in schedules], dtype=object))
         column = pd.Categorical.from_codes(codes[schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
-        rows.insert(place, name, column)
+        rows.insert(place, name, pd.Series(column))
     return rows, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
 
 
