@@ -11,6 +11,6 @@ def hidden() -> str:
     for room in _ROOMS:
         spec, own = find_spec(room), Path(__file__).parents[1] / room / "__init__.py"
         if spec is None or spec.origin is None or not Path(spec.origin).samefile(own):
-            found = "nothing" if spec is None else spec.origin or next(iter(spec.submodule_search_locations or ["?"]))
-            return f"{found} hides the package {room} of Queuecast: rename it, or start in another directory"
+            place = "nothing" if spec is None else spec.origin or next(iter(spec.submodule_search_locations or ["?"]))
+            return f"{place} hides the package {room} of Queuecast: rename it, or start in another directory"
     return ""

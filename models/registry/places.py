@@ -1,4 +1,4 @@
-"""Places of artifacts in MLflow's database, which are absolute: they follow a home that was moved or copied.
+"""Places of artifacts in MLflow's database, for a home that was moved or copied.
 
 MLflow makes each location absolute when it is recorded, and resolves relative ones (``mlflow-artifacts:``) by a server alone.
 """
@@ -24,7 +24,7 @@ WHERE key = 'queuecast' AND artifact_location LIKE 'file:%'
 
 
 def rewrite(database: Path, artifacts: str) -> str:
-    """Record that the artifacts of a SQLite store lie at the URI ``artifacts``; return where they lay.
+    """Record where the artifacts of a SQLite store lie; return where they lay before.
 
     Returns "" if that was recorded already. Raises OSError if the database cannot be read or written.
     """
@@ -43,7 +43,7 @@ def rewrite(database: Path, artifacts: str) -> str:
 
 
 def is_below(location: str, folder: str) -> bool:
-    """Tell whether an artifact location lies below another one, by its real path if it is a file's."""
+    """Tell whether an artifact location lies below another one."""
     if not folder.startswith(("file:", "/")):
         return location.startswith(f"{folder}/") and ".." not in location.split("/")
     if not location.startswith(("file:", "/")):

@@ -1,5 +1,6 @@
 """Build asset checks: the claim that must hold, and the numbers that show it."""
 
+import warnings
 from collections.abc import Mapping
 from typing import Any
 
@@ -8,13 +9,21 @@ import pandas as pd
 
 from pipelines.report.table import markdown_of
 
+# partitions of checks are marked as a preview; without them one trace would hide another's failure
+warnings.filterwarnings("ignore", "Specifying a partitions_def on an AssetCheckSpec", dg.PreviewWarning)
 
-def specs(asset: str, claims: Mapping[str, str]) -> list[dg.AssetCheckSpec]:
-    """Return one check specification per claim (name and text).
 
-    A check that fails as an error blocks everything downstream of the asset.
+def specs(
+    asset: str, claims: Mapping[str, str], partitions: dg.PartitionsDefinition, blocking: bool = True
+) -> list[dg.AssetCheckSpec]:
+    """Return one check specification per claim (name and text), in the asset's partitions.
+
+    If they are ``blocking``, a check that fails as an error stops everything downstream of the asset.
     """
-    return [dg.AssetCheckSpec(name, asset=asset, description=text, blocking=True) for name, text in claims.items()]
+    return [
+        dg.AssetCheckSpec(name, asset=asset, description=text, blocking=blocking, partitions_def=partitions)
+        for name, text in claims.items()
+    ]
 
 
 def holds(

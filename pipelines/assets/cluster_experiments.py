@@ -6,12 +6,9 @@ import dagster as dg
 from pydantic import Field
 
 from models.registry.variability_registration import VARIABILITY, registered_classifier
-from pipelines.assets.checks import specs
-from pipelines.assets.comparison import picture
-from pipelines.assets.described import page_link, written_table
-from pipelines.assets.nights import stage
-from pipelines.assets.partitions import of_systems
+from pipelines.assets.described import page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import EXPERIMENTS, check_trials
 from pipelines.report.cluster import render_cluster, varied_runs
 from pipelines.report.table import markdown_of
@@ -29,47 +26,38 @@ class TrialConfig(dg.Config):
     seed: int = 0
 
 
-@dg.multi_asset(
-    name="cluster_experiments",
-    specs=[
-        dg.AssetSpec(
-            "cluster_experiments",
-            deps=["variability_model"],
-            group_name="variability",
-            kinds={"parquet", "numba"},
-            description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle.",
-        )
-    ],
-    partitions_def=of_systems,
-    check_specs=specs("cluster_experiments", EXPERIMENTS),
-    can_subset=True,  # so that its checks are not required without trials
+@system_stage(
+    deps=["published_system"],
+    group_name="trials",
+    kinds={"parquet", "numba"},
+    checks=EXPERIMENTS,
+    description="Trials on the simulated cluster: EASY, EASY that asks the champion, and an oracle.",
 )
-@stage("trying the champion")
 def cluster_experiments(
-    context: dg.AssetExecutionContext, config: TrialConfig, lake: LakeResource, registry: RegistryResource
+    context: dg.AssetExecutionContext, config: TrialConfig, system_lake: LakeResource, registry: RegistryResource
 ) -> Iterator[dg.MaterializeResult]:
     """Run trials with the champion on the simulated cluster, and keep the differences.
 
     Without a champion, the trials use the best classifier. A real system gets no trials: no simulated cluster resembles it.
     """
-    name = lake.name
-    model = VARIABILITY.registered(name)
-    named = lake.lake().models(model)
+    work, name = system_lake.work(registry), system_lake.name
     if name != SIMULATED:
-        # materialised all the same: without it, the publishing step would be skipped, too
-        instead = f"none: {name} is no simulated cluster"
-        yield dg.MaterializeResult(metadata={"simulated": False, "trials": instead})
+        context.log.warning(f"{name} is no simulated cluster: there are no trials")
         return
-    champion = registered_classifier(registry.tracking(), model, named["champion"] or named["simulated"])
+    model = VARIABILITY.registered(name)
+    named = work.lake.models(model)
+    champion = registered_classifier(work.store, model, named["champion"] or named["simulated"])
     plan = trial_plan(config.trials, config.seed)
     adviser = Adviser(champion.model, champion.scope)
     runs, table = try_model(plan, adviser, lambda done, total: report_progress("try the champion", done, total))
-    lake.lake().write(TRIALS_TABLE, name, table, {"generated": True, "champion": champion.version})
+    work.lake.write(TRIALS_TABLE, name, table, {"generated": True, "champion": champion.version})
     provenance = {"model": champion.uri, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}
-    lake.lake().write_page(page := TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
+    work.lake.write_page(page := TRIALS_PAGE.format(name), model, render_cluster(plan, runs, table, provenance))
+
+    work.publish()
 
     means = over_all(table)
-    yield written_table(lake.lake(), TRIALS_TABLE, name).materialized(
+    yield written_table(work.lake, TRIALS_TABLE, name).materialized(
         {
             "simulated": True,
             "cluster": plan.cluster.name,

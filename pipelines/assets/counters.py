@@ -5,9 +5,9 @@ import pandas as pd
 
 from pipelines.assets.described import digest, written_table
 from pipelines.assets.external import LDMS_DIRECTORY, RUN_FILES
-from pipelines.assets.nights import system_stage
 from pipelines.assets.partitions import counter_days, days
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
@@ -26,7 +26,7 @@ counters_by_day = dg.AssetSpec(
     BY_DAY,
     deps=[dg.AssetDep("counters", partition_mapping=dg.AllPartitionMapping())],
     partitions_def=counter_days,
-    group_name="variability",
+    group_name="ingest",
     kinds={"parquet"},
     description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters.",
 )
@@ -60,19 +60,18 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
 
 
 @system_stage(
-    "reading counters",
     checks=COUNTERS,
     deps=[LDMS_DIRECTORY],
-    group_name="variability",
+    group_name="ingest",
     kinds={"parquet"},
     description="Monitoring counters of every node, LDMS CSV into Parquet by sampler and day; broken files are quarantined, the rest goes on.",
 )
-def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
-    name = lake.name
-    simulate_if_needed(lake.place(), name)
-    report = read_counters(lake.place(), system(lake.place(), name), progress_reporter("read counters"))
-    store = CountersStore(lake.lake().root, name)
+    name = system_lake.name
+    simulate_if_needed(system_lake.place(), name)
+    report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
+    store = CountersStore(system_lake.lake().root, name)
     sampled_days, quarantine = sampled(store, report), read_quarantine(store)
     tell_days(context, name, sampled_days)
     came = [
@@ -109,33 +108,32 @@ def counters(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Materi
 
 
 @system_stage(
-    "reading control runs",
     checks=CONTROL_RUNS,
     deps=[RUN_FILES],
-    group_name="variability",
+    group_name="ingest",
     kinds={"parquet"},
     description="Repeated runs of the same applications, with the waits of two MPI probes beside each, and the type of each application.",
 )
-def control_runs(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Keep new rows of the system's tables; report the number of runs per application."""
-    name = lake.name
-    simulate_if_needed(lake.place(), name)
-    tables = read_tables(lake.lake(), system(lake.place(), name))
-    runs = stored(lake.lake(), RUNS, name)
-    types = application_types(lake.lake(), name)
+    name = system_lake.name
+    simulate_if_needed(system_lake.place(), name)
+    tables = read_tables(system_lake.lake(), system(system_lake.place(), name))
+    runs = stored(system_lake.lake(), RUNS, name)
+    types = application_types(system_lake.lake(), name)
     table = label_balance(runs) if len(runs) else pd.DataFrame({"application": []})
     table.insert(1, "type", table["application"].map(types))
-    of_table = written_table(lake.lake(), RUNS, name) if len(runs) else None
+    of_table = written_table(system_lake.lake(), RUNS, name) if len(runs) else None
     return dg.MaterializeResult(
         data_version=of_table.version if of_table else None,
         metadata={
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
-            "probe results": len(stored(lake.lake(), PROBE_RESULTS, name)),
+            "probe results": len(stored(system_lake.lake(), PROBE_RESULTS, name)),
             "files": dg.MetadataValue.md("\n".join(f"* {escaped(_line(table))}" for table in tables) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },
-        check_results=check_control_runs(lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
+        check_results=check_control_runs(system_lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
     )
 
 

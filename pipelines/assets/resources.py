@@ -9,10 +9,9 @@ from pathlib import Path
 import dagster as dg
 from pydantic import Field, PrivateAttr
 
-from features.errors import InputError
 from models.registry.tracking import Tracking
-from pipelines.assets.partitions import is_night, name_and_day
-from pipelines.dated.publish import Work, tell_failure
+from pipelines.assets.partitions import night_of
+from pipelines.dated.publish import Work
 from pipelines.storage.home import home, trusted_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.places import place_of
@@ -23,36 +22,27 @@ from pipelines.storage.registry import tracking
 class LakeResource(dg.ConfigurableResource):
     """The home directory with its lake: Parquet tables, counters, pages, systems.
 
-    An asset reads what was materialised last of its partition's tables, and writes beside it; ``published_trace`` and
-    ``published_system`` publish it. A run holds the lock of its trace or system to the end.
+    All assets of a partition write into one draft and read from it; ``published_trace`` and ``published_system`` publish it. A run
+    holds the lock of its trace or system to its end.
     """
 
     home: str = Field(
         default="", description="Absolute path or URL of what machines share; $QUEUECAST_LAKE by default, else $QUEUECAST_HOME"
     )
-    _lake: Lake | None = PrivateAttr(default=None)
-    _run: str = PrivateAttr(default="")
-    _subject: str = PrivateAttr(default="")
+    kind: str = Field(default="runtime", description="What a partition is: runtime for a trace, variability for a system")
+    _name: str = PrivateAttr(default="")
     _night: str = PrivateAttr(default="")
+    _run_id: str = PrivateAttr(default="")
     _held: ExitStack = PrivateAttr(default_factory=ExitStack)
 
     def setup_for_execution(self, context: dg.InitResourceContext) -> None:
-        """Take the lock of the run's trace or system; a night does not wait for it."""
-        run = context.run
-        if run is None:
+        """Take the lock of the run's trace or system."""
+        if context.run is None:
             return
-        self._run = run.root_run_id or run.run_id
-        name, day = name_and_day(run.tags.get("dagster/partition", ""))
-        self._subject = f"{'runtime' if 'dagster/partition/trace' in run.tags else 'variability'}-{name}"
-        self._night = day if is_night(run) else ""
-        if not name:
-            return
-        try:
-            self._held.enter_context(alone(self.place(), lock_of(self._subject), 0.0 if self._night else RUN_WAITS_S))
-        except InputError as error:
-            if self._night:
-                self.tell_failure(error)
-            raise
+        self._name, self._night = night_of(context.run)
+        self._run_id = context.run.root_run_id or context.run.run_id
+        if self._name:
+            self._held.enter_context(alone(self.place(), lock_of(self.subject), RUN_WAITS_S))
 
     def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
         """Release the lock."""
@@ -66,35 +56,24 @@ class LakeResource(dg.ConfigurableResource):
     @property
     def name(self) -> str:
         """Return the trace or system of the run's partition."""
-        return self._subject.partition("-")[2]
+        return self._name
 
     @property
     def subject(self) -> str:
         """Return ``runtime-<trace>`` or ``variability-<system>`` of the run's partition."""
-        return self._subject
-
-    def begin(self) -> None:
-        """Forget what the asset before has read."""
-        self._lake = None
+        return f"{self.kind}-{self._name}"
 
     def lake(self) -> Lake:
-        """Return the lake with the run as maker; it notes what an asset reads."""
-        if self._lake is None:
-            self._lake = Lake(self.place() / "lake", self._run)
-        return self._lake
+        """Return the lake, which notes what an asset reads as what it is made from."""
+        return Lake(self.place() / "lake", self._run_id)
 
     def place(self) -> Path:
         """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
         return trusted_home(place_of(self.home)) if self.home else home()
 
-    def tell_failure(self, error: Exception) -> None:
-        """Write why a trace's night failed, as a line beside the pages of its nights."""
-        if self._subject.startswith("runtime-"):
-            tell_failure(self.place(), lock_of(self._subject), self._night, error)
-
-    def work(self, store: Tracking, run_id: str) -> Work:
+    def work(self, registry: "RegistryResource") -> Work:
         """Return where the stages of the run or night read and write."""
-        return Work(self.lake(), store, self._subject, self._night, run_id)
+        return Work(self.lake(), registry.tracking(), self.subject, self._night, self._run_id)
 
 
 class RegistryResource(dg.ConfigurableResource):

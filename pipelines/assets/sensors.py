@@ -1,13 +1,14 @@
 """Schedules and sensors: nights, runs for replaced trace files, and alerts.
 
-Alerts tell of failed nights and drift.
+Alerts tell of failed nights and drift. A night is a run with the tag :data:`pipelines.assets.partitions.NIGHT_TAG`.
 """
 
 import json
 
 import dagster as dg
 
-from pipelines.assets.partitions import is_night, name_and_day, system_on, systems, trace_on, traces
+from pipelines.assets.applicable import applicable
+from pipelines.assets.partitions import NIGHT_TAG, night_of, systems, traces
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems as remembered_systems
 from pipelines.sources.traces import grows, remembered_files
@@ -40,7 +41,15 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
             f"no trace grows: {', '.join(still)} are as they were (queuecast run --trace NAME --grows says otherwise)"
         )
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=trace_on(name, day)) for name in growing]
+    return [
+        dg.RunRequest(
+            run_key=f"{day}/{name}",
+            partition_key=name,
+            tags={NIGHT_TAG: day},
+            asset_selection=applicable("nightly", name),
+        )
+        for name in growing
+    ]
 
 
 # a separate schedule: a job has one kind of partition, systems are not traces, and a trace's night does not wait for counters
@@ -59,7 +68,15 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
     if not names:
         return dg.SkipReason("no system is known yet: queuecast run or queuecast variability ingest adds one")
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [dg.RunRequest(run_key=f"{day}/{name}", partition_key=system_on(name, day)) for name in names]
+    return [
+        dg.RunRequest(
+            run_key=f"{day}/{name}",
+            partition_key=name,
+            tags={NIGHT_TAG: day},
+            asset_selection=applicable("nightly_variability", name),
+        )
+        for name in names
+    ]
 
 
 @dg.sensor(
@@ -79,7 +96,14 @@ def changed_traces(context: dg.SensorEvaluationContext):
     # a file that is seen for the first time has not changed; a file that still changes is not complete
     now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
     ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
-    requests = [dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=trace_on(name)) for name in ready]
+    requests = [
+        dg.RunRequest(
+            run_key=f"{name}/{files[name]}",
+            partition_key=name,
+            asset_selection=applicable("full_run", name),
+        )
+        for name in ready
+    ]
     cursor = json.dumps(now | {name: [files[name], files[name]] for name in ready})
     return dg.SensorResult(
         run_requests=requests,
@@ -94,11 +118,10 @@ def changed_traces(context: dg.SensorEvaluationContext):
 def failed_nights(context: dg.RunFailureSensorContext):
     """Alert for every night that failed."""
     run = context.dagster_run
-    if not is_night(run):
+    subject, night = night_of(run)
+    if not night:
         return dg.SkipReason(f"{run.job_name} is no night")
-    subject, night = name_and_day(run.tags.get("dagster/partition", ""))
-    steps = context.get_step_failure_events()
-    errors = [step.step_failure_data.error for step in steps if step.step_failure_data.error]
+    errors = [step.step_failure_data.error for step in context.get_step_failure_events() if step.step_failure_data.error]
     what = errors[0].message.strip().splitlines()[0] if errors else context.failure_event.message or "failed"
     context.log.warning(alert(home(), "night failed", subject, night, what))
     return None
@@ -113,9 +136,9 @@ def failed_nights(context: dg.RunFailureSensorContext):
 def drift(context: dg.RunStatusSensorContext):
     """Alert for every failed check of a night: drifted inputs, or a worse champion."""
     run = context.dagster_run
-    if not is_night(run):
+    subject, night = night_of(run)
+    if not night:
         return dg.SkipReason(f"{run.job_name} is no night")
-    subject, night = name_and_day(run.tags.get("dagster/partition", ""))
     for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
         evaluation = entry.get_dagster_event().asset_check_evaluation_data
         if not evaluation.passed:

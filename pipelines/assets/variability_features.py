@@ -4,33 +4,32 @@ import dagster as dg
 
 from features.monitoring.rates import KINDS
 from pipelines.assets.described import written_table
-from pipelines.assets.nights import system_stage
 from pipelines.assets.resources import LakeResource
+from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import FEATURES, check_features
 from pipelines.report.table import markdown_of
 from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
 
 
 @system_stage(
-    "making features",
     checks=FEATURES,
     progress="features of runs",
     deps=["counters", "control_runs"],
-    group_name="variability",
+    group_name="features",
     kinds={"parquet", "numba"},
     description="Min, max and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
 )
-def variability_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+def variability_features(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Compute the features in one pass over the counters, one row per run and scope."""
-    name = lake.name
-    table = training_table(lake.place(), name)
+    name = system_lake.name
+    table = training_table(system_lake.place(), name)
     frame, metadata = pack_table(table)
-    lake.lake().write(FEATURES_TABLE, name, frame, metadata)
+    system_lake.lake().write(FEATURES_TABLE, name, frame, metadata)
 
     samplers = table.interval_s.index
     kinds = table.counts.rename("values").rename_axis("kind").reset_index()
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
-    return written_table(lake.lake(), FEATURES_TABLE, name).materialized(
+    return written_table(system_lake.lake(), FEATURES_TABLE, name).materialized(
         {
             "runs": len(table.runs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},

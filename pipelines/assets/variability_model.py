@@ -5,11 +5,11 @@ import dagster as dg
 from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import Learning
-from pipelines.assets.comparison import picture
-from pipelines.assets.described import models_version, registry_link, written_table
-from pipelines.assets.nights import system_stage
+from pipelines.assets.described import models_version, picture, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
+from pipelines.dated.promote import RULES
 from pipelines.dated.systems import train
 from pipelines.report.importances import importances
 from pipelines.report.table import markdown_of
@@ -27,25 +27,25 @@ class VariabilityConfig(dg.Config):
 
 
 @system_stage(
-    "retraining",
     checks=MODEL,
+    code_version=RULES["variability"],
     progress="train and register",
     deps=["variability_features"],
-    group_name="variability",
+    group_name="predictors",
     kinds={"mlflow", "scikitlearn"},
     description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
 def variability_model(
-    context: dg.AssetExecutionContext, config: VariabilityConfig, lake: LakeResource, registry: RegistryResource
+    context: dg.AssetExecutionContext, config: VariabilityConfig, system_lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
     """Train, judge and register classifiers; promote one or keep the champion; report why."""
-    name = lake.name
-    settings = system(lake.place(), name)
-    work = lake.work(registry.tracking(), context.run.run_id)
+    name = system_lake.name
+    settings = system(system_lake.place(), name)
+    work = system_lake.work(registry)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
     learning = Learning(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
     with all_or_nothing(store):
-        trained = train(work, table, settings.scope, learning, begun=work.begin())
+        trained = train(work, table, settings.scope, learning)
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     plot = importances(

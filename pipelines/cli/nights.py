@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
@@ -13,9 +12,6 @@ from features.errors import InputError
 from pipelines.cli.notes import note
 from pipelines.cli.options import home_option, load, options
 from sim.settings import TraceSettings
-
-if TYPE_CHECKING:
-    from features.jobs.cleaning import CleanTrace
 
 
 @click.command()
@@ -28,20 +24,8 @@ if TYPE_CHECKING:
 )
 @click.option("--until", help="The last night, named like its page, such as 1997-08-30.")
 @home_option
-@click.option(
-    "--status",
-    is_flag=True,
-    help="Report the state of the nights of TRACE and what blocks them, and do none: the site's, or those in --home.",
-)
-@click.option(
-    "--clear",
-    is_flag=True,
-    help="Remove what blocks the nights of TRACE, and do none: the site's, or those in --home.",
-)
 @click.option("--seed", type=int, default=0, show_default=True)
-@click.option(
-    "--starts", is_flag=True, help="Learn when jobs start, too, as scheduled nights do; a night then takes seconds longer."
-)
+@click.option("--starts", is_flag=True, help="Learn when jobs start, too; a night then takes seconds longer.")
 @options(TraceSettings)
 def command(
     settings: TraceSettings,
@@ -49,8 +33,6 @@ def command(
     start: int | None,
     until: str | None,
     home: Path | None,
-    status: bool,
-    clear: bool,
     seed: int,
     starts: bool,
 ) -> None:
@@ -67,9 +49,6 @@ def command(
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")
-    if status or clear:
-        _status(home, load(settings), clear)
-        return
     source = replay(load(settings))
     place = trusted_home((home or local_home() / "replays" / source.clean.name).absolute())
     midnights = source.midnights
@@ -93,39 +72,12 @@ def command(
         chosen = [midnight for midnight in chosen if source.label(midnight) > done]
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
-    try:
-        for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed, starts=starts)), 1):
-            note(f"{number}/{len(chosen)} {_line(night.row)}")
-    except InputError as error:
-        raise InputError("; ".join([str(error), *getattr(error, "__notes__", [])])) from error
+    for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed, starts=starts)), 1):
+        note(f"{number}/{len(chosen)} {_line(night.row)}")
     if lake.has("nights", source.clean.name):
         nights_table(lake.read("nights", source.clean.name)[0]).show()
     note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
-    sys.stdout.flush()
-
-
-def _status(place: Path | None, clean: CleanTrace, clear: bool) -> None:
-    """Print the state of the nights, after clearing what blocks them if asked to."""
-    from pipelines.dated import status as night_status
-    from pipelines.dated.night import own_registry
-    from pipelines.storage.home import home, local_home, trusted_home
-    from pipelines.storage.registry import tracking
-
-    there = trusted_home((place or home()).absolute())
-    if not night_status.begun(there, clean.name):
-        raise InputError(
-            f"{there}: no night of {clean.name} was done or tried here; those of a replay are in --home {local_home() / 'replays' / clean.name}"
-        )
-    if clear:
-        done = night_status.clear(there, clean, own_registry(there) if place else tracking())
-        for line in done or ["there was nothing to clear"]:
-            click.echo(f"cleared     {line}")
-    state = night_status.status(there, clean)
-    click.echo(f"nights      {state.done}")
-    for title, lines in (("stuck", state.stuck), ("failed", state.failed)):
-        for line in lines or ["no"]:
-            click.echo(f"{title:<11} {line}")
     sys.stdout.flush()
 
 

@@ -13,15 +13,16 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from datetime import date
 from typing import Any
 
 import click
 import dagster as dg
 import pandas as pd
 
-from features.errors import InputError, masked, one_line
+from features.errors import InputError, masked, one_line, unknown
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
 from pipelines.cli.progress import stage_bars
@@ -60,8 +61,13 @@ LEFT_OUT = (
     "--system",
     help="A monitored system that queuecast variability ingest has read, or simulated. [default: simulated, if no trace is named either]",
 )
+@click.option(
+    "--night",
+    metavar="DAY",
+    help="Do the night of a day (2026-03-01) as the nightly schedule does, such as one that was missed: of --trace or of --system, as they were run.",
+)
 @options(RunSettings)
-def command(settings: RunSettings, system: str | None) -> None:
+def command(settings: RunSettings, system: str | None, night: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default of one each.
 
     The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features, registered
@@ -75,6 +81,8 @@ def command(settings: RunSettings, system: str | None) -> None:
     from pipelines.storage.registry import tracking
 
     given, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
+    if night is not None:
+        sys.exit(0 if _night(night, settings.trace, system, given) else 1)
     if both:
         settings = FIRST.model_copy(update={name: getattr(settings, name) for name in (*given, "seed")})
     if not settings.trace and given:
@@ -89,7 +97,7 @@ def command(settings: RunSettings, system: str | None) -> None:
     check_named(**chosen)  # fails early for a wrong name
     if system is not None:
         known_system(home(), system)
-    name, trace_settings = "", settings.model_dump(include={*TraceSettings.model_fields, "grows"} - {"trace"})
+    name, trace_settings = "", settings.model_dump(include={*TraceSettings.model_fields, "grows", "starts"} - {"trace"})
     if settings.trace:
         name = remember(settings.trace, note, **trace_settings)
     store = tracking()  # fails early without a registry, or if the registry lost published versions
@@ -112,28 +120,48 @@ def command(settings: RunSettings, system: str | None) -> None:
         sys.exit(1)
 
 
+def _night(day: str, trace: str, system: str | None, given: Collection[str]) -> bool:
+    """Do a night of a trace or a system that was run before; return False if a check is an error."""
+    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.sources.systems import system as known_system
+    from pipelines.storage.home import home
+
+    try:
+        date.fromisoformat(day)
+    except ValueError as error:
+        raise InputError(f"--night {day}: is no day such as 2026-03-01") from error
+    if bool(trace) == (system is not None) or given:
+        raise InputError("--night needs --trace NAME or --system NAME and nothing else: a night has its own settings")
+    if system is not None:
+        known_system(home(), system)
+        return _materialise("nightly_variability", system, {}, day)
+    if trace not in load_catalogue():
+        raise unknown("trace", trace, load_catalogue())
+    fine = _materialise("nightly", trace, {}, day)
+    click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
+    return fine
+
+
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
-    from pipelines.assets.partitions import trace_on
     from pipelines.storage.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_comparison(lake, name)
     click.echo("registry    " + _serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
-    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {trace_on(name)}")
+    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
     return fine
 
 
 def _run_system(name: str, seed: int) -> bool:
     """Run all assets of a monitored system, as :func:`_run_trace` does for a trace."""
-    from pipelines.assets.partitions import system_on
     from pipelines.storage.home import home
 
     fine = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
     _print_variability(Lake(home() / "lake"), name)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
-    click.echo(f"look at it  queuecast ui (or make ui), then Assets, the group variability and the partition {system_on(name)}")
+    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
     return fine
 
 
@@ -173,19 +201,20 @@ def _also(system: str, seed: int) -> Iterator[None]:
         sys.exit(running.returncode)
 
 
-def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
-    """Run a job of one trace or system for today in this process; a failure ends the command.
+def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -> bool:
+    """Run a job of one trace or system in this process, as a ``night`` or not; a failure ends the command.
 
     Prints the checks that did not pass; returns False if one of them is an error.
     """
-    from pipelines.assets.partitions import system_on, systems, trace_on, traces
+    from pipelines.assets.applicable import applicable
+    from pipelines.assets.partitions import NIGHT_TAG, systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
     from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
 
     announce_compilation()
     began = time.perf_counter()
-    kind, on = (systems, system_on) if job == "variability" else (traces, trace_on)
+    kind = systems if "variability" in job else traces
     definition = defs.resolve_job_def(job)
     run_id = str(uuid.uuid4())
     with instance() as running, stage_bars() as bars:
@@ -193,11 +222,12 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any]) -> bool:
         with listening(bars):
             result = definition.execute_in_process(
                 run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-                partition_key=on(name),
+                partition_key=name,
+                asset_selection=applicable(job, name),
                 instance=running,
                 raise_on_error=False,
                 run_id=run_id,
-                tags={PROCESS_TAG: process_mark()},
+                tags={PROCESS_TAG: process_mark(), **({NIGHT_TAG: night} if night else {})},
             )
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)
@@ -252,7 +282,7 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
         if root.cls_name in refusals:
             raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
         if "Nonexistent partition keys" in root.message:
-            raise InputError("its trace is not a trace that was run any more: another process forgot it meanwhile")
+            raise InputError("this trace was forgotten by another process while the run started; run it again")
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")

@@ -23,7 +23,7 @@ from sim.history_starts import RECORDED
 NO_COMPARISON = "nothing was submitted in the last days"
 
 
-def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) -> dict[str, Any]:
+def night_marks(judging: TraceJudge, result: Promotion) -> dict[str, Any]:
     """Return a night's decisions and drift as metadata of the table ``runtime_model``."""
     clean, records, ledger, rival = judging.clean, judging.records, judging.ledger, judging.rival
     local = local_clock_s(records.jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
@@ -39,7 +39,7 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
     return {
         "row": _row(judging, result, method, alarms(drift, performance)),
         "checks": dict(result.checks),
-        "notes": [*(f"{each[0].upper()}{each[1:]}." for each in begun), *_notes(judging, ledger)],
+        "notes": _notes(judging, ledger),
         "drift": drift.to_dict("records"),
         "performance": performance.to_dict("records"),
     }

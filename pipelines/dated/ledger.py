@@ -73,17 +73,10 @@ def nights_before(lake: Lake, trace: str, night: str) -> pd.DataFrame:
     return nights[nights["night"] != night]
 
 
-def later_night(lake: Lake, subject: str, day: str) -> str:
-    """Return the last night done of ``runtime-<trace>`` if it is later than ``day``; else "".
-
-    A champion does not move back in time: it would be replaced by one with less training data. Counters are not cut at a day, so
-    no night of a system is too late.
-    """
-    kind, _, trace = subject.partition("-")
-    published = lake.published()
-    if kind != "runtime" or not published.has("nights", trace):
-        return ""
-    last = str(published.read("nights", trace)[0]["night"].iloc[-1])
+def later_night(lake: Lake, trace: str, day: str) -> str:
+    """Return the last published night if it is later than that of ``day``; else ""."""
+    nights = nights_before(lake, trace, "")["night"]
+    last = str(nights.iloc[-1]) if day and len(nights) else ""
     return last if last > day else ""
 
 

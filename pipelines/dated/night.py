@@ -1,7 +1,7 @@
-"""Run nights in this process, each all or nothing, stage by stage.
+"""Do the stages of the scheduled job ``nightly`` in this process, for replays.
 
-The replay of a trace runs many nights; the scheduled job runs the same stages as assets. Readers see no change before the last
-step, so a failed night leaves the previous night in place.
+A test compares the tables of both. Readers see no change before a night is published, so a failed night leaves the previous night
+in place.
 """
 
 from collections.abc import Callable, Iterator
@@ -15,24 +15,26 @@ from pipelines.dated.compare import keep_comparison
 from pipelines.dated.dated import dated_of
 from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.pages import write_night
-from pipelines.dated.publish import Work, noted, tell_failure
+from pipelines.dated.policy import learn_by_the_date
+from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states
 from pipelines.dated.replay import Replay
 from pipelines.dated.simulate import LAST_DAYS, simulate
-from pipelines.dated.starts import keep_starts, point_start_champion
+from pipelines.dated.site import keep_changes, keep_parity, site_of
+from pipelines.dated.starts import keep_starts
 from pipelines.dated.traces import Memo
 from pipelines.dated.train import train
 from pipelines.report.night import Night
 from pipelines.storage.lake import Lake
-from pipelines.storage.provenance import code_version
-from pipelines.storage.publishing import NIGHTS, alone
+from pipelines.storage.publishing import alone
 from pipelines.storage.registry import tracking
-from pipelines.workflows.progress import report_progress
+from pipelines.workflows.progress import progress_reporter, report_progress
+from sim.campaigns.learned_order import Learning
 
 
 @dataclass(frozen=True)
 class NightConfig:
-    """The settings of a night, apart from its rule."""
+    """The settings of a night, apart from its rule; ``starts`` asks for models of starts, too."""
 
     seed: int = 0
     keep: Keep = field(default_factory=Keep)
@@ -53,44 +55,38 @@ def night(
     """Do the night ``label`` of ``trace`` in this process.
 
     ``read`` returns the current accounting, ``connect`` the registry, ``home`` holds lake and reports. On any error, aliases,
-    tables and pages stay those of the previous night, a file ``<label>.failed.txt`` beside the pages has the cause in one line,
-    and the error is raised: InputError for bad input, or any other.
+    tables and pages stay those of the previous night, and the error is raised: InputError for bad input, or any other.
     """
-    lake, subject = Lake(home / "lake", f"{NIGHTS}{label}"), f"runtime-{trace}"
-    try:
-        with alone(home, trace):
-            with noted("opening the registry", label, trace):
-                work = Work(lake, connect(), subject, label, run_id)
-                begun = work.begin()
+    with alone(home, trace):
+        work = Work(Lake(home / "lake", f"the night {label}"), connect(), f"runtime-{trace}", label, run_id)
+        with all_or_nothing(work.store):
+            work.lake.write_clean(read())
+            clean = work.lake.read_clean(trace)
+            keep_history(work.lake, clean)
+            train(work, clean, seed=config.seed, memo=memo)
+            learn_by_the_date(work, clean, Learning(seed=config.seed))
+            simulate(work, clean, LAST_DAYS)
+            keep_comparison(work.lake, clean)
+            result = write_night(work, clean)
+            work.publish()
+        _after(work, clean, config)
+        report_progress("night", 1, 1)
+        return replace(result, pruned=work.tidy(config.keep))
+
+
+def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
+    """Do the stages that follow the published trace, where they apply."""
+    if config.starts:
+        date = dated_of(work.lake.read_for(clean, "runtime_model")[1])
+        users = read_history(work.lake, clean)
+        if not keep_states(work.lake, clean, users, date, progress_reporter("states"), config.seed):
             with all_or_nothing(work.store):
-                with work.stage("ingesting"):
-                    lake.write_clean(read())
-                    clean = lake.read_clean(trace)
-                    keep_history(lake, clean)
-                train(work, clean, seed=config.seed, memo=memo, begun=begun)
-                if config.starts:
-                    with work.stage("learning when jobs start"):
-                        _learn_starts(work, clean, config.seed)
-                with work.stage("comparing"):
-                    simulate(work, clean, LAST_DAYS)
-                    keep_comparison(lake, clean)
-                with work.stage("reporting"):
-                    result = write_night(work, clean)
-                with work.stage("publishing"):
-                    work.publish()
-                    point_start_champion(Lake(home / "lake"), trace, work.store)
-            report_progress("night", 1, 1)
-            return replace(result, pruned=work.tidy(config.keep))
-    except Exception as error:
-        tell_failure(home, trace, label, error)
-        raise
-
-
-def _learn_starts(work: Work, clean: CleanTrace, seed: int) -> None:
-    """Do what the assets ``queue_states`` and ``start_model`` do."""
-    date, users = dated_of(work.lake.read_for(clean, "runtime_model")[1]), read_history(work.lake, clean)
-    keep_states(work.lake, clean, users, date, lambda done, of: report_progress("states", done, of), seed)
-    keep_starts(work.lake, clean, date, work.store, {"code": code_version()}, work.tags, seed)
+                keep_starts(work, clean, date, config.seed)
+                work.publish()
+    if (site := site_of(work.name, work.night)) is not None:
+        keep_parity(work, site)
+        keep_changes(work, site)
+        work.publish()
 
 
 def own_registry(home: Path) -> Tracking:

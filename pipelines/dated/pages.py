@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pandas as pd
 
@@ -14,10 +13,9 @@ from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
-from pipelines.dated.site import site_night
 from pipelines.report import plots
 from pipelines.report.html import render_report
-from pipelines.report.night import RECORD, Night, render_index, render_night
+from pipelines.report.night import Night, render_index, render_night
 from pipelines.report.style import encode
 from pipelines.report.tables import leading
 from pipelines.storage.csv_text import csv_text
@@ -60,28 +58,21 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     registered, marks = lake.read_for(clean, "runtime_model")
     comparison, _ = lake.read_for(clean, "comparison")
     decided = marks["night"]
-    row, site = decided["row"] | slowdowns(comparison), site_night(lake, clean)
-    if site is not None and site.fall:
-        row["drifted"] = ", ".join([*filter(None, [row["drifted"]]), RECORD])
+    row = decided["row"] | slowdowns(comparison)
     label = row["night"]
     before, nights = nights_before(lake, clean.name, label), pd.DataFrame([row])
     if len(before):
         nights = pd.concat([before, nights], ignore_index=True)
     lake.write("nights", clean.name, nights, {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
     folder = lake.root.parent / "reports" / pages
-    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html", site=site)
+    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))
-    index = render_index(clean.name, nights, failures(folder), clean.generated, "nights.csv")
+    index = render_index(clean.name, nights, clean.generated, "nights.csv")
     lake.write_page(f"{pages}/nights.csv", work.subject, csv_text(nights))
     lake.write_page(f"{pages}/index.html", work.subject, index)
     return replace(night, html=page)
-
-
-def failures(folder: Path) -> list[str]:
-    """Return one line for each night that failed, from the files beside the pages."""
-    return [path.read_text(encoding="utf-8").strip() for path in sorted(folder.glob("*.failed.txt"))]
 
 
 def run_page(work: Work, clean: CleanTrace) -> str:

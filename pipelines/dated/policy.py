@@ -17,12 +17,14 @@ from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_or_nothing, all_versions, keep_made
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.promote import MADE_FROM, made_from
+from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import shaken
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import checked, make_policy, registered_policy
-from pipelines.storage.provenance import code_version
 from pipelines.storage.registry import kept_versions, pruned, tracking
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, Learning, last_weeks, learn_order
@@ -33,15 +35,21 @@ RUN = "dagster_run_id"
 """Tag of a version that a run or night registered. Versions without it were registered by hand."""
 
 
-def keep_learned_policy(
-    lake: Lake, clean: CleanTrace, end_s: np.ndarray, until_s: int, store: Tracking, learning: Learning, run_id: str = ""
-) -> pd.DataFrame:
-    """Learn from weeks before ``until_s`` and register; write and return ``learned_policy``.
+def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:
+    """Call :func:`keep_learned_policy` with the jobs that had ended by the date."""
+    end_s = whole_accounting(clean, read_history(work.lake, clean)).end_s
+    until_s = dated_of(work.lake.read_for(clean, "runtime_model")[1]).until_s
+    return keep_learned_policy(work, clean, end_s, until_s, learning)
 
-    Only jobs whose ``end_s`` is at most ``until_s`` are read. A version that the same jobs, settings and code made before is used
-    again. The table has one row, ``version scheduler relative low high note``. If nothing was learned, ``version`` is empty and
-    ``note`` says why. No alias moves before the run is published (:func:`point_champion`).
+
+def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_s: int, learning: Learning) -> pd.DataFrame:
+    """Learn an order, register it, and write and return the table ``learned_policy``.
+
+    It learns from whole weeks before ``until_s``, and reads only jobs whose ``end_s`` is at most that. A version that the same jobs,
+    settings and rule made before is used again. The table has one row, ``version scheduler relative low high note``. If nothing was
+    learned, ``version`` is empty and ``note`` says why. No alias moves before the run is published (:func:`point_champion`).
     """
+    lake, store = work.lake, work.store
     ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
     row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
     try:
@@ -54,14 +62,14 @@ def keep_learned_policy(
         )
     else:
         jobs = fingerprint(pd.concat([week.jobs for week in weeks]))
-        key = made_from({"jobs": jobs, "learning": learning.model_dump(mode="json"), "version": code_version()})
+        key = made_from("policy", {"jobs": jobs, "learning": learning.model_dump(mode="json")})
         model = POLICY.registered(clean.name)
         same = [int(each.version) for each in all_versions(store, model) if each.tags.get(MADE_FROM) == key]
         if same:
             version = str(max(same))
         else:
             policy = learned_policy(ended, learning, until_s=until_s)
-            version = register_policy(policy, clean.name, "", tags={RUN: run_id, MADE_FROM: key}, store=lambda: store).version
+            version = register_policy(policy, clean.name, "", tags={RUN: work.run_id, MADE_FROM: key}, store=lambda: store).version
         policy = registered_policy(f"registry:{model}@{version}", lambda: store)
         row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}
         if policy.evidence is not None:

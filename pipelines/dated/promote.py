@@ -11,8 +11,6 @@ import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from importlib.metadata import version
-from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
 import pandas as pd
@@ -27,13 +25,14 @@ from models.registry.versions import REFRESHED_FROM, aliases, all_versions
 SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
 MADE_FROM = "made_from"
-"""Tag of a version: the fingerprint by :func:`made_from` of its data, settings and code."""
-_HOUSE = Path(__file__).resolve().parents[2]
-_LEARNING = ("features", "models", *(f"pipelines/dated/{name}.py" for name in ("promote", "train", "judge", "systems")))
-"""Code that decides what is learned and judged. After a change, candidates are registered again."""
+"""Tag of a version: the fingerprint by :func:`made_from` of its data, settings and rule."""
+RULES = {"runtime": "1", "variability": "1", "policy": "1", "start": "1"}
+"""The version of how each kind of model is learned, judged and chosen.
+
+It is raised by hand when that changes, here or in what it calls. The next run or night then registers candidates again.
+"""
 _NONE = "No champion"
 """Beginning of the note of a best candidate that is too weak."""
-_LEARNERS = ("numpy", "pandas", "numba", "lightgbm", "scikit-learn")
 Method = TypeVar("Method")
 
 
@@ -119,7 +118,7 @@ class Verdict:
 class Judge(Protocol):
     """The part of promotion that each kind of model defines.
 
-    ``key`` is a fingerprint of data, settings and code: with the same key there is nothing new. If the champion has learned from
+    ``key`` is a fingerprint of data, settings and rule: with the same key there is nothing new. If the champion has learned from
     the jobs to simulate, ``instead`` says why version ``{}`` is simulated in its place; else it is "".
     """
 
@@ -297,7 +296,7 @@ def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -
 def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[Any], same: Sequence[Any]) -> Promotion:
     challenger = aliases(store, name).get("challenger", "")
     method = next((each.tags.get("method", "") for each in same if str(each.version) == challenger), "")
-    why = "Nothing new: champion or challenger was made from the same by the same code, so nothing was registered."
+    why = "Nothing new: champion or challenger was made from the same data by the same rule, so nothing was registered."
     count = int(present.tags.get(f"judged_{judge.kind.things}", 0))
     simulated, instead = present.trained_version, ""
     if present.method is None:
@@ -323,17 +322,10 @@ def _made_from_the_same(store: Tracking, name: str, key: str) -> list[Any]:
     return sorted(same, key=lambda each: int(each.version))
 
 
-def made_from(facts: Mapping[str, object]) -> str:
-    """Return a fingerprint of ``facts`` with the learning code and its packages.
+def made_from(kind: str, facts: Mapping[str, object]) -> str:
+    """Return a fingerprint of ``facts`` with the rule of a ``kind`` of model.
 
     ``facts`` are data and settings: anything JSON can hold.
     """
-    code = {**learning_code(), **{package: version(package) for package in _LEARNERS}}
-    return hashlib.sha256(json.dumps([dict(facts), code], sort_keys=True, default=str).encode()).hexdigest()[:32]
-
-
-def learning_code() -> dict[str, str]:
-    """Return the SHA-256 of every file of the learning code, by its path in the repository."""
-    places = [_HOUSE / part for part in _LEARNING]
-    files = [file for place in places for file in (sorted(place.rglob("*.py")) if place.is_dir() else [place])]
-    return {file.relative_to(_HOUSE).as_posix(): hashlib.sha256(file.read_bytes()).hexdigest() for file in files}
+    text = json.dumps([RULES[kind], dict(facts)], sort_keys=True, default=str)
+    return hashlib.sha256(text.encode()).hexdigest()[:32]

@@ -46,7 +46,7 @@ class Asked(NamedTuple):
 
 
 def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Progress, seed: int = 0) -> str:
-    """Write the table ``queue_states``; return the reason if it is empty, else "".
+    """Write the table ``queue_states`` and return ""; or write nothing and return the reason.
 
     It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of the queue
     add those of :mod:`pipelines.dated.queue_moments`; a Slurm site has only these. Questions of an earlier version are reused if
@@ -69,7 +69,6 @@ def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, prog
         if came < FEWEST:
             why = f"{came:,} questions before the date came true: {FEWEST} are needed"
     if why:
-        lake.write_for(clean, TABLE, pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)}), {"why": why})
         return why
     ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, users.start_s, date)
     old, wanted = _kept_questions(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
@@ -165,10 +164,8 @@ def _before(lake: Lake, clean: CleanTrace) -> tuple[pd.DataFrame, Mapping[str, A
     return published.read(TABLE, clean.name) if published.has(TABLE, clean.name) else (_empty(), {"why": "none yet"})
 
 
-def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked | None:
-    """Return the questions that :func:`keep_states` wrote, or None without questions."""
+def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked:
+    """Return the questions that :func:`keep_states` wrote."""
     table, marks = lake.read_for(clean, TABLE)
-    if marks["why"]:
-        return None
     row = rows_by_number(clean.jobs)[table["job_id"]].to_numpy(np.int64)
     return Asked(from_states(table, row), users.start_s, marks.get("ahead", EASY))

@@ -56,6 +56,10 @@ class RunSettings(TraceSettings):
         description="Whether the trace goes on to grow, so that it is retrained every night. [default: Slurm accounting does, SWF and Parquet "
         "files do not]",
     )
+    starts: bool | None = Field(
+        default=None,
+        description="Learn when jobs start, too, in this run and in later nights of the trace; it takes a third longer.",
+    )
     seed: int = Field(
         default=0, description="Seed of trainings, of schedulers that draw, and of random predictors; the first of replicates."
     )

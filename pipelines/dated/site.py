@@ -7,17 +7,28 @@ from typing import NamedTuple
 import pandas as pd
 
 from features.clock import DAY_S
-from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import fingerprint
+from pipelines.dated.publish import Work
 from pipelines.dated.replay import BEGINS
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import is_site
-from pipelines.report.site_night import SiteNight
+from pipelines.report import parity as parity_page
+from pipelines.report import what_if as what_if_page
+from pipelines.report.site_notes import fallen
 from pipelines.sources.catalogue import load_catalogue
-from pipelines.storage.lake import Lake
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.storage.provenance import code_version, software
+from pipelines.storage.registry import PREFIX
+from pipelines.workers import configured, mapped
+from pipelines.workflows.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
+from pipelines.workflows.parity import measure as measure_parity
+from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.what_if import WhatIf, all_candidates, records
+from pipelines.workflows.what_if import measure as measure_changes
+from sim.explained import by_day, fall
 from sim.slurm.site import Site
 
+NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
+REPLICATES, SHAKE_S = 4, 60
+"""Replays of each candidate, and max seconds by which submissions move."""
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
@@ -52,8 +63,8 @@ def site_of(trace: str, night: str = "") -> Dated | None:
 
     The jobs are those as of ``night``, or all.
     """
-    entry = load_catalogue()[trace]
-    if not (entry.machine and is_site(entry.machine_path)):
+    entry = load_catalogue().get(trace)
+    if entry is None or not (entry.machine and is_site(entry.machine_path)):
         return None
     timezone = entry.timezone or "UTC"
     site, jobs = read_site_jobs(entry.path, entry.machine_path, timezone, entry.cluster)
@@ -75,10 +86,45 @@ def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
     )
 
 
-def site_night(lake: Lake, clean: CleanTrace) -> SiteNight | None:
-    """Return the results of the site's stages for these jobs; None without results."""
-    tables = [lake.read(table, clean.name) for table in ("parity", "what_if") if lake.has(table, clean.name)]
-    if len(tables) < 2 or any(marks["jobs"] != fingerprint(clean.jobs) for _, marks in tables):
-        return None
-    (days, parity_marks), (changes, what_if_marks) = tables
-    return SiteNight(days, parity_marks["answer"], parity_marks["fall"], changes, what_if_marks["answer"])
+def keep_parity(work: Work, site: Dated) -> tuple[Parity, str]:
+    """Replay the last days beside the record; write the table and page of ``parity``.
+
+    Returns the measured differences, and the alarm if the rules explain the record less than before, else "".
+    """
+    replays = NIGHTLY_REPLAYS if work.night else REPLAYS
+    measured = measure_parity(site.site, site.last(REPLAYED_DAYS), replays, 0, report_progress)
+    days = by_day(site.site, site.last(LOOKED_AT_DAYS).table, site.since(LOOKED_AT_DAYS), site.timezone)
+    alarm, clean = fallen(fall(days)), work.lake.read_clean(work.name)
+    work.lake.write_for(clean, "parity", days, {"answer": parity_page.answer(measured), "fall": alarm})
+    page = parity_page.render_parity(measured, _provenance(work, site, replays=replays, seed=0))
+    work.lake.write_page(f"{work.name}-parity.html", work.subject, page)
+    return measured, alarm
+
+
+def keep_changes(work: Work, site: Dated) -> WhatIf:
+    """Replay the last days under each candidate; write the table and page of ``what_if``."""
+    tried = [candidate for candidate in all_candidates(site.machine) if not candidate.rule]
+    # tonight's versions have learned from these jobs
+    tried = [candidate for candidate in tried if PREFIX not in candidate.limits + candidate.time_min]
+    with mapped(configured()) as spread:
+        measured = measure_changes(
+            site.site,
+            site.last(REPLAYED_DAYS),
+            tried,
+            REPLICATES,
+            SHAKE_S,
+            0,
+            spread,
+            progress_reporter("candidates"),
+        )
+    table = pd.DataFrame([{**row, "lines": "\n".join(row.get("lines", ()))} for row in records(measured)])
+    table = table.drop(columns="killed_by_account", errors="ignore")
+    clean = work.lake.read_clean(work.name)
+    work.lake.write_for(clean, "what_if", table, {"answer": what_if_page.answer(measured)})
+    page = what_if_page.render_what_if(measured, _provenance(work, site, replicates=REPLICATES))
+    work.lake.write_page(f"{work.name}-what-if.html", work.subject, page)
+    return measured
+
+
+def _provenance(work: Work, site: Dated, **settings: int) -> dict[str, object]:
+    return {"trace": work.name, "site": site.site.name, **settings, "code": code_version(), "software": software()}

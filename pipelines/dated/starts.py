@@ -31,10 +31,12 @@ from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import read_history
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, read_states, rows_by_number
 from pipelines.report.starts import render_starts
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
+from pipelines.storage.provenance import code_version, software
 
 KEPT_DAYS = 120
 """Days of answers that the table ``starts`` keeps."""
@@ -90,7 +92,8 @@ class StartJudge:
     def key(self) -> str:
         jobs, until_s = fingerprint(self.clean.jobs), self.date.until_s
         return made_from(
-            {"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "ahead": self.asked.ahead, "seed": self.seed}
+            "start",
+            {"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "ahead": self.asked.ahead, "seed": self.seed},
         )
 
     def _held_out(self, method: str) -> tuple[Told, Questions]:
@@ -190,13 +193,12 @@ class StartJudge:
         return self._logged(model, judged, {}, present.trained_version)
 
 
-def keep_start_model(
-    lake: Lake, clean: CleanTrace, asked: Asked, date: Dated, store: Tracking, seed: int = 0, tags: Mapping[str, str] | None = None
-) -> Promotion:
+def keep_start_model(work: Work, clean: CleanTrace, asked: Asked, date: Dated, seed: int = 0) -> Promotion:
     """Train, judge and register models of starts; write the tables; no alias moves.
 
     The tables are ``start_model`` and ``starts``. :func:`point_start_champion` moves the aliases once the tables are published.
     """
+    lake, store = work.lake, work.store
     name = START.registered(clean.name)
 
     def read(number: str) -> StartModel:
@@ -212,7 +214,7 @@ def keep_start_model(
     ledger = _ledger(lake, clean, asked, date, present, _challenger(store, name)) if date.night else _no_rows()
     seen = present is not None and not date.night and present.trained_until_s > date.until_s
     instead = "The champion has learned from what follows the date; version {} answers that." if seen else ""
-    judge = StartJudge(store, clean, asked, date, ledger, seed, tags or {}, instead=instead)
+    judge = StartJudge(store, clean, asked, date, ledger, seed, work.tags, instead=instead)
     result = promote(store, judge, present)
     if not date.night:
         model = judge.models.get(result.simulated) or load_version(name, result.simulated)
@@ -223,30 +225,16 @@ def keep_start_model(
     return result
 
 
-def keep_starts(
-    lake: Lake,
-    clean: CleanTrace,
-    date: Dated,
-    store: Tracking,
-    provenance: Mapping[str, object],
-    tags: Mapping[str, str],
-    seed: int = 0,
-) -> Promotion | None:
-    """Call :func:`keep_start_model` with the questions of ``queue_states``; write the page.
-
-    Without questions, the tables are empty, and None is returned.
-    """
+def keep_starts(work: Work, clean: CleanTrace, date: Dated, seed: int = 0) -> Promotion:
+    """Call :func:`keep_start_model` with the questions of ``queue_states``; write the page."""
+    lake = work.lake
     asked = read_states(lake, clean, read_history(lake, clean))
-    if asked is None:
-        why = lake.read_for(clean, "queue_states")[1]["why"]
-        lake.write_for(clean, "start_model", pd.DataFrame({"version": np.arange(0)}), {"serves": {}, "why": why})
-        lake.write_for(clean, "starts", _no_rows(), {"why": why})
-        return None
-    result = keep_start_model(lake, clean, asked, date, store, seed, tags)
+    result = keep_start_model(work, clean, asked, date, seed)
     logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
-    provenance = {"trace": clean.name, "model": f"{result.name}@{result.champion or result.simulated}", **provenance}
+    model = f"{result.name}@{result.champion or result.simulated}"
+    provenance = {"trace": clean.name, "model": model, "code": code_version(), "software": software()}
     page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.origin_unix_s, clean.generated, logged)
-    lake.write_page(f"{clean.name}-starts.html", f"runtime-{clean.name}", page)
+    lake.write_page(f"{clean.name}-starts.html", work.subject, page)
     return result
 
 

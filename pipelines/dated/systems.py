@@ -3,7 +3,7 @@
 The rule is in ``models.registry.variability_promotion``, the workflow in ``pipelines.dated.promote``.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -59,13 +59,13 @@ class Retrained(Promotion):
     left_out: Mapping[str, int] = field(kw_only=True)
 
 
-def train(work: Work, table: TrainingTable, scope: str, learning: Learning, begun: Sequence[str] = ()) -> Retrained:
+def train(work: Work, table: TrainingTable, scope: str, learning: Learning) -> Retrained:
     """Train, judge and register classifiers, and name the versions to serve; no alias moves.
 
-    Writes ``variability_model``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Errors: :func:`retrain`.
+    Writes ``variability_model``. Errors: :func:`retrain`.
     """
     result = retrain(table, scope, work.store, learning, tags=work.tags)
-    marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": [*begun]}
+    marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted}
     work.lake.write(MODEL_TABLE, table.system, result.registered, marks)
     work.lake.name_models(work.subject, {**result.beside(work.store), **result.serves})
     return result
@@ -145,7 +145,7 @@ class ClassifierJudge:
 
     @cached_property
     def key(self) -> str:
-        return made_from({"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
+        return made_from("variability", {"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
 
     def scores(self) -> dict[str, Score]:
         answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))

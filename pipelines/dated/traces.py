@@ -109,7 +109,9 @@ class TraceJudge:
             "timezone": self.clean.timezone,
             "seed": self.seed,
         }
-        return made_from({**facts, "parameters": {name: dict(trainer.parameters(self.seed)) for name, trainer in TRAINERS.items()}})
+        return made_from(
+            "runtime", {**facts, "parameters": {name: dict(trainer.parameters(self.seed)) for name, trainer in TRAINERS.items()}}
+        )
 
     @property
     def instead(self) -> str:

@@ -34,44 +34,41 @@ def train(
     seed: int = 0,
     schedulers: Sequence[str] = SCHEDULERS,
     memo: Memo | None = None,
-    begun: Sequence[str] = (),
 ) -> Promotion:
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
     They learn up to the date of the work's night, or ``until`` (:func:`pipelines.dated.dated.dated`, also for ``warm_up_weeks``).
     Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. A challenger is also judged under
-    ``schedulers``; ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`. Registers nothing if jobs and code are
-    unchanged. Raises InputError for a version that does not answer when it is loaded back, and for accounting that ends before
-    the last night's.
+    ``schedulers``. Registers nothing if jobs and rule are unchanged. Raises InputError for a version that does not answer when it
+    is loaded back, and for accounting that ends before the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
     users = read_history(lake, clean)
     records = whole_accounting(clean, users)
     date = dated(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
-    with work.stage("predicting as served"):
-        ledger = ledger_of(lake, clean, date)
-        if ledger.gone_jobs:
-            memo.models.clear()
-        present = incumbent(store, clean.name)
-        tags = {**work.tags, "history_starts": users.source}
-        judging = TraceJudge(
-            store, date, clean, *as_of(clean, records, date.until_s), present, ledger, tuple(schedulers), seed, tags, memo
-        )
-        ledger.keep(lake, clean, lambda: judging.served)
-    with work.stage("retraining"):
-        result = promote(store, judging, present)
-        if result.promoted:
-            memo.champions[result.champion] = judging.trained[judging.method_of(result.champion)]
-        champion = judging.up_to_date(records, result.champion)
-    with work.stage("looking for drift"):
-        result = result.serving(champion)
-        simulated, why = (result.simulated, result.instead) if date.follows else (champion, result.why)
-        marks = {"nothing_new": result.nothing_new, **date.marks, "simulated": simulated, "why": why}
-        if date.night:
-            marks["night"] = night_marks(judging, result, begun)
-        lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
-        beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
-        lake.name_models(work.subject, {**beside, **result.serves})
+    ledger = ledger_of(lake, clean, date)
+    if ledger.gone_jobs:
+        memo.models.clear()
+    present = incumbent(store, clean.name)
+    tags = {**work.tags, "history_starts": users.source}
+    judging = TraceJudge(
+        store, date, clean, *as_of(clean, records, date.until_s), present, ledger, tuple(schedulers), seed, tags, memo
+    )
+    ledger.keep(lake, clean, lambda: judging.served)
+
+    result = promote(store, judging, present)
+    if result.promoted:
+        memo.champions[result.champion] = judging.trained[judging.method_of(result.champion)]
+    champion = judging.up_to_date(records, result.champion)
+    result = result.serving(champion)
+    simulated, why = (result.simulated, result.instead) if date.follows else (champion, result.why)
+
+    marks = {"nothing_new": result.nothing_new, **date.marks, "simulated": simulated, "why": why}
+    if date.night:
+        marks["night"] = night_marks(judging, result)
+    lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
+    beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
+    lake.name_models(work.subject, {**beside, **result.serves})
     return result
 
 

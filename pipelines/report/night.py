@@ -1,6 +1,6 @@
 """The pages of nights: one per night, and one over all nights."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,6 @@ from models.registry.promotion import (
 from pipelines.report.night_plots import over_nights
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.plots import picture_of_changes
-from pipelines.report.site_night import SiteNight
 from pipelines.report.style import looks
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
@@ -48,9 +47,7 @@ _INPUTS = {
     "unknown users": "jobs of unknown users",
 }
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
-RECORD = "record"
-"""Name of the drift if the site's rules explain its record less than before."""
-_NAMES = {**_INPUTS, **_MEASURES, RECORD: "the record of the site"}
+_NAMES = {**_INPUTS, **_MEASURES}
 
 
 @dataclass(frozen=True)
@@ -59,8 +56,8 @@ class Night:
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with this row. ``registered`` and ``nothing_new`` are those
     of the promotion, ``decided`` the decisions that retraining kept, ``comparison`` the result of
-    :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page at ``report``, ``pruned`` a list of the removed old
-    versions, and ``site`` the results for the trace's Slurm site, if it has one.
+    :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page at ``report``, and ``pruned`` a list of the removed
+    old versions.
     """
 
     clean: CleanTrace
@@ -73,7 +70,6 @@ class Night:
     report: Path
     html: str = ""
     pruned: str = "nothing"
-    site: SiteNight | None = None
 
     @property
     def label(self) -> str:
@@ -108,7 +104,7 @@ def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
 def render_night(night: Night, run_id: str) -> str:
     """Return the page of one night."""
     row, accuracies, table = night.row, accuracies_of(night.row), night.comparison
-    drifted = [_NAMES.get(name, name) for name in night.drifted] + ([night.site.fall] if night.site and night.site.fall else [])
+    drifted = [_NAMES.get(name, name) for name in night.drifted]
     compared = _schedules(table, night.clean.generated) if len(table) else None
     state = (
         ("Promoted" if row["promoted"] else "First champion")
@@ -155,8 +151,6 @@ def render_night(night: Night, run_id: str) -> str:
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,
         compared=compared,
-        site=night.site,
-        trace=night.clean.name,
     )
 
 
@@ -179,7 +173,7 @@ def accuracies_of(row: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
 
 
-def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], generated: bool, data: str = "") -> str:
+def render_index(trace: str, nights: pd.DataFrame, generated: bool, data: str = "") -> str:
     """Return the page over all nights, newest first.
 
     ``data`` is the file beside it that holds their table.
@@ -210,7 +204,6 @@ def render_index(trace: str, nights: pd.DataFrame, failures: Sequence[str], gene
         ),
         data=data,
         generated="pipeline" if generated else "",
-        warnings=failures,
     )
     return render("nights.html.j2", front, rule=_rule(), labels=list(nights["night"].iloc[::-1]))
 

@@ -10,7 +10,7 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
-from pipelines.report.site_night import not_modelled, warnings_of
+from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, MOST_LOST, NOT_JUDGED, WhatIf, records

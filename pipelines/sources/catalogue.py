@@ -58,6 +58,7 @@ class Entry:
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]
     options: Mapping[str, Any] = field(default_factory=dict)
     grows: bool | None = None
+    starts: bool = False
     since: str = ""
     stated_in: Path = PACKAGED
     recorded: str = ""

@@ -29,7 +29,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     """Keep TRACE's place and the given options in the home directory; return its name.
 
     ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
-    processors cpus_per_node procs_from cluster grows``; None means not given. The trace is read and cleaned first, so that nothing is kept
+    processors cpus_per_node procs_from cluster grows starts``; None means not given. The trace is read and cleaned first, so that nothing is kept
     on which the nightly run would fail. Raises InputError for a trace that cannot be used, and if the name of a file already
     belongs to another trace, whose results would be replaced.
     """

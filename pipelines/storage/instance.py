@@ -35,14 +35,12 @@ concurrency:
   runs:
     # no two nights or runs of a trace or system at once, scheduled or backfilled
     tag_concurrency_limits:
-      - key: "dagster/partition/trace"
+      - key: "dagster/partition"
         value:
           applyLimitPerUniqueValue: true
         limit: 1
-      - key: "dagster/partition/system"
-        value:
-          applyLimitPerUniqueValue: true
-        limit: 1
+run_monitoring:
+  enabled: true
 """
 _POSTGRES = f"""\
 storage:

@@ -135,10 +135,10 @@ def listed(folder: Path) -> dict[str, float]:
     base: str = folder.path.rstrip("/") + "/"  # type: ignore[attr-defined]
     with store_errors(folder):
         try:
-            found = folder.fs.find(base, detail=True)  # type: ignore[attr-defined]
+            entries = folder.fs.find(base, detail=True)  # type: ignore[attr-defined]
         except FileNotFoundError:
             return {}
-    return {path.removeprefix(base): _written_s(entry) for path, entry in sorted(found.items())}
+    return {path.removeprefix(base): _written_s(entry) for path, entry in sorted(entries.items())}
 
 
 def _written_s(entry: Mapping[str, Any]) -> float:
@@ -171,9 +171,9 @@ def made_folder(folder: Path) -> Path:
         return folder
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    for made in missing:
-        hand_over(made, made)
-        sync(made.parent)
+    for directory in missing:
+        hand_over(directory, directory)
+        sync(directory.parent)
     return folder
 
 

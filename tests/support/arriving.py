@@ -49,9 +49,9 @@ def source(**kwargs: object) -> Replay:
 def contents(home: Path) -> dict[str, bytes]:
     """Return what readers see of ``arriving`` in ``home``.
 
-    Every table of its current version, and every page but those of failed nights.
+    Every table of its current version, and every page.
     """
     seen = Lake(home / "lake").versions("runtime-arriving").current()
     tables = {name: (home / "lake" / file).read_bytes() for name, file in seen.files.items()}
     pages = {path.relative_to(home).as_posix(): path for path in (home / "reports").rglob("*") if path.is_file()}
-    return tables | {name: path.read_bytes() for name, path in pages.items() if not name.endswith(".failed.txt")}
+    return tables | {name: path.read_bytes() for name, path in pages.items()}

@@ -44,7 +44,7 @@ def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
     with alone(home, clean.name), all_or_nothing(work.store):
         work.lake.write_clean(clean)
         keep_history(work.lake, clean)
-        train(work, clean, begun=work.begin(), **options)  # type: ignore[arg-type]
+        train(work, clean, **options)  # type: ignore[arg-type]
         assert aliases(work.store, work.subject) == before, "no alias moves before the run is published"
         versions, marks = work.lake.read_for(clean, "runtime_model")
         models = work.lake.models(work.subject)

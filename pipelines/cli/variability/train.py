@@ -77,7 +77,7 @@ def command(
         command="queuecast variability train",
     )
     with alone(home(), subject, RUN_WAITS_S), all_or_nothing(work.store):
-        retrained = train(work, table, scope, learning, begun=work.begin())
+        retrained = train(work, table, scope, learning)
         work.publish()
     kind = ", simulated" if table.generated else ""
     variability_versions(retrained.registered, f"{retrained.name}{kind}: {len(table.runs):,} runs").show()

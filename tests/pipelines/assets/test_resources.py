@@ -5,11 +5,10 @@ from pathlib import Path
 import dagster as dg
 import pytest
 
-from pipelines.assets.history import user_history_of_trace
-from pipelines.assets.partitions import trace_on
-from pipelines.assets.published import published_trace
+from pipelines.assets.predictors import runtime_model
+from pipelines.assets.publishing import published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.runtime_model import runtime_model
+from pipelines.assets.traces import user_history
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 
@@ -25,8 +24,8 @@ def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkey
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
         resources = {"lake": LakeResource(home=str(place)), "registry": registry}
-        stages = [user_history_of_trace, runtime_model, published_trace]
-        dg.materialize(stages, partition_key=trace_on("arriving"), instance=instance, resources=resources)
+        stages = [user_history, runtime_model, published_trace]
+        dg.materialize(stages, partition_key="arriving", instance=instance, resources=resources)
     assert Lake(place / "lake").has("runtime_model", "arriving")
     assert registry.tracking().client.get_model_version_by_alias("runtime-arriving", "champion").version
     assert list((place / "mlartifacts").rglob("MLmodel"))

@@ -1,6 +1,5 @@
 """What starts by itself: nights of traces that grow, runs of files that were replaced, and lines about nights that failed or drifted."""
 
-import errno
 import json
 import os
 from datetime import UTC, datetime
@@ -12,10 +11,9 @@ import yaml
 
 from features.errors import InputError
 from pipelines.assets.checks import holds
-from pipelines.assets.nights import RETRIES, RETRY_S, stage
-from pipelines.assets.partitions import is_night, of_traces, trace_on
-from pipelines.assets.resources import LakeResource
+from pipelines.assets.partitions import NIGHT_TAG, traces
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
+from pipelines.assets.stages import trace_stage
 from pipelines.dated.ledger import later_night
 from pipelines.dated.replay import accounting_of
 from pipelines.definitions import defs
@@ -69,7 +67,10 @@ def test_the_schedule_asks_for_a_day_of_each_trace_that_grows_and_says_which_do_
         instance.add_dynamic_partitions("traces", [remembered(place, f"{name}.txt", SACCT, timezone="UTC") for name in ("a", "b")])
         requests = nightly_retraining.evaluate_tick(context).run_requests
         assert requests is not None
-        assert [str(request.partition_key) for request in requests] == ["2026-03-01|a", "2026-03-01|b"]
+        assert [(request.partition_key, request.tags[NIGHT_TAG]) for request in requests] == [
+            ("a", "2026-03-01"),
+            ("b", "2026-03-01"),
+        ]
         assert [request.run_key for request in requests] == ["2026-03-01/a", "2026-03-01/b"]
 
 
@@ -133,10 +134,10 @@ def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> No
         (place / "old.swf").write_text(SWF * 2)
         (place / "site.txt").write_text(SACCT * 2)
         assert tick() == [], "it may still be being written"
-        assert tick() == [trace_on("old")]
+        assert tick() == ["old"]
         assert tick() == tick() == []
         os.utime(place / "old.swf", ns=(1, 1))
-        assert [tick(), tick(), tick()] == [[], [trace_on("old")], []]
+        assert [tick(), tick(), tick()] == [[], ["old"], []]
 
 
 def lines() -> list[dict[str, str]]:
@@ -146,10 +147,10 @@ def lines() -> list[dict[str, str]]:
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
 
 
-@dg.asset(name="night", partitions_def=of_traces, check_specs=[dg.AssetCheckSpec("inputs_as_before", asset="night")])
+@dg.asset(partitions_def=traces, check_specs=[dg.AssetCheckSpec("inputs_as_before", asset="drifting")])
 def drifting(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
-    """Stands for a night that drifted, or failed."""
-    if "2026-03-02" in context.partition_key:
+    """Stands for a stage of a night that drifted, or failed."""
+    if context.run.tags.get("fails"):
         raise dg.Failure("accounting.txt: no such file", allow_retries=False)
     drifted = holds("inputs_as_before", False, severity=dg.AssetCheckSeverity.WARN, drifted="users")
     return dg.MaterializeResult(check_results=[drifted])
@@ -161,17 +162,19 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
         job = dg.Definitions(assets=[drifting], jobs=[dg.define_asset_job("nightly", "*")]).resolve_job_def("nightly")
         instance.add_dynamic_partitions("traces", ["a"])
 
-        def night(day: str) -> dg.ExecuteInProcessResult:
-            key = dg.MultiPartitionKey({"day": day, "trace": "a"})
-            return job.execute_in_process(partition_key=key, instance=instance, raise_on_error=False)
+        def run(**tags: str) -> dg.ExecuteInProcessResult:
+            return job.execute_in_process(partition_key="a", instance=instance, raise_on_error=False, tags=tags)
 
         def told_of(execution: dg.ExecuteInProcessResult, kind: dg.DagsterEventType, sensor) -> None:
             event = next(each for each in execution.all_events if each.event_type == kind)
             context = dg.build_run_status_sensor_context(sensor.name, event, instance, execution.dagster_run)
             sensor(context.for_run_failure() if sensor is failed_nights else context)
 
-        told_of(night("2026-03-01"), dg.DagsterEventType.PIPELINE_SUCCESS, drift)
-        told_of(night("2026-03-02"), dg.DagsterEventType.PIPELINE_FAILURE, failed_nights)
+        told_of(run(**{NIGHT_TAG: "2026-03-01"}), dg.DagsterEventType.PIPELINE_SUCCESS, drift)
+        told_of(run(**{NIGHT_TAG: "2026-03-02"}, fails="yes"), dg.DagsterEventType.PIPELINE_FAILURE, failed_nights)
+        # a part of the job nightly that somebody started by hand is no night
+        told_of(run(), dg.DagsterEventType.PIPELINE_SUCCESS, drift)
+        told_of(run(fails="yes"), dg.DagsterEventType.PIPELINE_FAILURE, failed_nights)
     events = [{key: value for key, value in line.items() if key != "at"} for line in lines()]
     assert events[0] == {"kind": "drift", "subject": "a", "night": "2026-03-01", "what": "inputs_as_before: users"}
     assert len(events) == 2
@@ -179,82 +182,32 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
     assert (events[1]["kind"], events[1]["subject"], events[1]["night"]) == ("night failed", "a", "2026-03-02")
 
 
-def wrapped(error: OSError) -> InputError:
-    """Return the error as readers and writers of the lake tell it."""
-    refusal = InputError(f"a.parquet: {error.strerror}")
-    refusal.__cause__ = error
-    return refusal
+@pytest.mark.parametrize(
+    ("night", "error", "tries"), [(True, ConnectionError, 3), (True, ValueError, 1), (False, ConnectionError, 1)]
+)
+def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
+    place: Path, night: bool, error: type[Exception], tries: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tried = []
 
+    def breaking(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+        """Stands for a stage whose registry does not answer, or that has a defect."""
+        tried.append(1)
+        raise error("no answer")
 
-def tried(job: str, errors: list[Exception], monkeypatch: pytest.MonkeyPatch) -> tuple[bool, list[str]]:
-    """Do a job whose one stage raises ``errors``, one each time; return whether it succeeded, and the night of each time."""
-    nights = []
-
-    @dg.asset(partitions_def=of_traces)
-    @stage("trying")
-    def breaking(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-        nights.append(lake.night)
-        if len(nights) <= len(errors):
-            raise errors[len(nights) - 1]
-        return dg.MaterializeResult()
-
-    monkeypatch.setattr("pipelines.assets.nights.RETRY_S", 0)
-    given = {"assets": [breaking], "jobs": [dg.define_asset_job(job, "*")], "resources": {"lake": LakeResource()}}
+    monkeypatch.setattr("pipelines.assets.stages.RETRY", dg.RetryPolicy(max_retries=2))
+    asset = trace_stage(group_name="a", description="a", kinds=set())(breaking)
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["a"])
-        job_def = dg.Definitions(**given).resolve_job_def(job)
-        key = trace_on("a", "2023-11-02")
-        return job_def.execute_in_process(partition_key=key, instance=instance, raise_on_error=False).success, nights
-
-
-@pytest.mark.parametrize(
-    ("error", "again"),
-    [
-        (OSError("the registry is away"), True),
-        (wrapped(OSError(errno.ESTALE, "Stale file handle")), True),
-        (wrapped(FileNotFoundError(errno.ENOENT, "No such file")), False),
-        (InputError("accounting is missing"), False),
-    ],
-)
-@pytest.mark.parametrize("job", ["nightly", "full_run"])
-def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
-    place: Path, error: Exception, again: bool, job: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    night = job == "nightly"
-    expected = (["2023-11-02"] if night else [""]) * (1 + RETRIES * (night and again))
-    assert tried(job, [error] * (1 + RETRIES), monkeypatch) == (False, expected)
-    line = place / "home" / "reports" / "nights" / "a" / "2023-11-02.failed.txt"
-    assert line.exists() == night
-    if night:
-        assert line.read_text().startswith(f"night 2023-11-02 of a, while trying: {error}")
-    assert RETRY_S == 60
-
-
-def test_a_night_that_succeeds_when_tried_again_leaves_no_line(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert tried("nightly", [OSError("the registry is away")], monkeypatch) == (True, ["2023-11-02"] * 2)
-    assert not [*(place / "home").rglob("*.failed.txt")]
-
-
-def test_a_night_is_known_by_what_it_makes() -> None:
-    def run(job: str, *chosen: str) -> dg.DagsterRun:
-        return dg.DagsterRun(job, asset_selection=frozenset(map(dg.AssetKey, chosen)) or None)
-
-    assert [is_night(run(job)) for job in ("nightly", "nightly_variability", "full_run", "variability")] == [
-        True,
-        True,
-        False,
-        False,
-    ]
-    assert is_night(run("__ASSET_JOB", "jobs", "night"))
-    assert not is_night(run("__ASSET_JOB", "jobs", "published_trace"))
-    assert not is_night(run("nightly", "jobs"))
+        tags = {NIGHT_TAG: "2026-03-01"} if night else {}
+        assert not dg.materialize([asset], partition_key="a", instance=instance, tags=tags, raise_on_error=False).success
+    assert len(tried) == tries
 
 
 def test_two_nights_of_a_trace_wait_for_each_other(place: Path) -> None:
     settings = yaml.safe_load((dagster_home() / "dagster.yaml").read_text())
     limits = settings["concurrency"]["runs"]["tag_concurrency_limits"]
-    one = {"value": {"applyLimitPerUniqueValue": True}, "limit": 1}
-    assert limits == [{"key": f"dagster/partition/{subject}", **one} for subject in ("trace", "system")]
+    assert limits == [{"key": "dagster/partition", "value": {"applyLimitPerUniqueValue": True}, "limit": 1}]
     with dg.DagsterInstance.get() as instance:
         assert instance.get_concurrency_config().run_queue_config.tag_concurrency_limits == limits
 
@@ -265,7 +218,7 @@ def test_a_night_is_late_only_behind_a_later_one(tmp_path: Path) -> None:
     from pipelines.storage.lake import Lake
 
     lake = Lake(tmp_path)
-    assert later_night(lake, "runtime-a", "2026-03-01") == ""
+    assert later_night(lake, "a", "2026-03-01") == ""
     lake.write("nights", "a", pd.DataFrame({"night": ["2026-03-01", "2026-03-03"]}))
-    assert [later_night(lake, "runtime-a", f"2026-03-0{day}") for day in (2, 3, 4)] == ["2026-03-03", "", ""]
-    assert later_night(lake, "variability-a", "2026-03-01") == ""
+    assert [later_night(lake, "a", f"2026-03-0{day}") for day in (2, 3, 4)] == ["2026-03-03", "", ""]
+    assert later_night(lake, "a", "") == "", "a run is no night"

@@ -11,7 +11,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.assets.checks import broken, specs
+from pipelines.assets.checks import broken
 from pipelines.assets.trace_checks import (
     HISTORY,
     JOBS,
@@ -121,7 +121,7 @@ def test_every_kind_of_refusal_in_a_step_is_bad_input(kind):
 def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
     ran = []
 
-    @dg.asset(check_specs=specs("first", {"sound": "It is sound."}))
+    @dg.asset(check_specs=[dg.AssetCheckSpec("sound", asset="first", blocking=True)])
     def first() -> dg.MaterializeResult:
         return dg.MaterializeResult(check_results=[broken("sound", 3, of=4)])
 

@@ -51,12 +51,6 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
     assert open_to_others(trace.parent / "home") == []
-    shown = nights(trace, "--clear", "--home", str(trace.parent / "home" / "replays" / "arriving"))
-    assert shown.returncode == 0, shown.stderr
-    first, second, *rest = shown.stdout.splitlines()
-    assert first == "cleared     there was nothing to clear"
-    assert second.startswith("nights      the last night done is 2023-11-24, on accounting up to 2023-11-")
-    assert rest == ["stuck       no", "failed      no"]
 
 
 @pytest.mark.parametrize(
@@ -66,7 +60,6 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
         (("--until", "1999-01-01"), "the nights of arriving are 2023-11-16 to 2023-12-13"),
         (("--start", "99"), "arriving has 28 nights"),
         (("--nights", "0"), "0 is not in the range"),
-        (("--status",), "no night of arriving was done or tried here"),
     ],
 )
 def test_nights_that_do_not_exist_are_one_line(trace: Path, arguments: tuple[str, ...], error: str) -> None:

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
-from pipelines.assets.schedules import CampaignConfig
+from pipelines.assets.simulations import CampaignConfig
 from pipelines.cli import cli, run
 from pipelines.dated.compare import pack_schedules, unpack_schedules
 from pipelines.dated.simulate import campaign, never_outlived

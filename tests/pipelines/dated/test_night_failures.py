@@ -14,12 +14,12 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import AHEAD, CleanTrace
 from features.jobs.cleaning import clean as cleaned
-from features.jobs.schema import OVERRUN, Trace
+from features.jobs.schema import Trace
 from models.registry import registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
-from pipelines.dated import decided, history, status, traces
+from pipelines.dated import decided, history, traces
 from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
 from pipelines.storage import publishing
@@ -93,8 +93,8 @@ STAGES = {
 """One of each kind; ``make campaign`` kills nights at each system call that changes a file."""
 
 
-def fails(home: Path, trace, stage: str) -> str:
-    """Let the night after the first die in ``stage``, check that nothing else changed, and return what is said of it."""
+def fails(home: Path, trace, stage: str) -> None:
+    """Let the night after the first die in ``stage``, and check that nothing else changed."""
     before, named, champion, versions = contents(home), aliases(home), served_by_the_champion(home), registered(home)
     with pytest.MonkeyPatch.context() as broken:
         broken.setattr(*STAGES[stage], boom)
@@ -104,12 +104,6 @@ def fails(home: Path, trace, stage: str) -> str:
     assert aliases(home) == named
     assert registered(home) == versions
     assert served_by_the_champion(home) == champion
-    label = trace.label(trace.midnights[FIRST + 1])
-    line = (home / "reports/nights/arriving" / f"{label}.failed.txt").read_text()
-    assert line.count("\n") == 1
-    assert line.startswith(f"night {label} of arriving, while ")
-    assert line.endswith("boom; champion, tables and reports stay those of the night before\n")
-    return line
 
 
 @pytest.fixture(scope="module")
@@ -128,11 +122,10 @@ def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, st
 
 def test_the_night_after_one_that_raised_works(prepared, home: Path) -> None:
     trace, champion = prepared[1], aliases(home)["champion"]
-    line = fails(home, trace, "registering")
+    fails(home, trace, "registering")
     outcome = do(home, trace, 2)
     assert aliases(home)["champion"] == outcome.row["champion"] != champion
     assert len(outcome.nights) == 2
-    assert line.strip() in (home / "reports/nights/arriving/index.html").read_text()
 
 
 def cut(folder: Path) -> None:
@@ -240,7 +233,7 @@ def killed(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     [each if each == "before the aliases" else pytest.param(each, marks=pytest.mark.thorough) for each in POINTS],
 )
 def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepared, killed: Path, moment: str) -> None:
-    (trace, home), (_, name, _, happened) = (prepared[1], killed / moment), POINTS[moment]
+    (trace, home), happened = (prepared[1], killed / moment), POINTS[moment][-1]
     if moment == list(POINTS)[-1]:
         assert contents(home) == contents(killed / "home"), "as the process that was killed left its files"
     if not happened:
@@ -250,8 +243,6 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepa
     assert len(outcome.nights) == (3 if happened else 2)
     assert aliases(home)["champion"] == outcome.row["champion"]
     label = trace.label(trace.midnights[FIRST + 1])
-    notes = " ".join(outcome.notes)
-    assert ("that was done" in notes) == (happened and name != "sweep")
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
 
 
@@ -291,18 +282,9 @@ def with_a_wait_of_three_years(clean: CleanTrace) -> CleanTrace:
     return cleaned(Trace("arriving", jobs, clean.procs, clean.origin_unix_s, clean.timezone))
 
 
-def with_an_overrun(clean: CleanTrace) -> CleanTrace:
-    """The same accounting, whose last job to end ran 40 s longer than its request."""
-    jobs = clean.jobs.copy()
-    last = (jobs["submit_s"] + jobs["wait_s"] + jobs["runtime_s"]).idxmax()
-    jobs.loc[last, "runtime_s"] = jobs.loc[last, "requested_s"] + 40
-    return cleaned(Trace("arriving", jobs.drop(columns=OVERRUN), clean.procs, clean.origin_unix_s, clean.timezone))
-
-
-def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_taken_back(prepared, home: Path) -> None:
+def test_a_wait_of_three_years_is_left_out_and_accounting_that_ends_before_is_refused(prepared, home: Path) -> None:
     trace = prepared[1]
     accounting = [with_a_wait_of_three_years(trace.accounting(trace.midnights[FIRST + number])) for number in range(4)]
-    named = aliases(home)
     far = do(home, trace, 3, read=lambda: accounting[3])
     assert far.row["until_s"] <= trace.midnights[FIRST + 3]
     assert far.clean.rejected_jobs[["rule", "column", "before"]].to_numpy().tolist() == [[AHEAD, "wait_s", 3 * 365 * DAY_S]]
@@ -310,20 +292,6 @@ def test_a_wait_of_three_years_is_left_out_and_a_night_that_went_too_far_is_take
 
     with pytest.raises(InputError, match="accounting is missing"):
         do(home, trace, 1, read=lambda: accounting[1])
-    state = status.status(home, accounting[1])
-    assert far.label in state.done
-    assert f"before that of the night {far.label}" in state.stuck[0]
-    lines = status.clear(home, accounting[1], own_registry(home))
-    assert lines == [
-        f"the night {far.label}: taken back, since accounting ends before; version {named['champion']} is champion again",
-        "1 note of failed nights: removed",
-    ]
-    assert aliases(home) == named
-    assert status.clear(home, accounting[1], own_registry(home)) == []
-    outcome = do(home, trace, 1, read=lambda: with_an_overrun(accounting[1]))
-    assert len(outcome.nights) == 2
-    assert outcome.row["champion_before"] == named["champion"]
-    assert status.status(home, with_an_overrun(accounting[1])).stuck == []
 
 
 def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -334,6 +302,5 @@ def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: 
     assert aliases(home)["champion"] == named["champion"] != first.row["champion"]
     assert "is published, and its aliases or pages do not follow it yet (boom)" in capsys.readouterr().err
     second = do(home, trace, 2)
-    assert "that was done" in " ".join(second.notes)
     assert len(second.nights) == 3
     assert aliases(home)["champion"] == second.row["champion"]

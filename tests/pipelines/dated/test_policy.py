@@ -15,6 +15,7 @@ from features.jobs.schema import Trace
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
 from pipelines.dated.policy import keep_learned_policy, point_champion, policy_schedules, register_policy
+from pipelines.dated.publish import Work
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import registered_policy
 from pipelines.storage.registry import tracking
@@ -43,7 +44,7 @@ def trace() -> tuple[CleanTrace, np.ndarray, int]:
 
 def kept(lake: Lake, clean: CleanTrace, end_s: np.ndarray, until_s: int, store: Tracking, run_id: str = "run") -> pd.Series:
     lake.write_clean(clean)
-    return keep_learned_policy(lake, clean, end_s, until_s, store, SMALL, run_id).iloc[0]
+    return keep_learned_policy(Work(lake, store, "runtime-busy", run_id=run_id), clean, end_s, until_s, SMALL).iloc[0]
 
 
 def test_what_comes_after_the_date_changes_nothing_and_the_same_is_not_learned_again(tmp_path: Path, store: Tracking) -> None:

@@ -17,6 +17,7 @@ from pipelines.cli.when import answered
 from pipelines.dated import queue_moments, queue_states
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
+from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states, read_states
 from pipelines.dated.starts import keep_start_model, point_start_champion
 from pipelines.ingest.queue_file import OF_SLURM
@@ -98,9 +99,8 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     assert free.any()
     assert not free.all()
     asked = read_states(lake, clean, read_history(lake, clean))
-    assert asked is not None
     store = tracking()
-    result = keep_start_model(lake, clean, asked, date, store)
+    result = keep_start_model(Work(lake, store, "runtime-site"), clean, asked, date)
     point_start_champion(lake, "site", store)
     model = load(store, "start-site")
     assert (model.ahead, result.champion != "") == (SLURM, True)

@@ -22,8 +22,9 @@ from models.starts.model import better
 from pipelines.dated import queue_states
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
+from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, keep_states, read_states
-from pipelines.dated.starts import keep_start_model, keep_starts, point_start_champion, worse_than_before
+from pipelines.dated.starts import keep_start_model, point_start_champion, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from sim.closings import Closed, closed
@@ -65,7 +66,7 @@ def ended_by(clean: CleanTrace, at_s: int) -> CleanTrace:
 def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path: Path, store: Tracking) -> None:
     clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
     asked = kept(lake, clean, date)
-    result = keep_start_model(lake, clean, asked, date, store)
+    result = keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)
     assert (result.champion, result.challenger, result.checks) == ("2", "1", {"it loads back and answers as here": True})
     rows = lake.read_for(clean, "starts")[0]
     assert (rows["at_s"] >= UNTIL_S).all()
@@ -95,7 +96,7 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
         date = Dated("runtime-waited", day * DAY_S, 0, night=f"day-{day}")
         asked = kept(lake, clean, date)
         table, marks = lake.read_for(clean, "queue_states")
-        keep_start_model(lake, clean, asked, date, store)
+        keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)
         point_start_champion(lake, "waited", store)
         nights.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
     assert nights[0][1] == len(nights[0][0])
@@ -123,7 +124,7 @@ def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_pa
     for day in (28, 36, 32):  # a run, one with eight days more, and one whose date the champion has seen past
         date = Dated("runtime-waited", day * DAY_S, day * DAY_S)
         asked = kept(lake, clean, date)
-        runs.append(keep_start_model(lake, clean, asked, date, store))
+        runs.append(keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date))
         point_start_champion(lake, "waited", store)
     first, later, before = runs
     assert (first.champion, later.comparison is not None) == ("2", True)
@@ -141,9 +142,7 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     lake = Lake(tmp_path / "lake")
     why = why_none(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S))
     assert why == "waits are not recorded, so there is nothing to learn starts from"
-    assert keep_starts(lake, clean, Dated("runtime-waited", UNTIL_S, UNTIL_S), store, {}, {}) is None
-    assert lake.read_for(clean, "start_model")[1] == lake.read_for(clean, "starts")[1] | {"serves": {}}
-    assert lake.read_for(clean, "starts")[1]["why"] == why
+    assert not any(lake.has(table, "waited") for table in ("queue_states", "start_model", "starts"))
     point_start_champion(lake, "waited", store)
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
@@ -180,7 +179,7 @@ def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tra
     asked = kept(lake, clean, date)
     assert not set(asked.questions.row) & {99, 109}
     assert {98, 108} < set(asked.questions.row)
-    assert keep_start_model(lake, clean, asked, date, store).champion == "2"
+    assert keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date).champion == "2"
     few = replace(clean, jobs=clean.jobs[:30])
     assert "500 are needed" in why_none(Lake(tmp_path / "few"), few, date)
 
@@ -193,7 +192,7 @@ def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: 
     for least in (10_000, 10):
         monkeypatch.setattr("sim.closings._LEAST", least)
         asked = kept(lake, clean, date)
-        runs.append((asked, keep_start_model(lake, clean, asked, date, store)))
+        runs.append((asked, keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)))
         point_start_champion(lake, "waited", store)
     (blind, first), (knows, later) = runs
     monkeypatch.setattr("sim.closings._LEAST", 10_000)

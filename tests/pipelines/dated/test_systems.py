@@ -7,6 +7,7 @@ import json
 import re
 from types import SimpleNamespace
 
+import dagster as dg
 import mlflow
 import numpy as np
 import pandas as pd
@@ -27,7 +28,6 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
-from pipelines.dated.publish import Work
 from pipelines.dated.systems import retrain
 from pipelines.report.importances import TOP, importances
 from pipelines.report.style import encode
@@ -162,7 +162,7 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     asked = []
 
-    def train(work, table, scope, learning, begun):
+    def train(work, table, scope, learning):
         asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
@@ -170,13 +170,14 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     monkeypatch.setattr(variability_asset, "train", train)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
-    monkeypatch.setattr(Work, "begin", lambda _: [])
     monkeypatch.setattr(LakeResource, "name", "sixth")
-    context = SimpleNamespace(run=SimpleNamespace(run_id="r"))
+    context = SimpleNamespace(run=SimpleNamespace(run_id="r", tags={}))
     asset = variability_asset.variability_model.op.compute_fn.decorated_fn
     registry = SimpleNamespace(tracking=lambda: None)
-    with pytest.raises(Asked):
-        list(asset(context, config=variability_asset.VariabilityConfig(), lake=LakeResource(), registry=registry))
+    given = {"config": variability_asset.VariabilityConfig(), "system_lake": LakeResource(kind="variability"), "registry": registry}
+    with pytest.raises(dg.Failure) as failed:
+        list(asset(context, **given))
+    assert isinstance(failed.value.__cause__, Asked)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: SimpleNamespace(left_out={}))
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: None)
     with pytest.raises(Asked):

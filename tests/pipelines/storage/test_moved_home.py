@@ -64,8 +64,8 @@ def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
     displace(first, second)
     capsys.readouterr()
     assert predicted(second) == answer
-    said = capsys.readouterr().err
-    assert said.count("was moved or copied") == (displace is not linked)
+    printed = capsys.readouterr().err
+    assert printed.count("was moved or copied") == (displace is not linked)
     assert [*examine(second, lambda: own_registry(second))] == []
     registered_in(second, arriving(jobs=690))
     later_s = time.time() + 5 * 86_400

@@ -28,7 +28,7 @@ def seen(root: Path) -> dict[str, int]:
     return {table: int(lake.read(table, "t")[0]["number"].iloc[0]) for table in tables if lake.has(table, "t")}
 
 
-def made(root: Path, maker: str, inputs: tuple[str, ...] = (), **numbers: int) -> None:
+def filled(root: Path, maker: str, inputs: tuple[str, ...] = (), **numbers: int) -> None:
     """Materialise one asset: read ``inputs`` as a run does, then write tables."""
     lake = Lake(root / "lake", maker)
     for table in inputs:
@@ -42,7 +42,7 @@ def published(root: Path, maker: str, *also: str) -> Published:
 
 def test_what_a_run_made_is_read_by_every_run_and_by_no_reader(tmp_path: Path) -> None:
     publish(tmp_path, "first", jobs=1, schedules=1)
-    made(tmp_path, "second", jobs=2)
+    filled(tmp_path, "second", jobs=2)
     another = Lake(tmp_path / "lake", "third")
     assert another.read("jobs", "t")[0]["number"].tolist() == [2]
     assert another.read("schedules", "t")[0]["number"].tolist() == [1]
@@ -50,32 +50,32 @@ def test_what_a_run_made_is_read_by_every_run_and_by_no_reader(tmp_path: Path) -
 
 
 def test_what_was_made_from_other_files_is_left_out_and_named(tmp_path: Path) -> None:
-    made(tmp_path, "run", jobs=1)
-    made(tmp_path, "run", ("jobs",), schedules=1)
-    made(tmp_path, "run", ("jobs", "schedules"), comparison=1)
+    filled(tmp_path, "run", jobs=1)
+    filled(tmp_path, "run", ("jobs",), schedules=1)
+    filled(tmp_path, "run", ("jobs", "schedules"), comparison=1)
     assert published(tmp_path, "run").left_out == {}
-    made(tmp_path, "click", ("jobs",), schedules=2)
+    filled(tmp_path, "click", ("jobs",), schedules=2)
     assert published(tmp_path, "click").left_out == {"comparison": "made from schedules of another run"}
     assert seen(tmp_path) == {"jobs": 1, "schedules": 2}
-    made(tmp_path, "click", ("jobs", "schedules"), comparison=2)
+    filled(tmp_path, "click", ("jobs", "schedules"), comparison=2)
     assert published(tmp_path, "click").left_out == {}
     assert seen(tmp_path) == {"jobs": 1, "schedules": 2, "comparison": 2}
 
 
 def test_an_order_that_was_learned_anew_takes_the_schedules_of_the_old_one_out(tmp_path: Path) -> None:
-    made(tmp_path, "run", learned_policy=1)
-    made(tmp_path, "run", ("learned_policy",), schedules=1)
+    filled(tmp_path, "run", learned_policy=1)
+    filled(tmp_path, "run", ("learned_policy",), schedules=1)
     published(tmp_path, "run")
-    made(tmp_path, "again", learned_policy=2)
+    filled(tmp_path, "again", learned_policy=2)
     assert published(tmp_path, "again").left_out == {"schedules": "made from learned_policy of another run"}
 
 
 def test_what_a_failed_run_made_is_not_published_and_what_is_current_stays(tmp_path: Path) -> None:
-    made(tmp_path, "run", jobs=1)
-    made(tmp_path, "run", ("jobs",), schedules=1)
+    filled(tmp_path, "run", jobs=1)
+    filled(tmp_path, "run", ("jobs",), schedules=1)
     published(tmp_path, "run")
-    made(tmp_path, "failed", jobs=2)
-    made(tmp_path, "click", ("jobs",), schedules=2)
+    filled(tmp_path, "failed", jobs=2)
+    filled(tmp_path, "click", ("jobs",), schedules=2)
     assert published(tmp_path, "click").left_out == {
         "jobs": "made by failed, which did not succeed or is not done",
         "schedules": "made from jobs of another run",
@@ -87,7 +87,7 @@ def test_what_a_failed_run_made_is_not_published_and_what_is_current_stays(tmp_p
 
 def test_a_champion_serves_until_another_is_published(tmp_path: Path) -> None:
     publish(tmp_path, "first", {"champion": "1"}, jobs=1, runtime_model=1)
-    made(tmp_path, "second", jobs=2)
+    filled(tmp_path, "second", jobs=2)
     assert published(tmp_path, "second").left_out == {"runtime_model": "made from jobs of another run"}
     assert Lake(tmp_path / "lake").models(SUBJECT) == {"champion": "1"}
 
@@ -98,7 +98,7 @@ def test_pages_of_tables_that_are_no_longer_published_go_and_those_of_nights_sta
     for page in ("t.html", "nights/t/2026-03-01.html"):
         lake.write_page(page, SUBJECT, "one")
     published(tmp_path, "night")
-    made(tmp_path, "run", jobs=2)
+    filled(tmp_path, "run", jobs=2)
     assert published(tmp_path, "run").left_out == {"reports/t.html": "made from jobs of another run"}
     assert not (tmp_path / "reports" / "t.html").exists()
     assert (tmp_path / "reports" / "nights" / "t" / "2026-03-01.html").read_text() == "one"
@@ -119,7 +119,7 @@ def test_a_lock_that_was_lost_before_the_pointer_is_put_changes_nothing(tmp_path
 def test_files_of_three_versions_and_the_draft_stay_and_others_go_after_a_day(tmp_path: Path) -> None:
     for number in range(5):
         publish(tmp_path, f"run-{number}", jobs=number, page=str(number))
-    made(tmp_path, "dead", jobs=9)
+    filled(tmp_path, "dead", jobs=9)
     jobs = tmp_path / "lake" / "jobs" / "t"
     assert len([*jobs.iterdir()]) == 6, "none is a day old"
     for path in (tmp_path / "lake").rglob("*.*"):

@@ -1,0 +1,135 @@
+"""Registered predictors of a trace: a model of runtimes and a learned order."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import dagster as dg
+import pandas as pd
+
+from models.registry.versions import all_or_nothing
+from pipelines.assets.checks import as_before, holds
+from pipelines.assets.config import config_of
+from pipelines.assets.described import models_version, registry_link, written_table
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import trace_stage
+from pipelines.dated.dated import date_of, dated_of
+from pipelines.dated.history import read_history, whole_accounting
+from pipelines.dated.policy import learn_by_the_date
+from pipelines.dated.promote import RULES
+from pipelines.dated.run_settings import RunSettings
+from pipelines.dated.train import last_answers, train
+from pipelines.report.table import markdown_of
+from sim.campaigns.learned_order import Learning
+
+RUNTIME = {
+    "champion_carries_its_data": "The champion of the registry says what data it was trained on.",
+    "champion_predicts_as_here": "Loaded back from the registry, the champion gives the last submissions the predictions it gives in this process.",
+    "champion_has_the_histories_of_now": "What consumers will load as champion has the histories of this run or night.",
+}
+DRIFT = {
+    "inputs_as_before": "In a night: processors, requested times, hours and users of the last window are like those the champion learned from.",
+    "champion_as_good_as_when_promoted": "In a night: accuracy and under-prediction of what was served are no worse than at its promotion.",
+}
+ORDER = {"learned_or_told_why": "A version of policy-<trace> was registered and read back, or a note says why nothing was learned."}
+
+
+class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):  # type: ignore[misc]
+    """The settings of training; a night uses only the seed."""
+
+
+@trace_stage(
+    deps=["jobs", "user_history"],
+    group_name="predictors",
+    kinds={"mlflow", "lightgbm"},
+    checks=RUNTIME,
+    in_nights=DRIFT,
+    code_version=RULES["runtime"],
+    progress="register",
+    description="Versions runtime-<trace>, of a run by a date inside the trace, of a night by the day; the best by the stated rule is the champion.",
+)
+def runtime_model(
+    context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
+    """Register candidates of a trace; keep the results and the version to simulate.
+
+    A run learns from jobs that had ended by a date inside the trace. A night judges the champion as served, and learns from all.
+    """
+    work = lake.work(registry)
+    model, store, clean = work.subject, work.store, work.lake.read_clean(lake.name)
+    with all_or_nothing(store):
+        train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed)
+    versions, marks = work.lake.read_for(clean, "runtime_model")
+    date, models = dated_of(marks), work.lake.models(model)
+    records = whole_accounting(clean, read_history(work.lake, clean))
+    answers = last_answers(clean, records, models["champion"], store)
+    champion = store.client.get_model_version(model, models["champion"])
+    off = (answers["predicted_s"] - answers["expected_s"]).abs().max()
+    # a champion that was chosen by hand has no expected predictions
+    as_here = bool(answers["expected_s"].isna().all() or off <= 1e-6)
+    by_hand = "snapshot_s" not in champion.tags or "method" not in champion.tags
+    current = by_hand or champion.tags["snapshot_s"] == str(records.until_s)
+    checks = [
+        holds("champion_carries_its_data", champion.tags.get("data_fingerprint", "") != "", version=int(champion.version)),
+        holds("champion_has_the_histories_of_now", current, version=int(champion.version)),
+        holds("champion_predicts_as_here", as_here, rows=len(answers), off_s=float(off)),
+    ]
+    other = {} if marks["simulated"] == models["champion"] else {"simulated": marks["simulated"]}
+    return dg.MaterializeResult(
+        data_version=models_version(store, model, models, **other),
+        metadata={
+            "why": champion.description or "",
+            **written_table(work.lake, "runtime_model", lake.name).metadata,
+            "champion once published": f"models:/{model}/{champion.version}",
+            "version": int(champion.version),
+            "method": champion.tags.get("method", "unknown"),
+            "simulated from": date_of(clean, date.simulate_from_s),
+            "why simulated from then": date.note or "the last third of the trace's time, at least four weeks, is left",
+            "simulated": f"models:/{model}/{marks['simulated']}" + (f": {marks['why']}" if marks["why"] else ""),
+            "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
+            "MLflow run": champion.run_id or "",
+            "MLflow": registry_link(store.place, model),
+            "versions": dg.MetadataValue.md(markdown_of(versions.drop(columns="why"), ".4f")),
+            "nothing new, nothing registered": marks["nothing_new"],
+            "generated": clean.generated,
+        },
+        check_results=[*checks, *(_drift(marks["night"]) if date.night else [])],
+    )
+
+
+def _drift(decided: Mapping[str, Any]) -> list[dg.AssetCheckResult]:
+    """Return the checks of a night, from what it ``decided``, the metadata of its table."""
+    return [
+        as_before("inputs_as_before", pd.DataFrame(decided["drift"]), "input"),
+        as_before("champion_as_good_as_when_promoted", pd.DataFrame(decided["performance"]), "measure"),
+    ]
+
+
+class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type: ignore[misc]
+    """The settings of the search; ``queuecast policies`` has the same."""
+
+
+@trace_stage(
+    deps=["jobs", "user_history", "runtime_model"],
+    group_name="predictors",
+    kinds={"mlflow", "numba"},
+    checks=ORDER,
+    code_version=RULES["policy"],
+    description="A version policy-<trace>: an order of the queue, learned on whole weeks before the date, with its gain on weeks held out.",
+)
+def learned_policy(
+    context: dg.AssetExecutionContext, config: LearningConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
+    """Learn an order from the jobs that had ended by the date, and register it."""
+    work = lake.work(registry)
+    clean = work.lake.read_clean(lake.name)
+    row = learn_by_the_date(work, clean, Learning(**dict(config))).iloc[0]
+    return written_table(work.lake, "learned_policy", lake.name).materialized(
+        {
+            "gain": row["note"],
+            "version": row["version"] or "none",
+            "scheduler": row["scheduler"] or "none",
+            "MLflow": registry_link(work.store.place, f"policy-{lake.name}"),
+            "generated": clean.generated,
+        },
+        [holds("learned_or_told_why", bool(row["version"] or row["note"]), note=row["note"])],
+    )

@@ -1,0 +1,155 @@
+"""The simulations of a trace with its predictors, their comparison, and the page."""
+
+from typing import Any
+
+import dagster as dg
+
+from pipelines.assets.checks import broken, holds
+from pipelines.assets.config import config_of
+from pipelines.assets.described import page_link, picture, written_table
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import trace_stage
+from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
+from pipelines.dated.compare import judged, keep_comparison, kept_schedules
+from pipelines.dated.dated import date_of
+from pipelines.dated.pages import keep_evidence, write_pages
+from pipelines.dated.run_settings import RunSettings
+from pipelines.dated.simulate import simulate as simulate_all
+from pipelines.report import plots
+from pipelines.report.table import markdown_of
+from pipelines.report.tables import leading
+from pipelines.sources.traces import simulated_on
+from pipelines.storage.policies import resolved
+from pipelines.storage.registry import predict_registered
+from sim import evaluate, simulate
+from sim.metrics.verdict import verdict
+
+BASELINE = ("EASY", "requested")
+COMPARISON = {
+    "baseline_is_what_a_fresh_simulation_gives": "EASY with requested times, simulated once more, has the metrics that everything is compared with.",
+    "intervals_hold_their_value": "Every interval contains the change over the whole trace.",
+}
+LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
+"""Strings that show that a page loads something from elsewhere."""
+
+
+class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "corrections", "replicates", "seed")):  # type: ignore[misc]
+    """The settings of the simulations of a run; a night has its own."""
+
+
+@trace_stage(
+    deps=["jobs", "user_history", "runtime_model", "learned_policy"],
+    group_name="simulation",
+    kinds={"parquet", "numba", "mlflow"},
+    checks=SCHEDULES | SIMULATED,
+    description="When each job starts under every scheduler with the registered model, as served, and with predictors that learn in the simulator.",
+)
+def schedules(
+    context: dg.AssetExecutionContext, config: CampaignConfig, lake: LakeResource, registry: RegistryResource
+) -> dg.MaterializeResult:
+    """Simulate every combination, with the registered model; keep schedules and quality.
+
+    A night simulates the last days, with the champion's answers as served and with requested times.
+    """
+    name, work = lake.name, lake.work(registry)
+    clean = work.lake.read_clean(name)
+    settings = {**dict(config), "schedulers": [resolved(scheduler, registry.tracking) for scheduler in config.schedulers]}
+    simulated = simulate_all(
+        work,
+        clean,
+        RunSettings(**settings),
+        ask=lambda spec, submitted: predict_registered(spec, submitted, work.store, lake.place()),
+    )
+    results, quality, model = simulated.schedules, simulated.quality, simulated.model
+    seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
+    replayed = sum(len(schedule.jobs) for schedule in results)
+    overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
+    return written_table(work.lake, "schedules", name).materialized(
+        {
+            "generated": clean.generated,
+            "schedules": len(results),
+            "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
+            "registered model simulated": f"models:/{model.model}/{model.version} ({model.method})",
+            **{f"accuracy of {predictor}": float(value) for predictor, value in overall.items()},
+            "simulated jobs a second, training apart": round(replayed / seconds) if results else 0,
+            "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in results}),
+        },
+        [
+            *check_schedules(results, kept_schedules(work.lake, clean)[0]),
+            *check_simulated_model(model, simulated.shown, overall),
+        ],
+    )
+
+
+@trace_stage(
+    deps=["jobs", "schedules"],
+    group_name="comparison",
+    kinds={"parquet"},
+    checks=COMPARISON,
+    progress="compare",
+    description="Metrics of every schedule relative to EASY with requested times, with paired intervals over weeks.",
+)
+def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Read the schedules, compare them, keep the table."""
+    tables, name = lake.lake(), lake.name
+    clean = tables.read_clean(name)
+    table = keep_comparison(tables, clean)
+    kept, date = kept_schedules(tables, clean)
+    if not kept:
+        return written_table(tables, "comparison", name).materialized({"verdict": "Nothing was submitted that could be compared."})
+
+    _, settings = tables.read_for(clean, "comparison")
+    weighed = verdict(table, BASELINE, settings["confidence"])
+    figure = plots.figure_of_changes(table, leading(table, weighed), clean.generated)
+    wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
+
+    jobs = date.replayed(clean).jobs
+    rows = date.judged(jobs["submit_s"].to_numpy())
+    baseline = next(schedule for schedule in kept if (schedule.scheduler, schedule.predictor) == BASELINE)
+    seed = baseline.seed if baseline.shake_s else 0
+    again = simulate(jobs, **simulated_on(clean), seed=seed, shake_s=baseline.shake_s)
+    base, fresh = evaluate(judged(baseline, rows)), evaluate(judged(again, rows))
+    same = [metric for metric in table["metric"].unique() if metric in fresh]
+    moved = sum(float(base[metric]) != float(fresh[metric]) for metric in same)
+    bounded = table.dropna(subset=["low", "high"])
+    outside = int(((bounded["relative"] < bounded["low"]) | (bounded["relative"] > bounded["high"])).sum())
+    warn = dg.AssetCheckSeverity.WARN
+    return written_table(tables, "comparison", name).materialized(
+        {
+            "generated": clean.generated,
+            "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
+            "weeks": int(table["weeks"].iloc[0]),
+            "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
+        },
+        [
+            broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
+            holds("intervals_hold_their_value", outside == 0, severity=warn, outside=outside, of=len(bounded)),
+        ],
+        first={"verdict": " ".join(weighed.sentences), "relative change": picture(figure)},
+    )
+
+
+@trace_stage(
+    deps=["jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"],
+    group_name="comparison",
+    kinds={"html"},
+    checks={"self_contained": "The page loads nothing from anywhere."},
+    progress="report",
+    description="One self-contained HTML page: what was compared on which trace, metrics with intervals, plots, cleaning, provenance; or that of the night.",
+)
+def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
+    """Write the page from the tables of the other stages; for a night, its page and row."""
+    name, work = lake.name, lake.work(registry)
+    clean = work.lake.read_clean(name)
+    html = write_pages(work, clean)
+    keep_evidence(work, clean, html)
+    table = work.lake.read_for(clean, "comparison")[0]
+    finding: dict[str, Any] = {}
+    if len(table):
+        weighed = verdict(table, BASELINE)
+        figure = plots.figure_of_changes(table, leading(table, weighed), clean.generated)
+        finding = {"verdict": " ".join(weighed.sentences), "relative change": picture(figure)}
+    return dg.MaterializeResult(
+        metadata={**finding, "page": page_link(f"{name}.html"), "bytes": len(html.encode()), "generated": clean.generated},
+        check_results=[broken("self_contained", sum(html.count(mark) for mark in LOADS))],
+    )

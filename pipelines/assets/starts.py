@@ -1,0 +1,92 @@
+"""When jobs start: the queue that jobs found, and models of their starts.
+
+They follow the published trace, and are made where they are asked for: ``--starts``, or ``starts`` in the catalogue.
+"""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from models.registry.start_registration import START
+from models.registry.versions import all_or_nothing
+from models.starts.evaluation import quality
+from pipelines.assets.checks import as_before, holds
+from pipelines.assets.described import page_link, registry_link, written_table
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import trace_stage
+from pipelines.dated.dated import dated_of
+from pipelines.dated.history import read_history
+from pipelines.dated.promote import RULES
+from pipelines.dated.queue_states import keep_states
+from pipelines.dated.starts import keep_starts, worse_than_before
+from pipelines.report.table import markdown_of
+from pipelines.workflows.progress import progress_reporter
+
+CHECKS = {
+    "a_version_serves": "A version of start-<trace> serves.",
+    "new_version_answers_as_here": "Loaded back from the registry, the new version gives the last questions the answers it gives here.",
+}
+DRIFT = {
+    "answers_as_good_as_at_first": "In a night: recent predictions score no significantly worse than the champion's first ones."
+}
+
+
+@trace_stage(
+    deps=["published_trace"],
+    group_name="starts",
+    kinds={"parquet", "numba"},
+    description="What jobs found when they were submitted and while they waited: the state of the queue, and their starts when it is run ahead in scenarios.",
+)
+def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult]:
+    """Ask about the last starts before the date, and of a run about those that follow.
+
+    Nothing is made if starts cannot be learned from this trace.
+    """
+    work_lake = lake.lake()
+    clean = work_lake.read_clean(lake.name)
+    date = dated_of(work_lake.read_for(clean, "runtime_model")[1])
+    if why := keep_states(work_lake, clean, read_history(work_lake, clean), date, progress_reporter("states")):
+        context.log.warning(f"{lake.name}: no states of the queue: {why}")
+        return
+    marks = work_lake.read_for(clean, "queue_states")[1]
+    facts = {"asked anew": marks["asked_anew"], "generated": clean.generated}
+    yield written_table(work_lake, "queue_states", lake.name).materialized(facts)
+
+
+@trace_stage(
+    deps=["queue_states"],
+    group_name="starts",
+    kinds={"mlflow", "lightgbm"},
+    checks=CHECKS,
+    in_nights=DRIFT,
+    code_version=RULES["start"],
+    description="Versions start-<trace>: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
+)
+def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
+    """Register models of starts up to the date, and publish their judged answers."""
+    work = lake.work(registry)
+    clean = work.lake.read_clean(lake.name)
+    date = dated_of(work.lake.read_for(clean, "runtime_model")[1])
+    with all_or_nothing(work.store):
+        result = keep_starts(work, clean, date)
+        work.publish()
+    answers = work.lake.read_for(clean, "starts")[0]
+    table = work.lake.read_for(clean, "start_model")[0]
+    checks = [
+        holds("a_version_serves", bool(result.champion), version=result.champion),
+        holds("new_version_answers_as_here", all(result.checks.values())),
+    ]
+    if date.night:
+        checks.append(as_before("answers_as_good_as_at_first", worse_than_before(answers), "measure"))
+    return written_table(work.lake, "start_model", lake.name).materialized(
+        {
+            "why": result.why,
+            "champion": f"models:/{result.name}/{result.champion}" if result.champion else "none",
+            **quality(answers),
+            "page": page_link(f"{lake.name}-starts.html"),
+            "MLflow": registry_link(work.store.place, START.registered(lake.name)),
+            "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
+            "generated": clean.generated,
+        },
+        checks,
+    )

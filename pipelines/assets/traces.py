@@ -1,0 +1,82 @@
+"""Read and clean a trace, and compute what was known at each submission."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+
+from features.jobs.schema import fingerprint, recorded_end_s
+from pipelines.assets.described import written_table
+from pipelines.assets.external import TRACE_FILE
+from pipelines.assets.resources import LakeResource
+from pipelines.assets.stages import trace_stage
+from pipelines.assets.trace_checks import HISTORY, JOBS, check_history, check_jobs
+from pipelines.dated.history import keep_history
+from pipelines.dated.ledger import later_night
+from pipelines.dated.replay import accounting_of
+from pipelines.report.table import escaped
+from pipelines.sources.traces import read_known
+
+
+@trace_stage(
+    ("jobs", "rejected_jobs"),
+    deps=[TRACE_FILE],
+    group_name="ingest",
+    kinds={"parquet"},
+    checks=JOBS,
+    progress="ingest",
+    description={
+        "jobs": "The cleaned jobs of a trace, in order of submission.",
+        "rejected_jobs": "Every job dropped and every value altered, with the rule's name.",
+    },
+)
+def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult]:
+    """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
+
+    A night sees what had ended when its day began, even if it runs later. If a later night was published before, nothing is made:
+    a champion does not move back in time, since one with less training data would replace it.
+    """
+    tables, name, night = lake.lake(), lake.name, lake.night
+    if last := later_night(tables, name, night):
+        context.log.warning(
+            f"the night {last} was published before {night}: nothing is made, champion and tables stay those of {last}"
+        )
+        return
+    cleaned = tables.write_clean(accounting_of(read_known(name), night))
+    jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
+    dropped = int((rejected["action"] == "dropped").sum())
+    rules = {"rules": dg.MetadataValue.json(cleaned.touched())}
+    yield written_table(tables, "rejected_jobs", name).materialized(rules, asset="rejected_jobs")
+    yield written_table(tables, "jobs", name).materialized(
+        {
+            "generated": cleaned.generated,
+            "read": cleaned.jobs_read,
+            "dropped": dropped,
+            "altered": len(rejected) - dropped,
+            "processors": cleaned.procs,
+            "users": int(jobs["user"].nunique()),
+            "days": round((int(jobs["submit_s"].iloc[-1]) - int(jobs["submit_s"].iloc[0])) / 86_400, 1),
+            "fingerprint": fingerprint(jobs),
+            "source": cleaned.source,
+            "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in cleaned.notes) or "none"),
+        },
+        check_jobs(cleaned, tables.read_clean(name)),
+        asset="jobs",
+    )
+
+
+@trace_stage(
+    deps=["jobs"],
+    group_name="features",
+    kinds={"parquet", "numba"},
+    checks=HISTORY,
+    progress="user history",
+    description="Features of Gaussier et al. (table 2) and OKCM (table 1): what had ended, and what ran, of its user at each job's submission.",
+)
+def user_history(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Compute the user history of a cleaned trace in one pass; keep it with its starts."""
+    tables = lake.lake()
+    clean = tables.read_clean(lake.name)
+    users = keep_history(tables, clean)
+    checks = check_history(clean.jobs, users.table, recorded_end_s(clean.jobs, users.start_s))
+    facts = {"starts": users.source, "generated": clean.generated}
+    return written_table(tables, "user_history", lake.name).materialized(facts, checks)
