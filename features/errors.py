@@ -13,6 +13,10 @@ class InputError(ValueError):
     """
 
 
+class Damaged(InputError):
+    """A registered version whose files are missing, damaged, foreign or of another format."""
+
+
 def unknown(what: str, name: object, choices: Iterable[str], listed: str = "") -> InputError:
     """Return the error for an unknown name, with the most similar choice or all choices.
 

@@ -19,7 +19,7 @@ import yaml
 from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 
-from features.errors import InputError, first_line
+from features.errors import Damaged, InputError, first_line
 from models.registry.packing import SCRIPT, artifact, content_hash, packed_modules, packed_script, private_name
 
 CONTENT = "content_sha256"
@@ -40,8 +40,9 @@ def data_hash(directory: Path) -> str:
 def version_data(name: str, number: str, kind: str, wrong: str = "does not load") -> Iterator[Path]:
     """Yield the directory of a version's data; none of its code runs.
 
-    It is the directory that ``packing.assemble`` filled for a model of ``kind``. Raises InputError with the text ``wrong`` if
-    data or code differ from what was packed, a file is missing, MLflow refuses, or the body of the ``with`` fails on the data.
+    It is the directory that ``packing.assemble`` filled for a model of ``kind``. Raises Damaged with the text ``wrong`` if data or
+    code differ from what was packed, a file is missing, or the body of the ``with`` fails on the data, and InputError if MLflow
+    or the artifact store does not answer.
     """
     try:
         with _fetched(name, number, kind) as home:
@@ -50,7 +51,21 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
         raise
     except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
         reason = first_line(error)
-        raise InputError(f"models:/{name}/{number}: {wrong}: {reason}") from error
+        unanswered = isinstance(error, (OSError, MlflowException)) and not _is_missing(error)
+        raise (InputError if unanswered else Damaged)(f"models:/{name}/{number}: {wrong}: {reason}") from error
+
+
+def _is_missing(error: Exception) -> bool:
+    return isinstance(error, FileNotFoundError) or getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
+
+
+def fault_of(name: str, number: str) -> str:
+    """Return why a version of ``<kind>-<subject>`` cannot be used, "" if it is whole."""
+    try:
+        with version_data(name, number, name.partition("-")[0]):
+            return ""
+    except Damaged as error:
+        return str(error)
 
 
 def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:

@@ -5,6 +5,7 @@ Both means come with a standard error that treats jobs of one user on one day as
 one-sided: only a worse value is reported.
 """
 
+import re
 from collections.abc import Mapping
 
 import numpy as np
@@ -44,9 +45,8 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
     """Return the means that a version recorded when it was judged."""
     means = {}
     for measure in MEASURES:
-        if f"recorded_{measure}" in tags:
-            value, error, count = tags[f"recorded_{measure}"].split()
-            means[measure] = Mean(float(value), float(error), int(count))
+        if recorded := re.fullmatch(r"(\S+) (\S+) (\d+)", tags.get(f"recorded_{measure}", "")):
+            means[measure] = Mean(float(recorded[1]), float(recorded[2]), int(recorded[3]))
     return means
 
 

@@ -1,6 +1,6 @@
-"""Places of artifacts in MLflow's database, for a home that was moved or copied.
+"""Let the places of artifacts in MLflow's database follow a home that was moved.
 
-MLflow makes each location absolute when it is recorded, and resolves relative ones (``mlflow-artifacts:``) by a server alone.
+They are absolute: MLflow makes each location absolute when it is recorded, and resolves relative ones (``mlflow-artifacts:``) by a server alone.
 """
 
 import os
@@ -24,7 +24,7 @@ WHERE key = 'queuecast' AND artifact_location LIKE 'file:%'
 
 
 def rewrite(database: Path, artifacts: str) -> str:
-    """Record where the artifacts of a SQLite store lie; return where they lay before.
+    """Record that artifacts lie at the URI ``artifacts``; return where they lay.
 
     Returns "" if that was recorded already. Raises OSError if the database cannot be read or written.
     """
@@ -43,7 +43,7 @@ def rewrite(database: Path, artifacts: str) -> str:
 
 
 def is_below(location: str, folder: str) -> bool:
-    """Tell whether an artifact location lies below another one."""
+    """Tell whether an artifact location lies below another one, for files by real paths."""
     if not folder.startswith(("file:", "/")):
         return location.startswith(f"{folder}/") and ".." not in location.split("/")
     if not location.startswith(("file:", "/")):

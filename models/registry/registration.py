@@ -34,8 +34,9 @@ from models.registry.packing import artifact, assemble, private_name
 from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
-from models.registry.versions import REGISTERED_MODEL, note_made
+from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made
 
+_NUMBER = r"(-?\d+(\.\d+)?(e-?\d+)?|nan|-?inf)"
 version = cache(metadata.version)
 """Return a package's version, cached: a lookup reads a file, and each new model names several packages."""
 
@@ -121,6 +122,31 @@ class Content(Protocol):
 
     def write(self, directory: Path) -> Mapping[str, object]:
         """Write the data to ``directory``; return the settings."""
+
+
+def unrecorded(tags: Mapping[str, str], kind: Kind) -> str:
+    """Return the first record that a version's tags lack or that was edited beyond reading, else "".
+
+    These are records of its training and judgement, which every version of ``kind`` has unless it was registered by hand.
+    """
+    needed = {"method": r".+", "training_window_s": r"-?\d+\.\.-?\d+", f"judged_{kind.score}": _NUMBER}
+    counts = dict.fromkeys((f"judged_{kind.things}", f"training_{kind.things}", "seed", "snapshot_s", REFRESHED_FROM), r"\d+")
+    means = {tag: rf"{_NUMBER} {_NUMBER} \d+" for tag in tags if tag.startswith("recorded_")}
+    present = {tag: form for tag, form in (counts | means).items() if tag in tags}
+    return next((tag for tag, form in (needed | present).items() if not re.fullmatch(form, tags.get(tag, ""))), "")
+
+
+def number_in(tags: Mapping[str, str], tag: str) -> float:
+    """Return the number that a tag records, NaN if it is missing or was edited beyond reading."""
+    text = tags.get(tag, "")
+    return float(text) if re.fullmatch(_NUMBER, text) else float("nan")
+
+
+def trained_number(tracking: Tracking, version: ModelVersion) -> str:
+    """Return the version whose model a refreshed ``version`` has; itself if that was deleted."""
+    number = version.tags.get(REFRESHED_FROM, "")
+    exists = number.isdecimal() and version_at(tracking, version.name, number) is not None
+    return number if exists else str(version.version)
 
 
 def log_and_register(

@@ -16,7 +16,7 @@ from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, Tens
 from mlflow.types.schema import AnyType
 
 from features.clock import local_clock_s
-from features.errors import InputError
+from features.errors import Damaged
 from models.packed.methods import METHODS, Method
 from models.packed.runtime_predictor import HISTORY, RuntimePredictor, read_method
 from models.packed.settings import FORMAT
@@ -153,7 +153,7 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredi
     """Load the registered model ``name`` at ``alias``; InputError if missing or unreadable."""
     entry = registered_version(tracking, name, alias)
     if entry.tags.get("queuecast_format") != str(FORMAT):
-        raise InputError(
+        raise Damaged(
             f"{name}@{alias} (version {entry.version}) has format {entry.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
         )
     return load_version(name, str(entry.version))

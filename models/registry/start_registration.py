@@ -8,7 +8,7 @@ import pandas as pd
 from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 
-from features.errors import InputError
+from features.errors import Damaged
 from models.packed.settings import FORMAT
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STARTS, StartModel
 from models.registry.loading import version_data
@@ -80,7 +80,7 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:
     """
     entry = registered_version(tracking, name, alias)
     if entry.tags.get("queuecast_format") != str(FORMAT):
-        raise InputError(f"{name}@{alias}: has format {entry.tags.get('queuecast_format')}, not {FORMAT}: register it again")
+        raise Damaged(f"{name}@{alias}: has format {entry.tags.get('queuecast_format')}, not {FORMAT}: register it again")
     return load_version(name, str(entry.version))
 
 

@@ -61,7 +61,7 @@ class Tracking:
         return [experiment.experiment_id for experiment in self._experiments()]
 
     def holds(self, location: str) -> bool:
-        """Tell whether ``location`` lies below one of Queuecast's experiments."""
+        """Tell whether ``location`` lies below the artifacts of Queuecast's experiments."""
         return any(is_below(location, experiment.artifact_location) for experiment in self._experiments())
 
     def _experiments(self) -> list[Experiment]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 
-from mlflow.entities import LoggedModel
+from mlflow.entities import LoggedModel, Run
 from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
@@ -119,6 +119,13 @@ def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
     return Pruned(len(old), len(failed))
 
 
+def run_of(tracking: Tracking, version: ModelVersion) -> Run | None:
+    """Return the run of a version; None if it has none, or if it was removed by hand."""
+    with _perhaps_gone():
+        return tracking.client.get_run(version.run_id) if version.run_id else None
+    return None
+
+
 def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
     """Return every version of ``name``, in no order; none if it was never registered."""
     versions: list[ModelVersion] = []
@@ -138,9 +145,7 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
     client = tracking.client
     with _perhaps_gone():
         client.delete_model_version(version.name, str(version.version))
-    # a listed version may lack the logged model's id; its source has it
-    logged_id = version.model_id or (version.source or "").removeprefix(_LOGGED)
-    if version.model_id or (version.source or "").startswith(_LOGGED):
+    if logged_id := _logged_id(version):
         with _perhaps_gone():
             _forget(tracking, client.get_logged_model(logged_id))
     if version.run_id:
@@ -150,6 +155,20 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
                 if client.list_artifacts(version.run_id):
                     get_artifact_repository(run.artifact_uri, tracking_uri=tracking.uri).delete_artifacts()
                 client.delete_run(version.run_id)
+
+
+def has_logged_model(tracking: Tracking, version: ModelVersion) -> bool:
+    """Tell whether the logged model of a version, if it has one, was not deleted."""
+    logged_id = _logged_id(version)
+    with _perhaps_gone():
+        return not logged_id or tracking.client.get_logged_model(logged_id) is not None
+    return False
+
+
+def _logged_id(version: ModelVersion) -> str:
+    """Return the id of a version's logged model; a listed version may lack it, and its source has it."""
+    source = version.source or ""
+    return version.model_id or (source.removeprefix(_LOGGED) if source.startswith(_LOGGED) else "")
 
 
 def _forget(tracking: Tracking, logged: LoggedModel) -> None:

@@ -59,6 +59,8 @@ def runtime_model(
     with all_or_nothing(store):
         train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed)
     versions, marks = work.lake.read_for(clean, "runtime_model")
+    for line in marks["begun"]:
+        context.log.warning(line)
     date, models = dated_of(marks), work.lake.models(model)
     records = whole_accounting(clean, read_history(work.lake, clean))
     answers = last_answers(clean, records, models["champion"], store)

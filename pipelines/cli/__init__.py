@@ -31,7 +31,7 @@ _COMMANDS = {
     "policies": "learn an order of waiting jobs on a trace; show, write and register policies",
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",
-    "doctor": "say what kills and damage left in the home directory, and mend it",
+    "doctor": "say whether what is published and served is whole, or go back",
     "lake": "say what lies in the lake, collect what nothing names any more, copy its pages",
     "ui": "start the web server on what was materialised",
 }

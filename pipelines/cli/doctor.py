@@ -1,4 +1,4 @@
-"""``queuecast doctor``: say what kills and damage left in the home directory, and mend it."""
+"""``queuecast doctor``: say whether what is published and served is whole, or go back."""
 
 import json
 import sys
@@ -14,11 +14,11 @@ from pipelines.cli.options import home_option, json_option
 
 
 @click.command()
-@click.option("--repair", "mend", is_flag=True, help="Do what can be done; results that readers may use are never removed.")
+@click.option("--repair", "mend", is_flag=True, help="Go back to the version before, or set aliases again.")
 @home_option
 @json_option
 def command(mend: bool, home: Path | None, as_json: bool) -> None:
-    """Check everything in the home directory, and mend it with --repair.
+    """Check what is published in the home directory and what the registry's aliases need.
 
     The default is the site's home directory. With --json, a finding has part, where, what, mend, by_hand and repaired. The exit
     code is 1 if something needs repair, or still needs it after --repair.
@@ -28,18 +28,14 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     from pipelines.storage.places import is_url
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import examine, repair
-    from pipelines.workflows.doctor_databases import Finding, reached
+    from pipelines.workflows.finding import Finding
 
     place = trusted_home(home.absolute()) if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
-    answering, left = reached(place) if home is None else ([], [])
-    for line in answering:
-        note(line)
     if not is_url(place) and not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
     repaired: list[Finding] = []
-    if not left:
-        left = repair(place, connect, repaired.append) if mend else [*examine(place, connect)]
+    left = repair(place, connect, repaired.append) if mend else [*examine(place, connect)]
     if as_json:
         for finding in (*repaired, *left):
             fields = {name: getattr(finding, name) for name in ("part", "where", "what", "mend")}

@@ -210,7 +210,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     from pipelines.assets.partitions import NIGHT_TAG, systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.storage.instance import PROCESS_TAG, instance, process_mark
+    from pipelines.storage.instance import instance
 
     announce_compilation()
     began = time.perf_counter()
@@ -227,7 +227,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                 instance=running,
                 raise_on_error=False,
                 run_id=run_id,
-                tags={PROCESS_TAG: process_mark(), **({NIGHT_TAG: night} if night else {})},
+                tags={NIGHT_TAG: night} if night else {},
             )
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)

@@ -23,8 +23,11 @@ from sim.history_starts import RECORDED
 NO_COMPARISON = "nothing was submitted in the last days"
 
 
-def night_marks(judging: TraceJudge, result: Promotion) -> dict[str, Any]:
-    """Return a night's decisions and drift as metadata of the table ``runtime_model``."""
+def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) -> dict[str, Any]:
+    """Return a night's decisions and drift as metadata of the table ``runtime_model``.
+
+    ``begun`` are the lines of :meth:`pipelines.dated.publish.Work.begin`.
+    """
     clean, records, ledger, rival = judging.clean, judging.records, judging.ledger, judging.rival
     local = local_clock_s(records.jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
     learned = rival.trained_until_s if rival is not None and rival.method is not None else records.until_s
@@ -39,7 +42,7 @@ def night_marks(judging: TraceJudge, result: Promotion) -> dict[str, Any]:
     return {
         "row": _row(judging, result, method, alarms(drift, performance)),
         "checks": dict(result.checks),
-        "notes": _notes(judging, ledger),
+        "notes": [*(f"{line[0].upper()}{line[1:]}." for line in begun), *_notes(judging, ledger)],
         "drift": drift.to_dict("records"),
         "performance": performance.to_dict("records"),
     }

@@ -13,14 +13,15 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Generic, Protocol, TypeVar
 
+import numpy as np
 import pandas as pd
 
 from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
-from models.registry.registration import Candidate, Kind, rank_candidates, version_at
+from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
 from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM, aliases, all_versions
+from models.registry.versions import aliases, all_versions
 
 SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
@@ -72,19 +73,20 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
     if present is None:
         return None
     tags, number = dict(present.tags), str(present.version)
-    if not {"method", f"judged_{kind.score}", "training_window_s"} <= tags.keys():
-        note = (
-            f"The champion, version {number}, does not record how it was trained and judged: it was chosen by hand, and it stays."
-        )
-        return Incumbent(number, number, 0, None, tags, stays=True, note=note)
-    trained = tags.get(REFRESHED_FROM, number)
+    recorded = unrecorded(tags, kind) == ""
+    trained = trained_number(store, present)
     try:
-        if tags.get("queuecast_format") != str(FORMAT):
+        if recorded and tags.get("queuecast_format") != str(FORMAT):
             raise Outdated(f"is of format {tags.get('queuecast_format')}, not {FORMAT}")
         method = read(trained)
     except Outdated as error:
         note = f"The champion before, version {number}, {error}: it can be neither judged nor refreshed."
         return Incumbent(number, number, 0, None, tags, note=note)
+    if not recorded:
+        note = (
+            f"The champion, version {number}, does not record how it was trained and judged: it was chosen by hand, and it stays."
+        )
+        return Incumbent(number, number, 0, None, tags, stays=True, note=note)
     return Incumbent(number, trained, int(tags["training_window_s"].split("..")[1]), method, tags)
 
 
@@ -195,7 +197,7 @@ class Promotion:
         rows = []
         for number in self.versions:
             each = store.client.get_model_version(self.name, number)
-            measures = {column: float(each.tags.get(tag, "nan")) for column, tag in kind.measures.items()}
+            measures = {column: number_in(each.tags, tag) for column, tag in kind.measures.items()}
             facts = {"method": each.tags.get("method", "unknown"), "alias": titles.get(number, "")}
             rows.append({"model": self.name, "version": int(number), **facts, **measures, "why": each.description or ""})
         return pd.DataFrame(rows)
@@ -269,7 +271,7 @@ def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | N
     same = [each for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
     for each in same:
         if str(each.version) == best and (each.description or "").startswith(_NONE):
-            judged = int(each.tags.get(f"judged_{judge.kind.things}", 0))
+            judged = _count(each.tags, judge.kind)
             result = _without(name, best, each.description or "", tuple(str(one.version) for one in same), judged, {})
             return replace(result, nothing_new=True)
     return None
@@ -297,7 +299,7 @@ def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[An
     challenger = aliases(store, name).get("challenger", "")
     method = next((each.tags.get("method", "") for each in same if str(each.version) == challenger), "")
     why = "Nothing new: champion or challenger was made from the same data by the same rule, so nothing was registered."
-    count = int(present.tags.get(f"judged_{judge.kind.things}", 0))
+    count = _count(present.tags, judge.kind)
     simulated, instead = present.trained_version, ""
     if present.method is None:
         simulated = challenger or present.version
@@ -306,6 +308,11 @@ def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[An
     return Promotion(
         name, present.version, challenger, method, False, why, simulated, versions, None, count, {}, instead, nothing_new=True
     )
+
+
+def _count(tags: Mapping[str, str], kind: Kind) -> int:
+    """Return the recorded number of jobs or runs that judged a version, 0 if unknown."""
+    return int(np.nan_to_num(number_in(tags, f"judged_{kind.things}")))
 
 
 def _by_hand(champion: str, simulated: str) -> str:

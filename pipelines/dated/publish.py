@@ -8,6 +8,7 @@ from models.registry.versions import Keep
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import finish, publish
 from pipelines.storage.registry import kept_versions, pruned
+from pipelines.storage.resolved import restored
 from pipelines.storage.versions import Published
 
 
@@ -41,6 +42,14 @@ class Work:
         """Return the origin that a publication records: a command, a night or a run."""
         return self.command or (f"the night {self.night}" if self.night else f"run {self.run_id}")
 
+    def begin(self) -> list[str]:
+        """Set the aliases of what was published before, if they were lost; return a line for each.
+
+        The caller must hold the lock of the subject.
+        """
+        line = finish(self.lake, self.store, self.subject)
+        return [*([line] if line else []), *restored(self.lake, self.store, self.subject)]
+
     def publish(self, accepted: Callable[[str], bool] | None = None) -> Published:
         """Publish what this run or night, or all ``accepted`` makers, have made.
 
@@ -50,7 +59,6 @@ class Work:
         from pipelines.dated.policy import point_champion
         from pipelines.dated.starts import point_start_champion
 
-        finish(self.lake, self.store, self.subject)  # what a killed process had published without its pages and aliases
         published = publish(self.lake, self.subject, self.made_by, self.store, accepted)
         if self.subject.startswith("runtime-"):
             seen = self.lake.published().at_once(self.subject)

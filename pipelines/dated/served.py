@@ -18,9 +18,9 @@ from models.packed.methods import LEVELS, PREDICTED, Method
 from models.packed.runtime_predictor import RuntimePredictor
 from models.registry.accounting import Accounting
 from models.registry.as_served import serve
-from models.registry.runtime_registration import ask, load_version, trained_method
+from models.registry.registration import trained_number, unrecorded
+from models.registry.runtime_registration import RUNTIME, ask, load_version, trained_method
 from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM
 from models.runtime.protocol import TablePredictor
 from pipelines.dated.dated import Dated, date_of, ended_jobs, midnights
 from pipelines.storage.registry import PREFIX, quantile_table, replaced, submissions
@@ -61,10 +61,11 @@ def served_model(name: str, version: str, clean: CleanTrace, records: Accounting
 
     A version chosen by hand is not compared. Raises InputError if the version cannot be loaded.
     """
-    tags = dict(store.client.get_model_version(name, version).tags)
-    if not {"method", "training_window_s"} <= tags.keys():
+    registered = store.client.get_model_version(name, version)
+    tags = dict(registered.tags)
+    if unrecorded(tags, RUNTIME):
         return ServedModel(name, version, "chosen by hand", 0, 0, 0.0)
-    trained = tags.get(REFRESHED_FROM, version)
+    trained = trained_number(store, registered)
     model, method = load_version(name, trained), trained_method(store, name.removeprefix("runtime-"), trained)
     learned = int(tags["training_window_s"].split("..")[1])
     return ServedModel(name, trained, method.name, learned, *_disagreement(model, tags, clean, records, method), method)

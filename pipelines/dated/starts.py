@@ -21,7 +21,7 @@ from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
 from models.packed.start_predictor import HAZARD, RECENT, STARTS, StartModel, answers
 from models.registry.performance import performance_drift
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, clustered_mean, compare, served_evidence, user_days
-from models.registry.registration import Candidate, Training, log_and_register
+from models.registry.registration import Candidate, Training, log_and_register, number_in
 from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
@@ -189,7 +189,7 @@ class StartJudge:
         since_s = present.method.trained_s
         model = calibrated(present.method, distributions, since_s, self.questions, self.asked.start_s, self.date.until_s)
         tags = present.tags
-        judged = float(tags.get("judged_score", "nan")), int(tags.get("judged_jobs", 0))
+        judged = number_in(tags, "judged_score"), int(tags.get("judged_jobs", 0))
         return self._logged(model, judged, {}, present.trained_version)
 
 

@@ -16,7 +16,7 @@ from features.jobs.schema import fingerprint
 from features.monitoring.labels import baselines, labels, z_scores
 from models.registry.loading import consumer_model
 from models.registry.promotion import Evidence
-from models.registry.registration import Candidate, Kind, Training, log_and_register
+from models.registry.registration import Candidate, Kind, Training, log_and_register, number_in
 from models.registry.tracking import Tracking
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
 from models.registry.variability_registration import VARIABILITY, VariabilityContent, load_version
@@ -64,8 +64,9 @@ def train(work: Work, table: TrainingTable, scope: str, learning: Learning) -> R
 
     Writes ``variability_model``. Errors: :func:`retrain`.
     """
+    begun = work.begin()
     result = retrain(table, scope, work.store, learning, tags=work.tags)
-    marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted}
+    marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": begun}
     work.lake.write(MODEL_TABLE, table.system, result.registered, marks)
     work.lake.name_models(work.subject, {**result.beside(work.store), **result.serves})
     return result
@@ -200,7 +201,7 @@ class ClassifierJudge:
         return int(self.table.runs["start_s"].max())
 
     def _evidence(self, judged: pd.DataFrame, name: str, theirs: np.ndarray, present: Incumbent[VariabilityModel]) -> Evidence:
-        recorded = float(present.tags.get("judged_f1", "nan"))
+        recorded = number_in(present.tags, "judged_f1")
         return f1_evidence(
             judged[name].to_numpy(bool),
             theirs,

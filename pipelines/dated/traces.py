@@ -11,6 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from features.errors import Damaged
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
@@ -20,10 +21,10 @@ from models.registry.as_served import Models, answer_columns, by_column, predict
 from models.registry.candidates import TRAINERS, carried_on, outdated, train
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
-from models.registry.registration import Candidate, Kind, Training, log_and_register
+from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number, unrecorded
 from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method
 from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM, all_versions
+from models.registry.versions import all_versions, run_of
 from models.runtime.evaluation import evaluate_predictions
 from pipelines.dated import promote
 from pipelines.dated.dated import Dated, date_of
@@ -56,14 +57,17 @@ class Memo:
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
     """Return the present champion of ``runtime-<trace>``, None if there is none.
 
-    Raises InputError if its learned model cannot be read.
+    Raises InputError if the registry does not answer.
     """
 
     def read(number: str) -> Method:
-        learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags["method"]
-        if learner not in METHODS:
+        learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags.get("method")
+        if learner is not None and learner not in METHODS:
             raise Outdated(f"is of the method {learner}, which this Queuecast does not train")
-        method = trained_method(store, trace, number)
+        try:
+            method = trained_method(store, trace, number)
+        except Damaged as error:
+            raise Outdated(f"cannot be read ({error})") from error
         if outdated(method):
             raise Outdated("was grown by another Queuecast")
         return method
@@ -259,13 +263,14 @@ class TraceJudge:
 
         It is ``champion`` itself, or a new version of the same model.
         """
-        tags = dict(self.store.client.get_model_version(self.kind.registered(self.subject), champion).tags)
+        version = self.store.client.get_model_version(self.kind.registered(self.subject), champion)
+        tags = dict(version.tags)
         data = fingerprint(self.whole.jobs)
         current = tags.get("snapshot_s") == str(records.until_s) and tags.get("snapshot_fingerprint") == data
-        ours = {"judged_accuracy", "training_window_s"} <= tags.keys() and tags.get("queuecast_format") == str(FORMAT)
+        ours = not unrecorded(tags, self.kind) and tags.get("queuecast_format") == str(FORMAT)
         if current or not ours:
             return champion
-        method = trained_method(self.store, self.subject, tags.get(REFRESHED_FROM, champion))
+        method = trained_method(self.store, self.subject, trained_number(self.store, version))
         mine = {**self.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}
         return refreshed(self.store, self.whole, records, champion, method, mine).version
 
@@ -310,17 +315,18 @@ def refreshed(
     of judgement if ``judged`` is None. Raises InputError if the version does not answer when it is loaded back.
     """
     version = store.client.get_model_version(f"runtime-{clean.name}", number)
-    before, recorded = dict(version.tags), store.client.get_run(version.run_id or "").data.metrics
-    trained, data = before.get(REFRESHED_FROM, number), before["data_fingerprint"]
+    before, run = dict(version.tags), run_of(store, version)
+    recorded = run.data.metrics if run is not None else {}
+    trained, data = trained_number(store, version), before.get("data_fingerprint", "")
     first, learned = (int(each) for each in before["training_window_s"].split(".."))
-    jobs, seed = int(before["training_jobs"]), int(before.get("seed", 0))
+    jobs, seed = int(before.get("training_jobs", 0)), int(before.get("seed", 0))
     carried, taken = carried_on(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
     candidate = log_and_register(
         store,
         RUNTIME,
         RuntimeContent(carried, snapshot_of(clean, records), trained),
         Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
-        judged or (float(before["judged_accuracy"]), int(before["judged_jobs"])),
+        judged or (float(before["judged_accuracy"]), int(before.get("judged_jobs", 0))),
         metrics or recorded,
         tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
         why=f"The model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the histories up to "

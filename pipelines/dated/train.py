@@ -46,6 +46,7 @@ def train(
     users = read_history(lake, clean)
     records = whole_accounting(clean, users)
     date = dated(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
+    begun = work.begin()
     ledger = ledger_of(lake, clean, date)
     if ledger.gone_jobs:
         memo.models.clear()
@@ -63,9 +64,9 @@ def train(
     result = result.serving(champion)
     simulated, why = (result.simulated, result.instead) if date.follows else (champion, result.why)
 
-    marks = {"nothing_new": result.nothing_new, **date.marks, "simulated": simulated, "why": why}
+    marks = {"nothing_new": result.nothing_new, "begun": begun, **date.marks, "simulated": simulated, "why": why}
     if date.night:
-        marks["night"] = night_marks(judging, result)
+        marks["night"] = night_marks(judging, result, begun)
     lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
     beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
     lake.name_models(work.subject, {**beside, **result.serves})

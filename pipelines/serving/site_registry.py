@@ -8,9 +8,13 @@ from typing import TYPE_CHECKING
 
 from features.errors import InputError, first_line, masked
 from models.packed.runtime_predictor import RuntimePredictor
+from models.packed.settings import FORMAT
 from models.packed.site_names import check_key
 from models.packed.start_predictor import StartModel
+from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
+from pipelines.storage.resolved import candidates
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -32,20 +36,25 @@ class SiteRegistry:
             os.environ.setdefault(name, value)
         self._store: Tracking | None = None
         self._file: tuple[int, int] | None = None
+        self._faults: dict[tuple[str, str], str] = {}
 
     def version(self, name: str, alias: str) -> str:
-        """Return the number of the version at ``alias``, empty if there is none."""
+        """Return the number of the first version that can answer for ``alias``, empty if there is none."""
         from mlflow.exceptions import MlflowException
 
-        from models.registry.registration import version_at
+        from models.registry.loading import fault_of
 
         store = self._opened()
         try:
-            version = version_at(store, name, alias)
+            numbers = candidates(Lake(home() / "lake"), store, name, alias)
+            for number in numbers:
+                if (name, number) not in self._faults:
+                    written = store.client.get_model_version(name, number).tags.get("queuecast_format")
+                    self._faults[name, number] = fault_of(name, number) or ("" if written == str(FORMAT) else "another format")
+            return next((number for number in numbers if not self._faults[name, number]), "".join(numbers[:1]))
         except (MlflowException, OSError) as error:
             why = first_line(error)
             raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error
-        return str(version.version) if version is not None else ""
 
     def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
         """Load a version; raise InputError also if names are hashed with a key that is not set."""

@@ -5,7 +5,6 @@ process at a time.
 """
 
 import os
-import socket
 from contextlib import nullcontext
 from importlib.util import find_spec
 from pathlib import Path
@@ -18,10 +17,8 @@ from pipelines.storage.database import DATABASE, named
 from pipelines.storage.home import local_home
 from pipelines.storage.locks import held
 from pipelines.storage.permissions import check_owner
-from pipelines.storage.places import alive, write
+from pipelines.storage.places import write
 
-PROCESS_TAG = "queuecast/process"
-"""Tag of a run that a command executes: its process and machine. A run whose process is gone was killed."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
 {_OURS} A site with one of its own sets DAGSTER_HOME to the directory with its dagster.yaml.
@@ -31,6 +28,10 @@ nux:
   enabled: false
 freshness:
   enabled: true
+run_monitoring:
+  enabled: true
+  # a command that was killed leaves a run that nights would wait for
+  max_runtime_seconds: 86400
 concurrency:
   runs:
     # no two nights or runs of a trace or system at once, scheduled or backfilled
@@ -51,17 +52,6 @@ storage:
       postgres_url:
         env: {DATABASE}
 """
-
-
-def process_mark() -> str:
-    """Return the value of :data:`PROCESS_TAG` for this process."""
-    return f"{os.getpid()}@{socket.gethostname()}"
-
-
-def is_gone(mark: str) -> bool:
-    """Tell whether a run's process was on this machine and is gone."""
-    number, _, machine = mark.partition("@")
-    return number.isdigit() and machine in ("", socket.gethostname()) and not alive(int(number))
 
 
 def dagster_home() -> Path:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from features.errors import InputError
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
+from pipelines.storage.resolved import candidates
 from pipelines.storage.versions import Published, SetAliases
 
 if TYPE_CHECKING:
@@ -87,13 +88,13 @@ def finish(lake: Lake, store: Tracking, name: str) -> str:
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
-    """Raise InputError for a registry without the published champion: damaged or another one."""
-    from models.registry.registration import version_at
+    """Raise InputError for a registry without any version of a published model: another one."""
+    from models.registry.versions import all_versions
 
     number = lake.published().models(name).get("champion")
-    if number and version_at(store, name) is None and version_at(store, name, number) is None:
+    if number and not all_versions(store, name):
         raise InputError(
-            f"registry {store.place}: has no version {number} of {name}, the champion that was published: it is damaged or another one; "
+            f"registry {store.place}: has no version of {name}, whose version {number} was published: it is damaged or another one; "
             "restore it from a backup, or queuecast doctor --repair begins anew without the champion"
         )
 
@@ -101,13 +102,11 @@ def check_registry(lake: Lake, store: Tracking, name: str) -> None:
 def served(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
     """Return the version that a reader of ``name`` at ``alias`` loads: the published one.
 
-    Once the aliases were set, a person may have moved one: then it is ``alias``, as for a model that is not published. Raises
-    InputError as :func:`check_registry` does.
+    Once the aliases were set, a person may have moved one: then it is that version. Raises InputError as :func:`check_registry`
+    does.
     """
-    if not name.startswith(("runtime-", "variability-")):
-        return alias
     check_registry(lake, store, name)
-    return alias if lake.versions(name).follows else lake.published().models(name).get(alias) or alias
+    return next(iter(candidates(lake, store, name, alias)), alias)
 
 
 def lock_of(name: str) -> str:

@@ -54,10 +54,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=waits_s())
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
-        mend = (
-            "; queuecast doctor says how to mend it" if re.search("malformed|not a database|readonly|unable to open", line) else ""
-        )
-        raise InputError(f"registry {masked(asked or place)}: {line}{mend}") from error
+        raise InputError(f"registry {masked(asked or place)}: {line}") from error
     if store.moved_from:
         print(
             f"registry {store.place}: was moved or copied: its models, once at {store.moved_from}, are those beside it",
@@ -126,12 +123,15 @@ def predict_registered(
 
     from models.registry.runtime_registration import ask, load
     from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import served
+    from pipelines.storage.publishing import check_registry
+    from pipelines.storage.resolved import loaded
 
     name, _, alias = spec.partition("@")
     try:
         store = store or tracking()
-        model = load(store, name, served(Lake((place or home()) / "lake"), store, name, alias or "champion"))
+        lake, registry = Lake((place or home()) / "lake"), store
+        check_registry(lake, registry, name)
+        model = loaded(lake, registry, name, alias or "champion", lambda number: load(registry, name, number))
         return ask(model, submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):

@@ -1,8 +1,7 @@
-"""Find what kills and damage left in a home directory, and mend it.
+"""Find what the published versions and the registry's aliases need, and whether it is whole.
 
-It looks for faults that no later run or night mends: drafts, files and versions of dead processes go with the next night,
-publication or pruning. A subject with a run or night at work is left alone. Nothing that a reader may use is removed: no file of
-the current version or the one before, and no registered version.
+A subject with a run or night at work is left alone. No file and no registered version is removed: the repair is the version before,
+or the aliases as they were published.
 """
 
 from __future__ import annotations
@@ -19,121 +18,155 @@ from pipelines.storage.home import LAKE, local_home
 from pipelines.storage.home import home as site_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
-from pipelines.storage.version import GROWING, PAGES, Version
+from pipelines.storage.version import Version
 from pipelines.storage.versions import Versions
-from pipelines.workflows.doctor_counters import anew, counters
-from pipelines.workflows.doctor_databases import BY_HAND, Finding, databases, runs_of_dagster
+from pipelines.workflows.doctor_counters import counters
+from pipelines.workflows.finding import BY_HAND, Finding
 
 if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
     from models.registry.tracking import Tracking
 
-_ROUNDS = 5
-"""Max number of rounds of checks and repairs: a repair may uncover another fault."""
+_RESTORE = f"{BY_HAND}: restore it from a backup"
+_ANEW = f"{_RESTORE}, or let a run or night make it anew"
 
 
 def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
     """Yield everything found wrong in ``home``; ``connect`` opens its registry.
 
     A finding about a subject is yielded while its lock is held, so a repair before the next finding meets the same state.
-    If machines share ``home``, this machine's own databases are checked.
     """
     shared = bool(os.environ.get(LAKE)) and str(home) == str(site_home())
     own = local_home() if shared else home
-    damaged = [*databases(own)]
-    yield from damaged
-    if not any(each.part == "dagster" for each in damaged):
-        yield from runs_of_dagster(home)
     store = None
-    if not any(each.part == "registry" for each in damaged) and (
-        (own / "mlflow.db").exists() or os.environ.get("MLFLOW_TRACKING_URI")
-    ):
+    if (own / "mlflow.db").exists() or os.environ.get("MLFLOW_TRACKING_URI"):
         try:
             store = connect()
         except InputError as error:
-            yield Finding("registry", "", str(error), BY_HAND)
-    for subject in sorted({path.stem for path in (home / "lake" / "current").glob("[!.]*.json")}):
+            yield Finding("registry", "", str(error), _RESTORE)
+    subjects = sorted({path.stem for path in (home / "lake" / "current").glob("[!.]*.json")})
+    for subject in subjects:
         try:
             with alone(home, lock_of(subject)):
                 yield from _subject(home, subject, store)
         except InputError as error:
             if "is running" not in str(error):
                 raise
+    if store is not None:
+        for model in store.client.search_registered_models():
+            if model.name not in subjects:
+                yield from _faults(store, model.name, {})
     yield from counters(home)
 
 
 def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
-    """Repair the findings that have a repair, ``tell`` each, and return the other findings."""
-    for _ in range(_ROUNDS):
-        left, repaired = [], False
-        for finding in examine(home, connect):
-            if finding.repair is None:
-                left.append(finding)
-            else:
-                finding.repair()
-                tell(finding)
-                repaired = True
-        if not repaired:
-            return left
+    """Repair the findings that have a repair, ``tell`` each, and return what is found then."""
+    for finding in examine(home, connect):
+        if finding.repair is not None:
+            finding.repair()
+            tell(finding)
     return [*examine(home, connect)]
 
 
 def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Finding]:
-    """Find a fault of a subject's pointer, tables, pages or aliases; stop at the first one."""
+    """Find what is wrong with a subject's pointer, its files, or its models."""
     versions = Lake(home / "lake").versions(subject)
     try:
-        versions.kept()
+        current, before, *_ = [*versions.kept(), Version(), Version()]
     except InputError as error:
-        yield Finding("lake", subject, str(error).split("; ")[0], f"{BY_HAND}: restore it from a backup")
+        yield Finding("lake", subject, str(error).split("; ")[0], _RESTORE)
         return
-    try:
-        versions.draft()
-    except InputError as error:
-        forget = partial(versions.put, versions.kept())
-        yield Finding("lake", subject, str(error).split("; ")[0], "forget what was not published", forget)
-    current, before = [*versions.kept(), Version()][:2]
-    broken = _broken(versions, current, before)
-    if broken is not None:
-        yield broken
+    if lost := _lost(versions, current):
+        what = f"missing or damaged in the current version: {lost}"
+        whole = before.version and not _lost(versions, before)
+        yield _back(versions, store, before, "lake", what) if whole else Finding("lake", subject, what, _ANEW)
     elif store is not None and subject.startswith(("runtime-", "variability-")):
-        yield from _aliases(versions, store, current)
+        yield from _models(versions, store, current, before)
 
 
-def _broken(versions: Versions, current: Version, before: Version) -> Finding | None:
-    """Find files of the versions that are missing, or whose content does not fit their name."""
-    now, then = ({entry: file for entry, file in each.files.items() if not versions.has_whole(file)} for each in (current, before))
-    finding = partial(Finding, "lake", versions.subject)
-    if not now:
-        what = f"missing or damaged in the version before: {', '.join(then.values())}"
-        return finding(what, "forget the version before", partial(versions.put, [current])) if then else None
-    what = "missing or damaged in the current version: " + ", ".join(f"{entry} ({file})" for entry, file in now.items())
-    if versions.subject.partition("-")[0] in GROWING and (then or not before.version):
-        return finding(what, f"{BY_HAND}: {anew(versions)}")
-    if before.version and not then and not all(entry.startswith(PAGES) for entry in now):
-        return finding(what, f"go back to the version before, {before.version}", partial(versions.put, versions.kept()[1:]))
-    kept = replace(current, files={entry: file for entry, file in current.files.items() if entry not in now})
-    return finding(
-        what,
-        "leave them out of the version, so that they are made anew",
-        partial(versions.put, [kept] if then else [kept, before]),
-    )
+def _lost(versions: Versions, version: Version) -> str:
+    return ", ".join(f"{entry} ({file})" for entry, file in version.files.items() if not versions.has_whole(file))
 
 
-def _aliases(versions: Versions, store: Tracking, current: Version) -> Iterator[Finding]:
-    """Find a registry that does not have, or does not serve, the published versions."""
+def _back(versions: Versions, store: Tracking | None, before: Version, part: str, what: str) -> Finding:
+    """Return a finding whose repair makes the version before the current one, with its aliases."""
+
+    def go_back() -> None:
+        versions.put(versions.kept()[1:])
+        if store is not None and before.models:
+            finish(Lake(versions.root), store, versions.subject)
+
+    return Finding(part, versions.subject, what, f"go back to the version before, {before.version}", go_back)
+
+
+def _models(versions: Versions, store: Tracking, current: Version, before: Version) -> Iterator[Finding]:
+    """Find where the registry differs from what was published, and what its aliases lack."""
+    from models.registry.loading import fault_of
     from models.registry.registration import version_at
+    from models.registry.versions import aliases, all_versions
+
+    subject, named = versions.subject, aliases(store, versions.subject)
+    published = {alias: number for alias, number in current.models.items() if number}
+    gone = [number for number in published.values() if version_at(store, subject, number) is None]
+    faults = [fault for number in published.values() if number not in gone and (fault := fault_of(subject, number))]
+    if gone or faults:
+        what = "; ".join([*(f"the published version {number} was deleted" for number in gone), *faults])
+        champion = before.models.get("champion", "")
+        whole = champion and version_at(store, subject, champion) and not fault_of(subject, champion)
+        if not all_versions(store, subject):
+            forget = partial(versions.put, [replace(current, models={})])
+            yield Finding("registry", subject, what, f"{_RESTORE}; --repair begins anew without the champion", forget)
+        elif whole and before.models != current.models and not _lost(versions, before):
+            yield _back(versions, store, before, "registry", what)
+        else:
+            yield Finding("registry", subject, what, _ANEW)
+    elif moved := [f"{alias} is {named.get(alias) or 'missing'}" for alias in published if named.get(alias) != published[alias]]:
+        what = f"aliases differ from what {current.made_by or 'a run'} published ({', '.join(moved)})"
+
+        def set_again() -> None:
+            finish(Lake(versions.root), store, subject)
+            aliases_of(store, subject)(current.models)
+
+        yield Finding("registry", subject, what, "set them again", set_again)
+    yield from _faults(store, subject, published)
+
+
+def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[Finding]:
+    """Find what the aliased versions of a registered model lack: files, records, runs, and the version that they refresh.
+
+    The files of ``published`` versions were looked at before.
+    """
+    from models.registry.loading import fault_of
     from models.registry.versions import aliases
 
-    subject, champion = versions.subject, current.models.get("champion", "")
-    if champion and version_at(store, subject, champion) is None:
-        if version_at(store, subject) is None:
-            what = f"the registry has no version {champion}, the champion that was published; a backup brings it back"
-            anew = partial(versions.put, [replace(current, models={})])
-            yield Finding("registry", subject, what, "begin anew without a champion", anew)
-    elif not versions.follows:
-        what = f"{current.made_by or 'a run'} died while it was published"
-        yield Finding(
-            "registry", subject, what, "let aliases and pages follow it", partial(finish, Lake(versions.root), store, subject)
-        )
-    elif champion and "champion" not in aliases(store, subject):
-        what = f"no alias champion, though version {champion} was published"
-        yield Finding("registry", subject, what, "set the aliases again", partial(aliases_of(store, subject), current.models))
+    for alias, number in aliases(store, name).items():
+        version = store.client.get_model_version(name, number)
+        fault = "" if number in published.values() else fault_of(name, number)
+        for what in filter(None, (fault, _edited(store, version))):
+            mend = f"{BY_HAND}: set it right in MLflow; nights go on with what is whole"
+            yield Finding("registry", name, f"version {number}, the {alias}: {what}", mend)
+
+
+def _edited(store: Tracking, version: ModelVersion) -> str:
+    """Return what was deleted or edited of a version, else ""."""
+    from models.packed.settings import FORMAT
+    from models.registry.registration import trained_number, unrecorded
+    from models.registry.runtime_registration import RUNTIME
+    from models.registry.start_registration import START
+    from models.registry.variability_registration import VARIABILITY
+    from models.registry.versions import REFRESHED_FROM, has_logged_model, run_of
+
+    kinds = {kind.name: kind for kind in (RUNTIME, START, VARIABILITY)}
+    kind = kinds.get(version.name.partition("-")[0])
+    if kind is not None and (tag := unrecorded(version.tags, kind)):
+        return f"its tag {tag} is missing or was edited"
+    if kind is not None and version.tags.get("queuecast_format") != str(FORMAT):
+        return f"its format is {version.tags.get('queuecast_format')}, not {FORMAT}"
+    refreshed_from = version.tags.get(REFRESHED_FROM, "")
+    if refreshed_from and trained_number(store, version) != refreshed_from:
+        return f"version {refreshed_from}, from which it was refreshed, was deleted"
+    if not has_logged_model(store, version):
+        return "its logged model was deleted"
+    run = run_of(store, version)
+    return "its run was deleted" if version.run_id and (run is None or run.info.lifecycle_stage != "active") else ""

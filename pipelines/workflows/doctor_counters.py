@@ -7,7 +7,7 @@ from features.errors import InputError
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.version import COUNTERS
 from pipelines.storage.versions import Versions
-from pipelines.workflows.doctor_databases import BY_HAND, Finding
+from pipelines.workflows.finding import BY_HAND, Finding
 
 
 def counters(home: Path) -> Iterator[Finding]:
