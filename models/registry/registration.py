@@ -125,7 +125,7 @@ class Content(Protocol):
 
 
 def unrecorded(tags: Mapping[str, str], kind: Kind) -> str:
-    """Return the first record that a version's tags lack or that was edited beyond reading, else "".
+    """Return the first record that tags lack or that cannot be read, else "".
 
     These are records of its training and judgement, which every version of ``kind`` has unless it was registered by hand.
     """

@@ -39,7 +39,7 @@ class SiteRegistry:
         self._faults: dict[tuple[str, str], str] = {}
 
     def version(self, name: str, alias: str) -> str:
-        """Return the number of the first version that can answer for ``alias``, empty if there is none."""
+        """Return the first version that can answer for ``alias``, "" if there is none."""
         from mlflow.exceptions import MlflowException
 
         from models.registry.loading import fault_of

@@ -41,9 +41,10 @@ def candidates(lake: Lake, store: Tracking, name: str, alias: str = "champion") 
 
 
 def loaded(lake: Lake, store: Tracking, name: str, alias: str, load: Callable[[str], Model]) -> Model:
-    """Return the result of ``load`` for the first of the candidates that is whole; say which if it is not the first.
+    """Return the result of ``load`` for the first whole candidate.
 
-    ``load`` gets a number, or ``alias`` if there is no candidate, and raises Damaged for a version that cannot be used.
+    A line says which it is, if it is not the first. ``load`` gets a number, or ``alias`` if there is no candidate, and raises Damaged
+    for a version that cannot be used.
     """
     numbers = candidates(lake, store, name, alias)
     problem = ""

@@ -1,4 +1,4 @@
-"""Find what the published versions and the registry's aliases need, and whether it is whole.
+"""Tell whether what published versions and the registry's aliases need is whole.
 
 A subject with a run or night at work is left alone. No file and no registered version is removed: the repair is the version before,
 or the aliases as they were published.
@@ -77,6 +77,11 @@ def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Findi
     except InputError as error:
         yield Finding("lake", subject, str(error).split("; ")[0], _RESTORE)
         return
+    try:
+        versions.draft()
+    except InputError as error:
+        forget = partial(versions.put, versions.kept())
+        yield Finding("lake", subject, str(error).split("; ")[0], "forget what was not published", forget)
     if lost := _lost(versions, current):
         what = f"missing or damaged in the current version: {lost}"
         whole = before.version and not _lost(versions, before)

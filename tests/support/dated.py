@@ -40,8 +40,9 @@ def work_in(home: Path, trace: str, draft: str = "") -> Work:
 def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
     """Train and register what a run of ``clean`` does in ``home``, and publish it; no alias moves before."""
     work = work_in(home, clean.name)
-    before = aliases(work.store, work.subject)
     with alone(home, clean.name), all_or_nothing(work.store):
+        work.begin()
+        before = aliases(work.store, work.subject)
         work.lake.write_clean(clean)
         keep_history(work.lake, clean)
         train(work, clean, **options)  # type: ignore[arg-type]

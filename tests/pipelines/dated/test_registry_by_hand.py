@@ -145,9 +145,9 @@ def test_after_a_change_by_hand_all_answer_and_the_doctor_names_it(
     changed: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     store = own_registry(changed)
-    found = [*examine(changed, lambda: own_registry(changed))]
-    assert [finding.where for finding in found] == [NAME] * len(found)
-    assert found
+    findings = [*examine(changed, lambda: own_registry(changed))]
+    assert [finding.where for finding in findings] == [NAME] * len(findings)
+    assert findings
     assert predict_registered(NAME, JOB, store, changed)["predicted_s"].iloc[0] > 0
     for variable, value in {"QUEUECAST_HOME": str(changed), "MLFLOW_TRACKING_URI": ""}.items():
         monkeypatch.setenv(variable, value)

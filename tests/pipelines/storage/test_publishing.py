@@ -27,6 +27,10 @@ class Client:
     def get_registered_model(self, name: str) -> Any:
         return SimpleNamespace(aliases={**self.aliases})
 
+    def search_model_versions(self, text: str, page_token: str | None) -> Any:
+        versions = [SimpleNamespace(version=number) for number in ("0", "1", "2")]
+        return type("Page", (list,), {"token": ""})(versions)
+
     def set_registered_model_alias(self, name: str, alias: str, number: str) -> None:
         assert name == MODEL
         if alias == self.fails:
@@ -83,5 +87,9 @@ def test_a_reader_loads_the_published_version_until_the_aliases_were_set(tmp_pat
     assert [served(lake, store, MODEL, alias) for alias in ("champion", "challenger", "mine")] == ["1", "2", "mine"]
     assert finish(lake, store, MODEL)
     assert client.aliases == {"champion": "1", "challenger": "2"}
-    assert served(lake, store, MODEL) == "champion"
+    assert served(lake, store, MODEL) == "1"
+    client.aliases["champion"] = "2"
+    assert served(lake, store, MODEL) == "2", "a person moved it"
+    del client.aliases["champion"]
+    assert served(lake, store, MODEL) == "1", "a person deleted it"
     assert not finish(lake, store, MODEL)

@@ -39,7 +39,7 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def found(home: Path) -> list[str]:
+def findings(home: Path) -> list[str]:
     return [f"{finding.what} -> {finding.mend}" for finding in examine(home, lambda: connect(home))]
 
 
@@ -56,7 +56,7 @@ def seen(home: Path) -> tuple[int, str]:
 
 
 def test_a_sound_home_has_nothing_to_mend(home: Path) -> None:
-    assert found(home) == []
+    assert findings(home) == []
     assert seen(home) == (2, "2")
 
 
@@ -66,7 +66,7 @@ def test_a_damaged_table_leads_back_to_the_version_before(home: Path) -> None:
     assert mended(home)[0].startswith("go back to the version before, ")
     assert seen(home) == (1, "1")
     Lake(home / "lake").path("jobs", "t").unlink()
-    assert "let a run or night make it anew" in found(home)[0]
+    assert "let a run or night make it anew" in findings(home)[0]
 
 
 def test_a_damaged_pointer_is_told_in_json_and_needs_a_backup(home: Path) -> None:
@@ -77,11 +77,17 @@ def test_a_damaged_pointer_is_told_in_json_and_needs_a_backup(home: Path) -> Non
     assert (finding["part"], finding["where"], finding["by_hand"]) == ("lake", MODEL, True)
 
 
+def test_a_damaged_draft_is_told_and_forgotten(home: Path) -> None:
+    (home / "lake" / "drafts" / f"{MODEL}.json").write_text('{"files": ')
+    assert mended(home) == ["forget what was not published"]
+    assert seen(home) == (2, "2")
+
+
 def test_a_subject_at_which_a_night_works_is_left_alone(home: Path) -> None:
     Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
     with alone(home, "t"):
-        assert found(home) == []
-    assert len(found(home)) == 1
+        assert findings(home) == []
+    assert len(findings(home)) == 1
 
 
 def test_aliases_that_were_moved_are_set_again(home: Path) -> None:
@@ -92,4 +98,4 @@ def test_aliases_that_were_moved_are_set_again(home: Path) -> None:
 
 def test_a_registry_that_was_cut_is_told(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")
-    assert "is empty: it was cut" in found(home)[0]
+    assert "is empty: it was cut" in findings(home)[0]
