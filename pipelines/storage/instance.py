@@ -40,8 +40,6 @@ concurrency:
         value:
           applyLimitPerUniqueValue: true
         limit: 1
-run_monitoring:
-  enabled: true
 """
 _POSTGRES = f"""\
 storage:
