@@ -65,6 +65,11 @@ def table(name: str, trace: str) -> pd.DataFrame:
     """Return a published table of a trace or a system, such as ``table("schedules", "kth-sp2")``.
 
     What the whole table has, such as ``origin_unix_s`` of its seconds, is in ``attrs``. ``queuecast lake`` lists the tables.
+
+    >>> table("schedules", "kth-sp2")
+    Traceback (most recent call last):
+    ...
+    features.errors.InputError: ...schedules: there is none of kth-sp2 in its current version; ...
     """
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake

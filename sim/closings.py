@@ -117,6 +117,8 @@ def drained(
     best = nearness(pool)
     for _ in range(_ROUNDS):
         tried = [(nearness(changed), changed) for changed in _changes(pool, read)]
+        if not tried:
+            break
         near, changed = max(tried, key=lambda pair: _gain(pair[0], best))
         if _gain(near, best) < GAIN:
             break

@@ -13,8 +13,9 @@ IDENTITY = ["job_id", "written_id", "submit_s", "user"]
 
 def numbers(jobs: pd.DataFrame) -> np.ndarray:
     """Return the jobs' numbers as their source writes them, such as 12 or 12_3: object [jobs]."""
-    written = jobs["written_id"].astype(object)
-    return written.where(written.notna(), jobs["job_id"].astype(str)).to_numpy(object)
+    numbered = jobs["job_id"].astype(str)
+    written = jobs.get("written_id", numbered).astype(object)
+    return written.where(written.notna(), numbered).to_numpy(object)
 
 
 def among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:

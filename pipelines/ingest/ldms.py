@@ -162,7 +162,8 @@ class LdmsReader:
             return header
         wordy = set()
         for place in header.metrics:
-            cells = [cell.strip() for cell in table[str(place)].to_pylist() if cell.strip()]
+            named = header.columns[place]  # a repeated header is no row
+            cells = [cell.strip() for cell in table[str(place)].to_pylist() if cell.strip() not in ("", named)]
             if len(cells) > 1 and all(_number(cell) is None for cell in cells):
                 wordy.add(place)
         if not wordy:

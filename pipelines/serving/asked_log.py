@@ -89,6 +89,8 @@ class AskedLog:
                 if missing > self._dropped_written:
                     file.write(_line({"dropped": missing - self._dropped_written}))
         except (OSError, InputError) as error:  # the service continues without the log, and counts the lost answers
+            if self._taken == before and self._waiting:  # the file could not be opened
+                self._taken += len(self._waiting.popleft())
             self._lost += self._taken - before
             self._problem = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
             return False

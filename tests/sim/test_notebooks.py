@@ -170,8 +170,8 @@ def test_every_misuse_of_simulate_is_one_line(slip: str) -> None:
     assert message(simulate, *arguments, **{"procs": 4} | options) == error
 
 
-def test_a_scheduler_that_is_no_text_is_an_unknown_one() -> None:
-    assert message(simulate, JOBS, procs=4, scheduler=None).startswith("unknown scheduler None; known: ")
+def test_a_scheduler_that_is_no_text_is_refused() -> None:
+    assert message(simulate, JOBS, procs=4, scheduler=None) == "scheduler must be a string, not None"
 
 
 def test_cleaning_takes_a_trace_and_a_number() -> None:
