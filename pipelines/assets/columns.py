@@ -79,7 +79,7 @@ _COMPARED = {
     "high": "upper end of the interval",
     "sure": "whether the interval, corrected for comparisons, leaves out 0",
     "p": "chance of such a change without a difference",
-    "baseline": "scheduler and predictor that are compared with",
+    "baseline": "value of the baseline, in the same unit",
     "coverage": "share of replays in the interval",
     "least": "smallest value of a replay",
     "most": "largest value of a replay",

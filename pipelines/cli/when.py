@@ -169,7 +169,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
         if ahead == SLURM:
             return _NOT_LEARNED
         raise InputError(
-            f"{trace}: was not run, so no model tells when its jobs start: queuecast run --trace {trace}, or name a Slurm --machine"
+            f"{trace}: no model tells when its jobs start: queuecast run --trace {trace} --starts, or name a Slurm --machine"
         )
     ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
     if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"].get("champion"):

@@ -12,7 +12,7 @@ from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.promote import MADE_FROM, SIMULATED, Outdated, Score, Verdict, incumbent, promote
+from pipelines.dated.promote import MADE_FROM, RULES, SIMULATED, Outdated, Score, Verdict, incumbent, made_from, promote
 
 KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
 BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)
@@ -171,3 +171,11 @@ def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why
     assert present is not None
     assert f"is of format 0, not {FORMAT}" in present.note
     assert incumbent(opened, KIND, "unheard-of", read) is None
+
+
+def test_data_settings_and_the_rule_of_its_kind_say_whether_there_is_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = {"jobs": "abc", "seed": 0}
+    keys = {kind: made_from(kind, facts) for kind in RULES}
+    assert made_from("runtime", {**facts, "seed": 1}) != keys["runtime"]
+    monkeypatch.setitem(RULES, "runtime", "raised by hand")
+    assert {kind for kind in RULES if made_from(kind, facts) != keys[kind]} == {"runtime"}
