@@ -12,7 +12,7 @@ from pydantic import Field, PrivateAttr
 from models.registry.tracking import Tracking
 from pipelines.assets.partitions import night_of
 from pipelines.dated.publish import Work
-from pipelines.storage.home import home, trusted_home
+from pipelines.storage.home import home
 from pipelines.storage.lake import Lake
 from pipelines.storage.places import place_of
 from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
@@ -69,7 +69,7 @@ class LakeResource(dg.ConfigurableResource):
 
     def place(self) -> Path:
         """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
-        return trusted_home(place_of(self.home)) if self.home else home()
+        return place_of(self.home) if self.home else home()
 
     def work(self, registry: "RegistryResource") -> Work:
         """Return where the stages of the run or night read and write."""

@@ -7,7 +7,6 @@ import gc
 import os
 import sys
 import time
-from pathlib import Path
 
 import click
 
@@ -65,15 +64,11 @@ def main() -> None:
 
     It prints one line for any error. The exit code is 2 for bad input, and 0 only if everything requested was done.
     """
+    os.umask(0o077)  # what is written holds users' names and accounting
     gc.disable()  # until the command is imported: collections during imports take a tenth of a second
     from pipelines.cli.last_resort import tell
-    from pipelines.storage.permissions import check_owner, keep_private
 
     try:
-        keep_private()
-        for variable, below in (("NUMBA_CACHE_DIR", ""), ("XDG_CACHE_HOME", "queuecast")):  # they hold machine code
-            if os.environ.get(variable):
-                check_owner(Path(os.environ[variable]) / below)
         cli(standalone_mode=False)
     except click.exceptions.NoArgsIsHelpError as error:
         click.echo(error.format_message())

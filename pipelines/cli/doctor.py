@@ -24,13 +24,12 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     code is 1 if something needs repair, or still needs it after --repair.
     """
     from pipelines.storage.home import home as site_home
-    from pipelines.storage.home import trusted_home
     from pipelines.storage.places import is_url
     from pipelines.storage.registry import tracking
     from pipelines.workflows.doctor import examine, repair
     from pipelines.workflows.finding import Finding
 
-    place = trusted_home(home.absolute()) if home is not None else site_home()
+    place = home.absolute() if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
     if not is_url(place) and not place.is_dir():
         raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")

@@ -21,7 +21,6 @@ from features.jobs.schema import Trace
 from features.jobs.usage import doubts
 from pipelines.cli.notes import note
 from pipelines.ingest.read import cleaned_for, find_entry, read_trace
-from pipelines.storage.permissions import name_outputs
 from pipelines.storage.places import regular, writing
 from sim.settings import Campaign, Settings, TraceSettings
 from sim.slurm.lines import FILES
@@ -284,7 +283,6 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         if target in written:
             raise InputError(f"{option} {path}: is what {written[target]} writes")
         written[target] = option
-        name_outputs([path, target])
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")

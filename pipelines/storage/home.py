@@ -8,55 +8,30 @@ import os
 from pathlib import Path
 
 from features.errors import InputError
-from pipelines.storage.permissions import check_owner
-from pipelines.storage.places import is_url, place_of
+from pipelines.storage.places import place_of
 
 LAKE = "QUEUECAST_LAKE"
 """Environment variable: URL or directory of the files that machines share."""
 PAGES = "/pages"
 """The path of the home directory's pages under the UI's own address, so that links hold wherever it is served."""
 
-_DECIDING = (
-    "",
-    "traces.toml",
-    "systems.toml",
-    "checksums.toml",
-    "mlflow.db",
-    "mlartifacts",
-    "lake",
-    "lake/current",
-    "dagster",
-    "dagster/dagster.yaml",
-)
-"""Paths in a home directory that decide what is run."""
-
 
 def home() -> Path:
     """Return the place of the files that machines share, by default :func:`local_home`.
 
-    It need not exist yet. Raises InputError for a directory that another user owns or can change, and for an unusable URL.
+    It need not exist yet. Raises InputError for an unusable URL.
     """
     address = os.environ.get(LAKE)
-    return trusted_home(place_of(address)) if address else local_home()
+    return place_of(address) if address else local_home()
 
 
 def local_home() -> Path:
-    """Return the absolute path of this machine's home directory; it need not exist yet.
-
-    Raises InputError for one that another user owns or can change.
-    """
+    """Return the absolute path of this machine's home directory; it need not exist yet."""
     path = os.environ.get("QUEUECAST_HOME") or ".queuecast"
     try:
-        return trusted_home(Path(path).expanduser().absolute())
+        return Path(path).expanduser().absolute()
     except RuntimeError as error:
         raise InputError(f"QUEUECAST_HOME={path}: there is no such user") from error
-
-
-def trusted_home(place: Path) -> Path:
-    """Return the home directory ``place``; raise InputError as :func:`home` does."""
-    for name in () if is_url(place) else _DECIDING:
-        check_owner(place / name)
-    return place
 
 
 def archive() -> Path:

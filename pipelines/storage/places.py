@@ -19,7 +19,6 @@ from typing import Any
 
 from features.errors import ADDRESS, InputError, is_plain, masked
 from models.registry.syncing import sync
-from pipelines.storage.permissions import hand_over
 
 _PUTS = 4
 """Files put at a URL at a time."""
@@ -172,7 +171,6 @@ def made_folder(folder: Path) -> Path:
     missing = [parent for parent in (folder, *folder.parents) if not parent.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     for directory in missing:
-        hand_over(directory, directory)
         sync(directory.parent)
     return folder
 
@@ -236,7 +234,6 @@ def replacing(path: Path) -> Iterator[Path]:
     try:
         yield temporary
         if not is_url(path):
-            hand_over(temporary, path)
             sync(temporary)
         move(temporary, path)
     except BaseException:

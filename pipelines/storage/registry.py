@@ -20,7 +20,6 @@ from models.runtime.protocol import TablePredictor
 from pipelines.sources.catalogue import site_registry
 from pipelines.storage.database import wait_for_databases
 from pipelines.storage.home import home, local_home
-from pipelines.storage.permissions import check_owner
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -45,8 +44,6 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         raise InputError(
             "the registry's address (MLFLOW_TRACKING_URI) is no URL and no path (it is not shown: it may hold a password)"
         )
-    if asked.startswith("sqlite:"):
-        check_owner(Path(asked.removeprefix("sqlite:///")))
     if (asked or place).startswith("postgresql"):
         wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()

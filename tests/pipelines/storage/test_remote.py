@@ -15,7 +15,7 @@ from features.errors import InputError
 from pipelines.sources.systems import remember_system, systems
 from pipelines.storage import versions
 from pipelines.storage.alerts import alert, alerts_file
-from pipelines.storage.home import home, trusted_home
+from pipelines.storage.home import home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
 from pipelines.storage.parquet import schema_of
@@ -107,7 +107,7 @@ def test_a_url_with_credentials_and_an_unknown_one_are_refused(tmp_path: Path) -
     for wrong in ("s3://", "s3:///x", "file://localhost/x", "file:x", "simplecache::s3://b/x", "local:///x", "  "):
         with pytest.raises(InputError):
             place_of(wrong)
-    assert trusted_home(place_of(str(tmp_path))) == tmp_path
+    assert place_of(str(tmp_path)) == tmp_path
 
 
 @pytest.fixture
