@@ -16,7 +16,8 @@ from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
-from models.registry.versions import aliases, all_or_nothing, all_versions, keep_made
+from models.registry.versions import all_or_nothing, all_versions, keep_made
+from pipelines.dated.champions import RUN
 from pipelines.dated.dated import dated_of
 from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.promote import MADE_FROM, made_from
@@ -30,9 +31,6 @@ from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, Learning, last_weeks, learn_order
 from sim.schedule import Schedule
 from sim.settings import Campaign
-
-RUN = "dagster_run_id"
-"""Tag of a version that a run or night registered. Versions without it were registered by hand."""
 
 
 def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:
@@ -95,18 +93,6 @@ def policy_schedules(
     asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
     schedules = campaign_schedules(jobs, asked, **simulated_on(clean))
     return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
-
-
-def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
-    """Point the champion of ``policy-<trace>`` to the published version.
-
-    A champion that was registered by hand stays.
-    """
-    version = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
-    model = POLICY.registered(trace)
-    champion = aliases(store, model).get("champion")
-    if version and (champion is None or RUN in store.client.get_model_version(model, champion).tags):
-        store.client.set_registered_model_alias(model, "champion", version)
 
 
 def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", until_s: int | None = None) -> PolicyFile:

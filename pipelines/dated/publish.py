@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep
+from pipelines.dated.champions import point_champion, point_start_champion
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import finish, publish
 from pipelines.storage.registry import kept_versions, pruned
@@ -56,9 +57,6 @@ class Work:
         The champions of learned orders and of models of starts then follow what was published. The caller must hold the lock of
         the subject.
         """
-        from pipelines.dated.policy import point_champion
-        from pipelines.dated.starts import point_start_champion
-
         published = publish(self.lake, self.subject, self.made_by, self.store, accepted)
         if self.subject.startswith("runtime-"):
             seen = self.lake.published().at_once(self.subject)

@@ -262,14 +262,6 @@ def _challenger(store: Tracking, name: str) -> StartModel | None:
         return None
 
 
-def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
-    """Point champion and challenger of ``start-<trace>`` to the published versions."""
-    serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
-    for alias, number in serves.items():
-        if number:
-            store.client.set_registered_model_alias(START.registered(trace), alias, number)
-
-
 def _no_rows() -> pd.DataFrame:
     return pd.DataFrame({"job_id": np.arange(0), "at_s": np.arange(0)})
 

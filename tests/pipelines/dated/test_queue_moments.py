@@ -15,11 +15,12 @@ from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.registry.start_registration import load
 from pipelines.cli.when import answered
 from pipelines.dated import queue_moments, queue_states
+from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.starts import keep_start_model, point_start_champion
+from pipelines.dated.starts import keep_start_model
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.read import cleaned_for, read_trace
 from pipelines.sources.catalogue import load_catalogue

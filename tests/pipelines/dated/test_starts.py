@@ -20,11 +20,12 @@ from models.registry.versions import aliases
 from models.starts.evaluation import ranked_scores
 from models.starts.model import better
 from pipelines.dated import queue_states
+from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
 from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, keep_states, read_states
-from pipelines.dated.starts import keep_start_model, point_start_champion, worse_than_before
+from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
 from sim.closings import Closed, closed
