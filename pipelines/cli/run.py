@@ -111,7 +111,7 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
                 "runtime_model": {"config": settings.model_dump(include={"until", "warm_up_weeks", "seed"})},
                 "schedules": {"config": {**chosen, "replicates": settings.replicates, "seed": settings.seed}},
             }
-            fine &= _run_trace(name, ops)
+            fine &= _run_trace(name, ops, settings)
             if both:
                 click.echo(LEFT_OUT)
     if system is not None:
@@ -142,12 +142,14 @@ def _night(day: str, trace: str, system: str | None, given: Collection[str]) -> 
     return fine
 
 
-def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
+def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
     from pipelines.storage.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_comparison(lake, name)
+    if settings.starts and not lake.has("start_model", name):
+        note(f"{name}: no model of starts was made; the log of queue_states in Dagster says why")
     click.echo("registry    " + _serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
