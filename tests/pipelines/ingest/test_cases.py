@@ -17,11 +17,13 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts, usage
 from pipelines.cli import cli
+from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.queue_file import read_queue
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.slurm_jobs import read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.report.inspection import render
+from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.inspection import inspect_trace
 from tests.conftest import SHARED, needs
 from tests.support.refusals import refusal
@@ -155,10 +157,21 @@ def test_queues_are_read_or_refused_by_line() -> None:
     assert "heterogeneous jobs are predicted apart" in " ".join(read_queue(CASES / "q7-het.txt", "UTC").notes)
 
 
+@pytest.mark.parametrize(("name", "rows", "damaged", "text"), [("ldms/l1", 180, 0, {}), ("ldms/l4", 179, 1, {"devname": 1})])
+def test_counters_are_read_with_what_was_odd_counted(
+    name: str, rows: int, damaged: int, text: dict[str, int], tmp_path: Path
+) -> None:
+    store = CountersStore(tmp_path, "site")
+    report = ingest_counters(store, [CASES / name])
+    assert (report.damaged, report.text_columns, report.quarantined) == (damaged, text, [])
+    times = pd.concat([batch.to_pandas() for batch in store.batches("sysclassib")])["time_s"]
+    assert (len(times), times.min()) == (rows, 1_700_000_000.25)
+
+
 def test_no_case_is_left_out() -> None:
     text = Path(__file__).read_text()
-    others = {"README.md", "ldms"}
-    assert [path.name for path in CASES.iterdir() if path.name not in others and path.name not in text] == []
+    cases = {*CASES.iterdir(), *(CASES / "ldms").iterdir()} - {CASES / "README.md", CASES / "ldms"}
+    assert [case for case in cases if str(case.relative_to(CASES)) not in text] == []
 
 
 def test_parity_reads_each_job_of_two_exports_once() -> None:

@@ -17,7 +17,7 @@ from pipelines.ingest.ldms import LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import counter_files, scan
 from pipelines.ingest.ldms_header import read_header
 from tests.campaigns.readings import ldms_places, ldms_rows
-from tests.conftest import SHARED, needs, needs_shared
+from tests.conftest import SHARED, needs_shared
 from tests.oracle import readers
 from tests.support.refusals import refusal
 
@@ -225,14 +225,6 @@ def test_a_column_of_text_is_left_out_and_named(tmp_path: Path, monkeypatch: pyt
     (reader,), rows = read(written(tmp_path, *lines))
     np.testing.assert_equal([row[2] for row in rows], [(1.0, np.nan), (2.0, np.nan), *[(3.0, 3.0)] * 9])
     assert (reader.text, reader.damaged) == ({"devname"}, 0)
-
-
-@needs(SHARED / "cases")
-@pytest.mark.parametrize(("case", "text", "damaged"), [("l1", set(), 0), ("l4", {"devname"}, 1)])
-def test_files_of_the_field_are_read(case: str, text: set[str], damaged: int) -> None:
-    (reader,), rows = read(SHARED / "cases" / "ldms" / case / "sysclassib.1700000000", None)
-    assert (rows[0][0], reader.text, reader.damaged) == (1_700_000_000_250_000, text, damaged)
-    assert len(rows) == 180 - damaged
 
 
 @pytest.mark.parametrize(
