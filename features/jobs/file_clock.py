@@ -19,14 +19,15 @@ STAYS = 2.0
 """Multiple of the longest stay (wait and runtime) that such a gap exceeds, too."""
 
 
-def file_clock(submit_s: np.ndarray, stay_s: np.ndarray) -> tuple[float, float]:
+def file_clock(submit_s: np.ndarray, stay_s: np.ndarray, fewest: int = 0) -> tuple[float, float]:
     """Return the first and the last plausible second of a file; infinities for under 50 jobs.
 
-    ``submit_s`` and ``stay_s`` (end minus submission) are float64 [jobs]. On nine logs of the Parallel Workloads Archive and of
+    ``submit_s`` and ``stay_s`` (end minus submission) are float64 [jobs]. In smaller files, too, ``fewest`` jobs are extreme, but
+    at most half of them. On nine logs of the Parallel Workloads Archive and of
     other sites the last end lies at most 0.4 of the way from the last submission to the last second, and no gap among the first
     submissions is longer than 0.25 of what begins a file.
     """
-    few = len(submit_s) // JOBS_PER_LEFT_OUT
+    few = max(len(submit_s) // JOBS_PER_LEFT_OUT, min(fewest, len(submit_s) // 2))
     if few == 0:
         return -float("inf"), float("inf")
     extreme = -min(LEFT_OUT, few) - 1

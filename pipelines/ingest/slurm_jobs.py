@@ -17,7 +17,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import BEHIND, COPY
-from features.jobs.file_clock import file_clock
+from features.jobs.file_clock import LEFT_OUT, file_clock
 from features.jobs.identity import repeats
 from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, whole
 from pipelines.ingest.localtime import NEVER, to_unix, zone
@@ -244,7 +244,8 @@ def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     counted(notes, f"Rows that repeat a run, as where exports overlap, are left out ({COPY})", len(runs) - len(once))
     runs = once
     stay_s = (runs["end_s"] - runs["submit_s"]).clip(lower=0).to_numpy(np.float64)
-    first, _ = file_clock(runs["submit_s"].to_numpy(np.float64), stay_s)
+    # Slurm's clocks tick through every silence: years of them take minutes, however small the file.
+    first, _ = file_clock(runs["submit_s"].to_numpy(np.float64), stay_s, LEFT_OUT)
     behind = runs["submit_s"] < first
     counted(notes, f"Jobs submitted long before all others are left out ({BEHIND})", behind.to_numpy(bool))
     return runs[~behind]
