@@ -158,6 +158,7 @@ _FOREIGN = {
     rb"job-ID +prior ": "output of Grid Engine's qstat",
     rb"# Version: |[^:\s]*:[^:\s]*:[^:]*:[^:]*:[^:]*:\d+:[^:]*:-?\d+:\d{9,}:": "accounting of Grid Engine (SGE)",
     rb".*\bCOBALT_JOBID\b": "a table of Cobalt's jobs",
+    rb"#Time": "counters of LDMS",
     rb"\[": "a list in JSON",
 }
 """First lines of files that are not read, and what they are."""

@@ -346,6 +346,7 @@ def test_messages_of_sacct_before_the_header_are_counted() -> None:
         (f"7;ann;{TIME};{TIME}", "has no header line that names the columns: run sacct without --noheader"),
         (f"7_[1-2]\tann\t{TIME}\t{TIME}", "has no header line that names the columns: run sacct without --noheader"),
         ("JobID    User   Submit", "is a table aligned by spaces, which cuts values short"),
+        ("#Time,Time_usec,ProducerName,job_id", "is counters of LDMS, which is not read"),
     ],
 )
 def test_what_is_not_slurms_is_named_for_what_it_is(first: str, what: str, tmp_path: Path) -> None:
