@@ -8,7 +8,7 @@ import shutil
 from dataclasses import asdict
 from pathlib import Path
 
-from pipelines.sources.emission import COUNTERS, ORIGIN_S, PROBE_RESULTS, RUNS, TYPES, emit
+from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TYPES, emit
 from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
@@ -19,34 +19,15 @@ from pipelines.storage.run_store import RUNS as RUN_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
 from pipelines.storage.version import COUNTERS as COUNTERS_SUBJECT
 from pipelines.storage.version import subject_of
-from sim.cluster.presets import CONGESTED, Cluster
+from sim.cluster.presets import CONGESTED_SMALL
+from sim.cluster.recorded import ORIGIN_S
 
-DAYS, EACH, SEED = 1.5, 100, 0
-"""Simulated days, control runs of each application, and the seed."""
+CLUSTER, DAYS, EACH, SEED = CONGESTED_SMALL, 1.5, 100, 0
+"""The cluster, simulated days, control runs of each application, and the seed."""
 _NOON = ORIGIN_S + 43_200
 _SETTINGS = "settings.json"
-_NODES = 128
 _CLASSIFIERS = ("extra-trees", "knn")
 """Two candidates; a site's default is all five."""
-
-
-def small_cluster() -> Cluster:
-    """Return ``congested`` with a quarter of its nodes, core and file system.
-
-    It has half as many leaf switches of half the size; sensors are sampled every two minutes.
-    """
-    share = _NODES / CONGESTED.nodes
-    return CONGESTED.but(
-        name="congested-small",
-        nodes=_NODES,
-        nodes_per_leaf=CONGESTED.nodes_per_leaf // 2,
-        uplink=CONGESTED.uplink / 2,
-        noise_leaves=CONGESTED.noise_leaves // 2,
-        core=CONGESTED.core * share,
-        storage=CONGESTED.storage * share,
-        interval_s=120,
-        warm_s=960,
-    )
 
 
 def simulated_system(home: Path) -> System:
@@ -58,7 +39,7 @@ def simulated_system(home: Path) -> System:
         runs=str(folder / RUNS),
         probes=str(folder / PROBE_RESULTS),
         types=str(folder / TYPES),
-        lag_s=small_cluster().lag_s,
+        lag_s=CLUSTER.lag_s,
         classifiers=_CLASSIFIERS,
     )
 
@@ -70,7 +51,7 @@ def simulate_site(home: Path) -> bool:
     another cluster.
     """
     folder, shared = _folder(home), _folder(home, shared=True) / _SETTINGS
-    wanted = json.dumps({"cluster": asdict(small_cluster()), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
+    wanted = json.dumps({"cluster": asdict(CLUSTER), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
     made_folder(folder.parent)
     with held(folder.with_suffix(".lock")):
         there = folder / _SETTINGS
@@ -79,7 +60,7 @@ def simulate_site(home: Path) -> bool:
             return False
         new_folder = folder.with_suffix(".new")
         shutil.rmtree(new_folder, ignore_errors=True)
-        emit(small_cluster(), new_folder, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
+        emit(CLUSTER, new_folder, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
         write(new_folder / _SETTINGS, wanted)
         if not read:
             lake = Lake(home / "lake")

@@ -80,11 +80,10 @@ def trial_plan(trials: int, seed: int, schedulers: tuple[str, ...] = SCHEDULERS)
 
     Its control runs are from other times than those used for training.
     """
-    from pipelines.sources.simulated_site import DAYS, small_cluster
+    from pipelines.sources.simulated_site import CLUSTER, DAYS
 
-    cluster = small_cluster()
-    workload = Workload(round(JOBS * cluster.procs / CONGESTED.procs))
-    return Plan(cluster, workload, DAYS, schedulers, trials, seed)
+    workload = Workload(round(JOBS * CLUSTER.procs / CONGESTED.procs))
+    return Plan(CLUSTER, workload, DAYS, schedulers, trials, seed)
 
 
 def try_model(

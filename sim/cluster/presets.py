@@ -101,3 +101,16 @@ CONGESTED = Cluster(
     ),
     noise_background=Level(0.3, spread=0.6, memory_s=1800, pause_s=3600, lasting_s=600, height=0.7, height_spread=0.5, most=1.3),
 )
+
+CONGESTED_SMALL = CONGESTED.but(
+    name="congested-small",
+    nodes=CONGESTED.nodes // 4,
+    nodes_per_leaf=CONGESTED.nodes_per_leaf // 2,
+    uplink=CONGESTED.uplink / 2,
+    noise_leaves=CONGESTED.noise_leaves // 2,
+    core=CONGESTED.core / 4,
+    storage=CONGESTED.storage / 4,
+    interval_s=120,
+    warm_s=960,
+)
+"""A quarter of ``congested``'s nodes, core and file system; half as many leaf switches of half the size."""

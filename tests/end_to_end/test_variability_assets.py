@@ -97,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setenv("QUEUECAST_HOME", str(place))
         patch.delenv("MLFLOW_TRACKING_URI", raising=False)
         patch.setattr("models.registry.tracking._SITE", None)
-        patch.setattr(simulated_site, "small_cluster", lambda: SMALL)
+        patch.setattr(simulated_site, "CLUSTER", SMALL)
         patch.setattr(simulated_site, "DAYS", 0.35)
         patch.setattr(simulated_site, "EACH", 20)
         patch.setattr(simulated_site, "_CLASSIFIERS", ("extra-trees",))
@@ -375,7 +375,7 @@ def test_other_settings_simulate_anew_and_forget_what_was_read(
     read_counters(tmp_path, system(tmp_path, SIMULATED))
     read_tables(Lake(tmp_path / "lake"), system(tmp_path, SIMULATED))
     assert CountersStore(tmp_path / "lake", SIMULATED).samplers
-    monkeypatch.setattr(simulated_site, "small_cluster", lambda: SMALL.but(sensor_noise=0.2))
+    monkeypatch.setattr(simulated_site, "CLUSTER", SMALL.but(sensor_noise=0.2))
     assert simulated_site.simulate_site(tmp_path)
     assert CountersStore(tmp_path / "lake", SIMULATED).samplers == ()
     assert len(stored(Lake(tmp_path / "lake"), RUNS, SIMULATED)) == 0

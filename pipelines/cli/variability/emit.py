@@ -11,7 +11,7 @@ from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, out_option
 from pipelines.cli.progress import shown_progress
 from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
-from sim.cluster.presets import CONGESTED
+from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
 
 
 @click.command()
@@ -38,9 +38,7 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
     congested-small, which are sampled a quarter as often, is 8 million values and 0.1 GB.
     """
     check_outputs({"--out": out}, [])
-    from pipelines.sources.simulated_site import small_cluster
-
-    cluster = CONGESTED if cluster_name == CONGESTED.name else small_cluster()
+    cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
     with shown_progress("simulated seconds", after_s=1.0) as progress:
         emitted = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
     note(

@@ -20,10 +20,11 @@ from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.read import read_file
 from pipelines.ingest.topology import read_topology
-from pipelines.sources.emission import COUNTERS, JOBS, ORIGIN_S, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
+from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_table import newest_before, situations_of
 from sim.cluster.presets import CONGESTED
+from sim.cluster.recorded import ORIGIN_S
 
 SMALL = CONGESTED.but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
 
