@@ -85,7 +85,7 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     return max(by_phase, key=lambda each: each.predicted - each.extra / 2)
 
 
-def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", seed: int = 0) -> pd.DataFrame:
+def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC") -> pd.DataFrame:
     """Return how many decisions from ``from_s`` on the rules explain, day by day.
 
     Columns ``day starts explained extra``: ``day`` is a date of the site's clock, ``starts`` counts those of jobs that had to
@@ -96,7 +96,7 @@ def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC", s
     starts = jobs["start_s"].to_numpy(np.int64)
     waited = set(np.flatnonzero(starts > jobs["submit_s"] + clock_settings(site)[1]).tolist())
     every = -(-len(np.unique(starts[starts >= from_s])) // _MOST_ASKED) or 1
-    looks = [*_looks(site, jobs, draw_phases(site, len(jobs), seed), from_s, every)]
+    looks = [*_looks(site, jobs, draw_phases(site, len(jobs), 0), from_s, every)]
     when = local_clock_s(np.array([each.second_s for each in looks], np.int64), origin_of(jobs), timezone)
     rows = [(each.real & waited, each.predicted & waited, each.extra) for each in looks]
     table = pd.DataFrame(rows, columns=["starts", "explained", "extra"])
@@ -109,7 +109,7 @@ def _distinct(sets: pd.Series) -> int:
     return len(set[int]().union(*sets))
 
 
-def fall(days: pd.DataFrame, seed: int = 0) -> Fall | None:
+def fall(days: pd.DataFrame) -> Fall | None:
     """Return since when fewer decisions are explained than before, or None.
 
     ``days`` is a table of :func:`by_day`. Of all days with at least seven before them, the one is taken that best separates the
@@ -122,7 +122,7 @@ def fall(days: pd.DataFrame, seed: int = 0) -> Fall | None:
     good, of, names = good[of > 0], of[of > 0], days["day"].to_numpy(object)[of > 0]
     if len(of) <= FEWEST_DAYS:
         return None
-    random = np.random.default_rng([seed, 0x46])
+    random = np.random.default_rng([0, 0x46])
     orders = np.vstack([np.arange(len(of)), random.permuted(np.tile(np.arange(len(of)), (_ORDERS, 1)), axis=1)])
     parted = _parted(good[orders], of[orders])
     best = parted.max(axis=1)

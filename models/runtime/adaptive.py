@@ -13,6 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.jit import njit
+from models.runtime.calibration import BAND
 
 REPLICATES = 500
 _AT_ONCE = 50
@@ -82,7 +83,6 @@ def feedback_band(
     events: np.ndarray,
     rate: float,
     rng: np.random.Generator,
-    confidence: float = 0.99,
     replicates: int = REPLICATES,
 ) -> pd.DataFrame:
     """Return each window's under-prediction rate with the chance band of an adaptive level.
@@ -105,7 +105,7 @@ def feedback_band(
         shape = min(_AT_ONCE, replicates - begin)
         own, common = rng.random((len(member), shape), np.float32), rng.random((clusters, shape), np.float32)
         counts.append(_outlived(events, own, common, member, shared, where, len(number), 1.0 - target, rate))
-    low, high = np.quantile(np.hstack(counts) / jobs[:, None], [0.5 - confidence / 2, 0.5 + confidence / 2], axis=1)
+    low, high = np.quantile(np.hstack(counts) / jobs[:, None], [0.5 - BAND / 2, 0.5 + BAND / 2], axis=1)
     rate_of = np.bincount(place, under[judged]) / jobs
     groups = np.unique(np.column_stack([place, member[judged]]), axis=0)
     return pd.DataFrame(

@@ -13,6 +13,9 @@ import pandas as pd
 
 from models.runtime.evaluation import pinball
 
+BAND = 0.99
+"""Probability with which chance leaves a window's rate within its band."""
+
 
 def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> pd.DataFrame:
     """Return one row per level: ``level at_most below above pinball_s``.
@@ -42,9 +45,7 @@ def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.n
     )
 
 
-def chance_band(
-    under: np.ndarray, target: float, window: np.ndarray, cluster: np.ndarray, confidence: float = 0.99
-) -> pd.DataFrame:
+def chance_band(under: np.ndarray, target: float, window: np.ndarray, cluster: np.ndarray) -> pd.DataFrame:
     """Return each window's under-prediction rate with the band that chance allows.
 
     ``under`` bool [jobs], ``target`` the target rate. ``window`` and ``cluster`` int [jobs] number each job's window, such as 30
@@ -60,7 +61,7 @@ def chance_band(
     squares = np.bincount(member.ravel(), error) ** 2
     jobs = np.bincount(place)
     deviation = np.sqrt(np.bincount(groups[:, 0], squares, len(number))) / jobs
-    reach = NormalDist().inv_cdf(0.5 + confidence / 2) * deviation
+    reach = NormalDist().inv_cdf(0.5 + BAND / 2) * deviation
     rate = np.bincount(place, error + target) / jobs
     return pd.DataFrame(
         {

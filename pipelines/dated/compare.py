@@ -63,7 +63,7 @@ def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) ->
     return [judged(schedule, rows) for schedule in (schedules if replicates else first)], date
 
 
-def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENCE) -> pd.DataFrame:
+def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
     """Compare the judged schedules with EASY on requests; write and return ``comparison``.
 
     The table is empty if there are no schedules to compare.
@@ -71,8 +71,8 @@ def keep_comparison(lake: Lake, clean: CleanTrace, confidence: float = CONFIDENC
     schedules, date = judged_schedules(lake, clean, replicates=True)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
     if schedules:
-        table = compare(schedules, confidence=confidence)
-    settings = {"confidence": confidence, "procs": clean.procs}
+        table = compare(schedules)
+    settings = {"confidence": CONFIDENCE, "procs": clean.procs}
     counts = {"judged_jobs": len(schedules[0].jobs) if schedules else 0, "all_jobs": len(clean.jobs)}
     counts["replayed_jobs"] = len(date.replayed(clean).jobs)
     lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.simulate_from_s), **counts})

@@ -198,15 +198,14 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     return pd.DataFrame(rows)
 
 
-def queue_at(jobs: pd.DataFrame, now_s: int, waits: np.ndarray | None = None) -> pd.DataFrame:
+def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     """Return the queue at a Unix second as a snapshot would show it, from accounting.
 
     ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`; ``waits``, bool [jobs], by default those submitted, not
     cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held.
     """
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
-    if waits is None:
-        waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
+    waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
     runs = (submit <= now_s) & (begun >= 0) & (begun <= now_s) & ~(jobs["end_s"].to_numpy(np.float64) <= now_s) & ~waits
     there, runs = jobs[runs | waits], runs[runs | waits]
     full = there["group"].map(there[runs]["group"].value_counts()).fillna(0) >= there["throttle"]

@@ -263,16 +263,5 @@ def append(path: Path, line: bytes) -> None:
         os.close(descriptor)
 
 
-def alive(process: int) -> bool:
-    """Tell whether a process of this number is running."""
-    try:
-        os.kill(process, 0)
-    except PermissionError:
-        return True
-    except (ProcessLookupError, OverflowError):
-        return False
-    return True
-
-
 def _one_line(error: BaseException) -> str:
     return " ".join(masked(str(error)).split())[:200] or type(error).__name__

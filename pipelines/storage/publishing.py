@@ -21,8 +21,6 @@ from pipelines.storage.versions import Published, SetAliases
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
 
-NIGHTS = "the night "
-"""Beginning of the name of a night as the maker of a version."""
 RUN_WAITS_S = 600.0
 """Max seconds that a run waits for a night or another run of its trace or system."""
 FINISHED = "a night or run before had not set the aliases of what it published: that was done"

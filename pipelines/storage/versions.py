@@ -49,6 +49,7 @@ from pipelines.storage.views import write_views_if_possible
 Result = TypeVar("Result")
 SetAliases = Callable[[Mapping[str, str]], None]
 """Function that sets the registry's aliases to versions, by alias; an empty version removes the alias."""
+_ATTEMPTS = 10
 KEPT = 3
 """Versions that a pointer names: the current one and those before."""
 _BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
@@ -300,9 +301,9 @@ class Versions:
         return held(self.place.with_suffix(".lock"))
 
 
-def until_written(change: Callable[[], Result], attempts: int = 10) -> Result:
+def until_written(change: Callable[[], Result]) -> Result:
     """Return the result of ``change``, called again if another process overtook it."""
-    for _ in range(attempts - 1):
+    for _ in range(_ATTEMPTS - 1):
         with suppress(Overtaken):
             return change()
     return change()

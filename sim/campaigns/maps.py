@@ -16,11 +16,6 @@ parts may be computed separately, each as a group of one.
 """
 
 
-def serial(function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterable[Any]:
-    """Compute one piece after the other, in this thread."""
-    return map(function, pieces)
-
-
 def threads(workers: int | None = None) -> Map:
     """Return a map over ``workers`` threads, by default one per core, in order of completion.
 

@@ -24,39 +24,39 @@ FEWEST_TRACES = 3
 """With fewer traces there is no interval."""
 
 
-def over_traces(summary: pd.DataFrame, named: Mapping[str, str], confidence: float = CONFIDENCE) -> pd.DataFrame:
+def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
     """Pool the traces of ``summary``: one row per setting, policy and metric.
 
-    ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows` at any confidence. ``named`` maps each of its
+    ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows`. ``named`` maps each of its
     traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
     and ``traces ranks_p critical``. ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` is
     the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
-    Iman & Davenport), ``critical`` the min difference of mean ranks at which two policies differ at ``confidence`` (Nemenyi).
+    Iman & Davenport), ``critical`` the min difference of mean ranks at which two policies differ at ``CONFIDENCE`` (Nemenyi).
     ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``ratio``. ``note`` tells of other
     traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
     rows: list[dict[str, Any]] = []
     groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
     for (*setting, metric), part in groups:
-        ranks = _ranked(part, confidence)
+        ranks = _ranked(part)
         for policy, mine in part.groupby(POLICY, sort=False):
             identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
-            rows.append(identity | _pooled(mine, confidence) | {"rank": ranks["rank"][policy]} | ranks["test"])
+            rows.append(identity | _pooled(mine) | {"rank": ranks["rank"][policy]} | ranks["test"])
     pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
     numbers = ["mean", "ratio", "low", "high", "coverage", "p"]
     pooled[numbers] = pooled[numbers].astype("float64")
     first = summary[POLICY].iloc[0]
     base = (str(first.iloc[0]), str(first.iloc[1]), str(first.iloc[2]))
-    return pooled.assign(sure=sure_changes(pooled, base, confidence, SETTING))
+    return pooled.assign(sure=sure_changes(pooled, base, CONFIDENCE, SETTING))
 
 
-def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
+def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
     """Pool the ``rows`` of a policy and metric, one per trace."""
     ratios = rows["ratio"].to_numpy(np.float64)
     kept = ratios > 0
     interval, note = Interval(), ""
     if (count := int(kept.sum())) >= FEWEST_TRACES:
-        interval = interval_of_mean(ratios[kept], confidence)
+        interval = interval_of_mean(ratios[kept])
     else:
         note = f"no interval: {count} {'trace is' if count == 1 else 'traces are'} too few"
     if count < len(rows):
@@ -76,7 +76,7 @@ def _pooled(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
     }
 
 
-def _ranked(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
+def _ranked(rows: pd.DataFrame) -> dict[str, Any]:
     """Return mean ranks by policy, and a test of them; ties share the mean of their places."""
     places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
     rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
@@ -87,6 +87,6 @@ def _ranked(rows: pd.DataFrame, confidence: float) -> dict[str, Any]:
         chi, rest = friedmanchisquare(*(each.to_numpy() for _, each in places)).statistic, traces * (policies - 1.0)
         ratio = (traces - 1.0) * chi / (rest - chi) if chi < rest else np.inf
         test["ranks_p"] = float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0)))
-        width = float(studentized_range.ppf(confidence, policies, np.inf)) / 2.0**0.5
+        width = float(studentized_range.ppf(CONFIDENCE, policies, np.inf)) / 2.0**0.5
         test["critical"] = width * (policies * (policies + 1.0) / (6.0 * traces)) ** 0.5
     return {"rank": rank, "test": test}

@@ -45,14 +45,13 @@ def over_windows(
     table: pd.DataFrame,
     baseline: tuple[str, str] | None = None,
     metrics: Sequence[str] = METRICS,
-    confidence: float = CONFIDENCE,
 ) -> pd.DataFrame:
     """Return one row per setting, policy and metric, with means over windows.
 
     Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank tied note sure``. ``table`` comes from
     :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
     the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
-    at ``confidence``, which contains chaos if replicates differ. ``rank`` is 1 for the best mean of the setting, equal for equal
+    at ``CONFIDENCE``, which contains chaos if replicates differ. ``rank`` is 1 for the best mean of the setting, equal for equal
     means, and ``tied`` counts the other policies with the same mean. ``baseline`` is a (scheduler, predictor), by default the
     table's first. ``ratio`` is null if the baseline's mean is 0. The interval is null as well with fewer than 5 windows and no
     replicates; with replicates it is then over these alone. ``note`` gives the reason, or says that the interval is rough.
@@ -71,7 +70,7 @@ def over_windows(
             means = values.mean()
             ranks = means.rank(method="min", ascending=metric not in NAMED or NAMED[metric].lower_is_better)
             tied = means.groupby(means).transform("size") - 1
-            compared = _against(values, base, confidence)
+            compared = _against(values, base)
             rows += [
                 {**identity, **dict(zip(POLICY, policy, strict=True)), "metric": metric, **record}
                 | {"rank": int(ranks[policy]), "tied": int(tied[policy])}
@@ -81,7 +80,7 @@ def over_windows(
     columns += ["coverage", "p", "rank", "tied", "note"]
     numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p"), "float64")
     summary = pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
-    return summary.assign(sure=sure_changes(summary, base, confidence, SETTING))
+    return summary.assign(sure=sure_changes(summary, base, CONFIDENCE, SETTING))
 
 
 def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:
@@ -127,9 +126,7 @@ def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
     return values
 
 
-def _against(
-    values: pd.DataFrame, base: tuple[str, str, str], confidence: float
-) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
+def _against(values: pd.DataFrame, base: tuple[str, str, str]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     replicates = values.index.get_level_values("seed").nunique()
     count = len(values) // replicates
     each = np.ones((replicates, count))
@@ -142,10 +139,10 @@ def _against(
         else:
             ratio = term.value() / reference.value()
             if count >= FEWEST_BLOCKS:
-                interval = interval_of_change(term, reference, confidence)
+                interval = interval_of_change(term, reference)
                 note = note if interval.low is not None else NOTHING_LEFT
             elif replicates > 1:
-                interval, note = interval_of_replicates(term, reference, confidence), OF_REPLICATES
+                interval, note = interval_of_replicates(term, reference), OF_REPLICATES
             if replicates > 1 and ratio != 1 and len(set(replicate_changes(term, reference))) == 1:
                 interval, note = interval._replace(p=None) if count >= FEWEST_BLOCKS else Interval(), UNMOVED
         ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}

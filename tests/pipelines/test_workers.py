@@ -19,7 +19,7 @@ from models.runtime.protocol import TablePredictor
 from pipelines import workers
 from pipelines.workers import mapped
 from sim import Campaign
-from sim.campaigns.maps import Map, serial, threads
+from sim.campaigns.maps import Map, threads
 from sim.campaigns.sweep import random_weights, sweep
 from tests.sim.campaigns.test_campaign import ASKED, JOBS, WEEKS, WIDTH, assert_same, run
 from tests.support.patience import wait_until
@@ -81,7 +81,7 @@ def test_a_campaign_makes_the_same_table_on_workers_as_in_threads(on_workers: Ma
 
 def test_sweeps_measure_the_same_on_workers(on_workers: Map) -> None:
     weights, week = random_weights(600), JOBS.head(60)
-    one, two = (sweep(week, weights, procs=WIDTH, map_pieces=place) for place in (serial, on_workers))
+    one, two = (sweep(week, weights, procs=WIDTH, map_pieces=place) for place in (map, on_workers))
     pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
@@ -110,7 +110,7 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, on_workers: Map) -> No
         if not lost:
             lost.append(here.sync(here.workers[0].close, executor_wait=False, nanny=False))
 
-    assert_same(run(ASKED, map_points=on_workers, finished=lose), run(ASKED, map_points=serial))
+    assert_same(run(ASKED, map_points=on_workers, finished=lose), run(ASKED, map_points=map))
     assert lost
 
 

@@ -17,7 +17,6 @@ from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import evaluate, simulate
 from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.maps import serial
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
 from sim.settings import Campaign
@@ -130,7 +129,7 @@ RETRAINED = ("lightgbm(trees=5)", "svr", "quantile", "quantile(order=accuracy)")
 @pytest.mark.parametrize("name", RETRAINED)
 def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
     load, weights = days(size=200), random_weights(2)
-    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), map_pieces=serial)
+    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), map_pieces=map)
     for row, each in enumerate(weights.tolist()):
         alone = load.schedule(f"MIXED({','.join(map(repr, each))})-EASY-SPF", name)
         assert table["mean_wait_s"][row] == pytest.approx(evaluate(alone)["mean_wait_s"], rel=1e-12)

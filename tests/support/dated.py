@@ -32,9 +32,9 @@ class Registered:
     models: Mapping[str, str]
 
 
-def work_in(home: Path, trace: str, draft: str = "") -> Work:
+def work_in(home: Path, trace: str) -> Work:
     """Return the work of a run of ``trace`` in ``home``, on a draft of its own."""
-    return Work(Lake(home / "lake", draft or f"run-{uuid.uuid4()}"), own_registry(home), f"runtime-{trace}", run_id="r")
+    return Work(Lake(home / "lake", f"run-{uuid.uuid4()}"), own_registry(home), f"runtime-{trace}", run_id="r")
 
 
 def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:

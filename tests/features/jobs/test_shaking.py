@@ -14,7 +14,6 @@ from models.runtime.names import predictor, takes_seed
 from pipelines.cli import cli
 from pipelines.ingest.canonical import write_canonical
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.maps import serial
 from sim.campaigns.windows import split_windows
 from sim.workloads.workload import Workload, generate
 
@@ -125,7 +124,7 @@ def test_a_campaign_shakes_each_seed_alike_for_all_policies():
     [one] = [each for each in schedules if (each.scheduler, each.predictor, each.seed) == ("EASY-SJBF", "last2", 3)]
     alone = simulate(JOBS, procs=PROCS, seed=3, shake_s=60, **POLICY)
     pd.testing.assert_frame_equal(one.jobs, alone.jobs)
-    table = run_campaign(JOBS, asked, procs=PROCS, map_points=serial)
+    table = run_campaign(JOBS, asked, procs=PROCS, map_points=map)
     [row] = table[(table[["scheduler", "predictor", "seed"]] == ["EASY-SJBF", "last2", 3]).all(axis=1)].to_dict("records")
     assert row["shake_s"] == 60
     for metric in ("mean_wait_s", "awf_s", "mean_bounded_slowdown"):

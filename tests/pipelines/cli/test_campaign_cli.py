@@ -19,7 +19,6 @@ from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.campaigns import KIND, Run, identity, journal_of, resumable_campaign
 from sim import Campaign, run_campaign
-from sim.campaigns.maps import serial
 from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
 from sim.policy import Policy
@@ -118,9 +117,9 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
         journal.write(("crowd", Point(1, Policy())), [])
     kept = journal.path.read_bytes()
     with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
-        resumable_campaign(out, [Run(workload, other, windows)], map_points=serial)
+        resumable_campaign(out, [Run(workload, other, windows)], map_points=map)
     assert journal.path.read_bytes() == kept
-    resumable_campaign(out, [Run(workload, other, windows)], map_points=serial, restart=True)
+    resumable_campaign(out, [Run(workload, other, windows)], map_points=map, restart=True)
     assert out.exists()
     assert not journal.path.exists()
 
@@ -145,7 +144,7 @@ def test_a_journal_that_is_none_is_left_alone(workload: CleanTrace, windows: Win
     journal = tmp_path / "out.parquet.journal"
     journal.write_bytes(b"precious\n")
     with pytest.raises(InputError, match="is not the journal of a campaign; give --restart"):
-        resumable_campaign(tmp_path / "out.parquet", [Run(workload, Campaign(), windows)], map_points=serial)
+        resumable_campaign(tmp_path / "out.parquet", [Run(workload, Campaign(), windows)], map_points=map)
     assert journal.read_bytes() == b"precious\n"
 
 
@@ -215,7 +214,7 @@ def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: Clean
     with pytest.raises(
         InputError, match=r"EASY / broken / requested, per-second, seed 0, window 6: predictor broken: predicts inf"
     ):
-        resumable_campaign(out, [Run(workload, Campaign(predictors=("requested", broken)), windows)], map_points=serial)
+        resumable_campaign(out, [Run(workload, Campaign(predictors=("requested", broken)), windows)], map_points=map)
     assert out.read_text() == "the last results"
     assert (tmp_path / "out.parquet.journal").read_bytes().count(b"\n") == 1 + 6 + 5
 

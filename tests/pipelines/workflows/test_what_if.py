@@ -21,7 +21,6 @@ from pipelines.report.what_if import answer, render_what_if
 from pipelines.workflows import parity, what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import WhatIf, measure, read_candidates
-from sim.campaigns.maps import serial
 from sim.site_change import Candidate, Changed
 from sim.slurm.site import Site
 from sim.what_if import WEIGHED, Effect, Measured
@@ -84,7 +83,7 @@ def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
     monkeypatch.setattr(what_if, "_FEWEST_DAYS", 0)
     monkeypatch.setattr(what_if, "MOST_PASSED", 1)
     tried = [Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}), Candidate("twice the nodes", nodes="x2")]
-    study = measure(*recorded, tried, 3, 5, 0, serial, lambda done, of: None)
+    study = measure(*recorded, tried, 3, 5, 0, map, lambda done, of: None)
     assert study.split
     assert list(study.effects) == ["twice the nodes"]
     assert study.screened["no backfill"] > 0
@@ -187,11 +186,11 @@ def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(
         Candidate("EASY", rule={"scheduler": "EASY"}),
         Candidate("no backfill", slurm={"SchedulerType": "sched/builtin"}),
     ]
-    study = measure(*recorded, tried, 2, 60, 0, serial, lambda done, of: None)
+    study = measure(*recorded, tried, 2, 60, 0, map, lambda done, of: None)
     assert study.ranked == ["no backfill", "EASY", "bound"]
     assert study.verdicts["bound"] == "bound"
     assert "bound" in render_what_if(study, {})
-    alone = measure(*recorded, tried[:1], 2, 60, 0, serial, lambda done, of: None)
+    alone = measure(*recorded, tried[:1], 2, 60, 0, map, lambda done, of: None)
     assert answer(alone)[0].startswith("Nothing here is surely better")
 
 

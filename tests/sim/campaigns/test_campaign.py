@@ -18,7 +18,7 @@ from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
 from sim.campaigns.campaign import points, policies
-from sim.campaigns.maps import serial, threads
+from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.names import scheduler
@@ -127,7 +127,7 @@ def backwards(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable
 def test_whoever_computes_the_points_the_table_is_the_same(map_points) -> None:
     table = TablePredictor("half", lambda jobs: jobs["requested_s"].to_numpy() / 2)
     asked = Campaign(schedulers=("EASY", "SAF-EASY-SPF"), predictors=(table, "last2"), corrections=("tsafrir",))
-    assert_same(run(asked, map_points=map_points), run(asked, map_points=serial))
+    assert_same(run(asked, map_points=map_points), run(asked, map_points=map))
 
 
 def test_a_table_of_predictions_is_made_once_for_the_whole_trace_and_cut_to_each_window() -> None:
@@ -233,7 +233,7 @@ def test_a_choice_given_twice_is_refused() -> None:
         run(Campaign(predictors=("requested", again)))
 
 
-@pytest.mark.parametrize("map_points", [serial, threads(2)])
+@pytest.mark.parametrize("map_points", [map, threads(2)])
 def test_an_error_names_the_point(map_points) -> None:
     seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
     seconds[WEEKS.windows[1].rows[3]] = np.nan

@@ -9,7 +9,7 @@ import pytest
 
 from features.errors import InputError
 from sim import evaluate
-from sim.campaigns.maps import serial, threads
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.kernel.run import MEASURED
 from sim.policy import Policy
@@ -39,7 +39,7 @@ def by_simulation(weights: np.ndarray, backfill: str, standardised: bool, tau_s:
 def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised: bool, policy: dict[str, Any]) -> None:
     weights = random_weights(6, features, seed=features)
     scheduler = "MIXED(1,0,0;standardised)-EASY-SPF" if standardised else "MIXED(1,0,0)-EASY-SPF"
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=Policy(scheduler, **policy), tau_s=60.0, map_pieces=serial)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=Policy(scheduler, **policy), tau_s=60.0, map_pieces=map)
     expected = by_simulation(weights, "SPF", standardised, 60.0, **policy)
     np.testing.assert_allclose(swept[list(MEASURED)].to_numpy(), expected, rtol=1e-12)
     assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
@@ -60,7 +60,7 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
     """Expansion lets the order of waiting jobs change; the policies before and after it in the sweep do not."""
     weights = random_weights(6, 6, seed=5)
     weights[::2, 4] = 0.0
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, map_pieces=serial)
+    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, map_pieces=map)
     np.testing.assert_allclose(
         swept[list(MEASURED)].to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12
     )
@@ -69,7 +69,7 @@ def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
     weights = random_weights(600)
     reports: list[tuple[int, int]] = []
-    one = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="last2"), map_pieces=serial)
+    one = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="last2"), map_pieces=map)
     two = sweep(
         LOAD.table(),
         weights,
