@@ -1,0 +1,43 @@
+"""Count the files and functions of the four rooms that one command passes through.
+
+Run with ``python -m benchmarks.speed.footprint run --trace kth-sp2``: what follows the module's name is a command of Queuecast.
+A file counts if its module is executed, a function if it is called by Python, in this process and its threads. Compiled
+functions count once, when Numba is handed them, only if Python calls them.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from pathlib import Path
+from types import CodeType, FrameType
+
+ROOMS = tuple(f"{Path(__file__).resolve().parents[2] / room}/" for room in ("features", "models", "sim", "pipelines"))
+
+
+def main(arguments: list[str]) -> None:
+    """Do a command, and print how many files and functions it passed through."""
+    passed: set[CodeType] = set()
+
+    def note(frame: FrameType, event: str, argument: object) -> None:
+        if event == "call":
+            passed.add(frame.f_code)
+
+    threading.setprofile(note)
+    sys.setprofile(note)
+    try:
+        from pipelines.cli import cli
+
+        cli(arguments, standalone_mode=False)
+    finally:
+        sys.setprofile(None)
+        threading.setprofile(None)
+        ours = [code for code in passed if code.co_filename.startswith(ROOMS)]
+        files = {code.co_filename for code in ours}
+        # Comprehensions and lambdas have names in angle brackets: they are parts of functions.
+        functions = {(code.co_filename, code.co_qualname) for code in ours if not code.co_name.startswith("<")}
+        print(f"{len(files)} files and {len(functions)} functions", file=sys.stderr)
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
