@@ -138,7 +138,11 @@ def _night(day: str, trace: str, system: str | None, given: Collection[str]) -> 
     if trace not in load_catalogue():
         raise unknown("trace", trace, load_catalogue())
     fine = _materialise("nightly", trace, {}, day)
-    click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
+    page = home() / "reports" / "nights" / trace / f"{day}.html"
+    if page.exists():
+        click.echo(f"report      {page}")
+    else:
+        note(f"{trace}: a later night than {day} was published, so nothing was made")
     return fine
 
 
