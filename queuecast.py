@@ -423,7 +423,7 @@ def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:
 
     check_names("setting", settings, signature(function).parameters)
     for name in settings.keys() & {"seed", "shake_s", "load", "squeeze", "starvation_s", "confidence", "tau_s", "from_s", "to_s"}:
-        if not isinstance(settings[name], (Real, type(None))):
+        if isinstance(settings[name], bool) or not isinstance(settings[name], (Real, type(None))):
             raise InputError(f"{name} must be a number, not {shown(settings[name])}")
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST
@@ -45,6 +45,14 @@ class Settings(BaseModel):
             super().__init__(**given)
         except ValidationError as error:
             raise InputError(refusal(error, type(self))) from error
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
+        """Refuse true and false for numbers, where pydantic would take 1 and 0."""
+        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+            raise ValueError(f"{info.field_name} must be a number or text, not {value}")
+        return value
 
     @classmethod
     def __pydantic_init_subclass__(cls, **given: Any) -> None:

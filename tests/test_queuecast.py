@@ -63,6 +63,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.whatif("kth-sp2", machine="site", replicate=3), "replicate is unknown; did you mean replicates\\?"),
         (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
         (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
+        (lambda: queuecast.simulate("kth-sp2", load=True), "load must be a number, not True"),
         (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
         (lambda: queuecast.evaluate(queuecast.recorded("kth-sp2"), -1), "tau_s must be a number of seconds above 0, not -1"),

@@ -24,8 +24,8 @@ from pipelines.ingest.text import whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
 """Submissions later than this (three years) are Unix times if the header states no origin, or one before them."""
-_UNIX_SUBMIT_MS = range(10**12 + 1, 10**13)
-"""Milliseconds from 2001 to 2286; as seconds, more than thirty thousand years."""
+_UNIX_SUBMIT_MS = range(10**11, 10**13)
+"""Milliseconds from 1973 to 2286; as seconds, more than three thousand years."""
 _FEW = 50
 """One in so many of the first submissions does not tell what all are."""
 
@@ -201,7 +201,9 @@ class _Header:
     def clock(self) -> int | None:
         """Return UnixStartTime in seconds; a value of the size of milliseconds is taken as such."""
         text = self.values.get("UnixStartTime", "")
-        if not re.fullmatch(r"[1-9][0-9]{12}", text):
+        if len({line for line in text.split("\n") if line.isdecimal()}) > 1:
+            raise InputError(f"{self.path}: the header states several UnixStartTime, {shown(text)}: keep one clock a file")
+        if not re.fullmatch(r"[1-9][0-9]{11,12}", text):
             return self.number("UnixStartTime", limits.SECONDS)
         second = int(text) // 1000
         self._notes.append(f"The header's UnixStartTime, {text}, is in milliseconds: {second} s is taken.")

@@ -5,6 +5,7 @@ directory, the files that machines share are there: tables, counters, pages, rem
 """
 
 import os
+import re
 from pathlib import Path
 
 from features.errors import InputError
@@ -26,12 +27,19 @@ def home() -> Path:
 
 
 def local_home() -> Path:
-    """Return the absolute path of this machine's home directory; it need not exist yet."""
+    """Return the absolute path of this machine's home directory; it need not exist yet.
+
+    Raises InputError for a path with ? or %: SQLite's addresses end at the first and decode the second, so that databases would lie
+    elsewhere.
+    """
     path = os.environ.get("QUEUECAST_HOME") or ".queuecast"
     try:
-        return Path(path).expanduser().absolute()
+        place = Path(path).expanduser().absolute()
     except RuntimeError as error:
         raise InputError(f"QUEUECAST_HOME={path}: there is no such user") from error
+    if sign := re.search("[?%]", str(place)):
+        raise InputError(f"{place}: cannot be a home directory: {sign[0]} in its path leads databases elsewhere; rename it")
+    return place
 
 
 def archive() -> Path:

@@ -23,6 +23,7 @@ from tests.support.workloads import crowd
         ({"taus_s": (10.0, float("nan"))}, "taus_s.1 must be a finite number, not nan"),
         ({"starvation_s": (None, -1)}, "starvation_s.1 must be at least 0, not -1"),
         ({"procs": 0}, "procs must be at least 1, not 0"),
+        ({"procs": True}, "procs must be a number or text, not True"),
         ({"load": 0.0}, "load must be above 0, not 0.0"),
         ({"squeeze": 1e7}, "squeeze must be at most 1e+06, not 10000000.0"),
         ({"windows": "years"}, "windows must be one of whole, weeks, months, not 'years'"),

@@ -199,6 +199,17 @@ def test_unix_submissions_make_unix_time_0_the_origin() -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "line"),
+    [
+        (job(f2=844065450000), "field 2 (submit time) is 844065450000: these are Unix milliseconds"),
+        (f"; UnixStartTime: 1000000000\n; UnixStartTime: 1100000000\n{LINE}", "the header states several UnixStartTime"),
+    ],
+)
+def test_a_clock_that_would_be_guessed_is_refused(text: str, line: str) -> None:
+    assert line in refusal(parse, text)
+
+
+@pytest.mark.parametrize(
     ("header", "origin", "note"),
     [
         (";UnixStartTime:1000000000", 10**9, None),

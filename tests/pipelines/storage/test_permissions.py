@@ -25,6 +25,13 @@ def test_what_a_command_writes_is_the_users_alone_whatever_the_umask_before(tmp_
     assert open_to_others(tmp_path / "home") == []
 
 
+@pytest.mark.parametrize("name", ["what?", "per%41cent"])
+def test_a_home_where_databases_would_lie_elsewhere_is_refused(tmp_path, monkeypatch, name):
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / name))
+    with pytest.raises(InputError, match="cannot be a home directory"):
+        home()
+
+
 def test_a_home_of_a_user_that_is_unknown_is_one_line(monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", "~no-such-user/x")
     with pytest.raises(InputError, match="QUEUECAST_HOME=~no-such-user/x: there is no such user"):
