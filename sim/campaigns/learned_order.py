@@ -22,7 +22,7 @@ from features.jobs.schema import fingerprint
 from features.jobs.shaking import SHAKE_S, moves, shaken
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Ratio, interval_of_change
 from models.policies import Evidence, Trained
-from sim.campaigns.maps import Map, threads
+from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import Window, split_windows
 from sim.metrics.schedule_metrics import TAU_S
@@ -91,19 +91,18 @@ def learn_order(
     procs: int,
     clock: Clock = TRACE_SECONDS,
     until_s: int | None = None,
-    map_weeks: Map | None = None,
 ) -> LearnedOrder:
     """Learn an order on the earlier weeks of ``jobs``, and judge it on the later ones.
 
     ``jobs`` are canonical, in order of submission; weeks that end after ``until_s``, seconds of the trace, are not read. Week 0
-    and jobs that cross weeks are left out. ``map_weeks`` distributes the weeks, by default over one thread per core. Raises
+    and jobs that cross weeks are left out. The weeks are distributed over one thread per core. Raises
     InputError for fewer than ``FEWEST_WEEKS`` weeks.
     """
     weeks = last_weeks(jobs, learning, until_s)
     if len(weeks) < FEWEST_WEEKS:
         raise InputError(f"{trace}: {len(weeks)} whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least")
     first = len(weeks) - max(round(len(weeks) * learning.held_out), FEWEST_BLOCKS)
-    measure = _Measure(learning, procs, clock, map_weeks or threads())
+    measure = _Measure(learning, procs, clock)
     learned, trials = _learned(measure, weeks[:first])
     numbers = [tuple(week.number for week in part) for part in (weeks[:first], weeks[first:])]
     read = pd.concat([week.jobs for week in weeks], ignore_index=True)
@@ -166,7 +165,6 @@ class _Measure:
     learning: Learning
     procs: int
     clock: Clock
-    map_weeks: Map
 
     def copies(self, weeks: Sequence[Window], count: int) -> list[pd.DataFrame]:
         """Return the jobs of each week ``count`` times, the first as recorded, the others shaken."""
@@ -186,7 +184,7 @@ class _Measure:
     def table(self, sweeps: Sequence[PreparedSweep], parameters: np.ndarray) -> np.ndarray:
         """Return mean bounded slowdown and max wait, s, float64 [scores, copies, 2]."""
         values = np.empty((len(parameters), len(sweeps), len(_COLUMNS)))
-        for place, measured in self.map_weeks(partial(_measured, sweeps, parameters), range(len(sweeps))):
+        for place, measured in threads()(partial(_measured, sweeps, parameters), range(len(sweeps))):
             values[:, place] = measured
         return values
 

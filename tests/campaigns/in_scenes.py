@@ -25,7 +25,6 @@ class Rehearsed:
     ``before`` is what readers saw before, ``wanted`` the result, ``calls`` those that changed a file.
     """
 
-    scene: Scene
     place: Path
     first: Path
     before: Any
@@ -42,7 +41,7 @@ def rehearsed(scene: Scene, folder: Path) -> Rehearsed:
     before = forked(lambda: scene.seen(place))
     calls: list[Call] = []
     undisturbed(scene, place, lambda call: calls.append(call) or 0)
-    return Rehearsed(scene, place, first, before, forked(lambda: scene.result(place)), calls)
+    return Rehearsed(place, first, before, forked(lambda: scene.result(place)), calls)
 
 
 def undisturbed(scene: Scene, place: Path, answer: Answer) -> None:
