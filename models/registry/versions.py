@@ -1,11 +1,11 @@
 """Removal of versions: those of a failed retraining, and those beyond a site's limit.
 
-A version is removed with its MLflow run and its files. A version is kept if an alias points to it, or if a kept version was
-refreshed from it.
+A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published, or if a kept
+version was refreshed from it.
 """
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
@@ -90,18 +90,18 @@ class Pruned:
         return f"{self.versions:,} old versions with their runs, {self.failed_runs:,} failed runs"
 
 
-def prune(tracking: Tracking, name: str, keep: Keep) -> Pruned:
+def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> Pruned:
     """Remove versions of ``name`` that ``keep`` does not keep, and old failed runs.
 
-    Versions are removed with their runs and files. Failed runs, and those of killed processes, are removed with the models that
-    they logged if they are older than ``keep.days`` and than one day. Raises MlflowException or OSError if the registry or the
-    artifact store refuses; earlier removals stay.
+    ``published`` are the numbers that stay although no alias may name them. Versions are removed with their runs and files. Failed
+    runs, and those of killed processes, are removed with the models that they logged if they are older than ``keep.days`` and than
+    one day. Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
     """
     oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, tracking.experiments()
     every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
     named = set(aliases(tracking, name).values())
     kept = {str(each.version) for place, each in enumerate(every) if place < keep.versions or each.creation_timestamp >= oldest_ms}
-    kept |= named
+    kept |= named | set(published)
     kept |= {each.tags[REFRESHED_FROM] for each in every if str(each.version) in kept and REFRESHED_FROM in each.tags}
     old = [each for each in every if str(each.version) not in kept]
     for each in old:

@@ -65,5 +65,10 @@ class Work:
         return published
 
     def tidy(self, keep: Keep | None = None) -> str:
-        """Remove registered versions that ``keep``, by default the site's, drops; list them."""
-        return pruned(self.store, self.subject, keep or kept_versions())
+        """Remove registered versions that ``keep``, by default the site's, drops; list them.
+
+        What the pointer's versions or the draft name stays, wherever a person moved the aliases.
+        """
+        versions = self.lake.versions(self.subject)
+        named = {number for version in (*versions.kept(), versions.draft()) for number in version.models.values()}
+        return pruned(self.store, self.subject, keep or kept_versions(), named)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -92,8 +92,8 @@ def _setting(key: str, default: float, whole: bool = False) -> float:
     return number
 
 
-def pruned(store: Tracking, name: str, keep: Keep) -> str:
-    """Remove versions of ``name`` that ``keep`` does not keep; return a phrase on the result.
+def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> str:
+    """Remove versions of ``name`` neither kept nor ``published``; return a phrase on the result.
 
     An error of the registry is in that phrase and does not stop the run.
     """
@@ -102,7 +102,7 @@ def pruned(store: Tracking, name: str, keep: Keep) -> str:
     from models.registry.versions import prune
 
     try:
-        return str(prune(store, name, keep))
+        return str(prune(store, name, keep, published))
     except (MlflowException, OSError) as error:
         return f"not to the end, the registry refused: {first_line(error)}"
 

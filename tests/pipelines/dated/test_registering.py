@@ -21,8 +21,10 @@ from models.registry.versions import Keep, aliases, all_versions, prune
 from pipelines.dated import traces
 from pipelines.dated.history import user_history, whole_accounting
 from pipelines.dated.night import own_registry
+from pipelines.dated.publish import Work
 from pipelines.dated.replay import replay
 from pipelines.dated.train import last_answers
+from pipelines.storage.lake import Lake
 from pipelines.storage.registry import kept_versions
 from tests.support.arriving import arriving
 from tests.support.dated import Registered, registered_in
@@ -110,9 +112,9 @@ def test_a_run_that_fails_leaves_nothing_in_the_registry(registered, name: str, 
 
 
 @pytest.fixture
-def plain(registered):
+def plain(registered, tmp_path):
     """A model with eight versions that MLflow knows nothing else of; the champion is refreshed from the first."""
-    store, name = own_registry(registered[0]), "runtime-plain"
+    store, name = own_registry(registered[0]), f"runtime-{tmp_path.name.replace('_', '-')}"
     store.client.create_registered_model(name)
     for number in range(1, 9):
         tags = {"refreshed_from": "1"} if number == 4 else {}
@@ -143,6 +145,19 @@ def test_old_versions_go_with_their_runs_but_not_what_serves_nor_what_it_was_ref
     logged = store.client.search_logged_models([store.experiment_id])
     assert {store.client.get_run(each.source_run_id).info.lifecycle_stage for each in logged} == {"active"}
     assert str(prune(store, name, Keep(2, 1.0))) == "nothing"
+
+
+def test_what_is_published_stays_though_its_alias_was_moved_by_hand(plain, monkeypatch, tmp_path) -> None:
+    store, name = plain
+    work = Work(Lake(tmp_path / "lake", "a"), store, name)
+    for champion in ("2", "5"):
+        work.lake.name_models(name, {"champion": champion})
+        work.lake.versions(name).publish("a")
+    work.lake.name_models(name, {"champion": "6"})
+    later = versions.time.time() + 5 * 86_400
+    monkeypatch.setattr(versions.time, "time", lambda: later)
+    work.tidy(Keep(1, 1.0))
+    assert {str(version.version) for version in all_versions(store, name)} == {"1", "2", "3", "4", "5", "6", "8"}
 
 
 def test_a_site_says_how_many_versions_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
