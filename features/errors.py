@@ -14,7 +14,7 @@ class InputError(ValueError):
 
 
 class Damaged(InputError):
-    """A registered version whose files are missing, damaged, foreign or of another format."""
+    """A file or a registered version that is missing, damaged, foreign or of another format."""
 
 
 def unknown(what: str, name: object, choices: Iterable[str], listed: str = "") -> InputError:

@@ -238,6 +238,9 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
         if any(_interrupted(event) for event in result.all_events):
             _cancel(running, run_id)
             raise KeyboardInterrupt
+        forgotten = not running.has_dynamic_partition(str(kind.name), name)
+    if not result.success and forgotten:
+        raise InputError(f"{name} was forgotten by another process while the run started; run it again")
     if not result.success:
         _explain(result)
     checks = result.get_asset_check_evaluations()
@@ -287,8 +290,6 @@ def _explain(result: dg.ExecuteInProcessResult) -> None:
             root = root.cause
         if root.cls_name in refusals:
             raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
-        if "Nonexistent partition keys" in root.message:
-            raise InputError("this trace was forgotten by another process while the run started; run it again")
         if root.cls_name == "DagsterAssetCheckFailedError":
             _say_checks(result)
             note("queuecast: its results were not made; earlier results stay")

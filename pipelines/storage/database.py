@@ -1,7 +1,7 @@
 """The site's PostgreSQL database: connections that wait, and its name without secrets.
 
-$QUEUECAST_DATABASE is its URL. If the database restarts or its network is gone, connections are tried again until the site's max
-wait is over; not so if it refuses (no such database, a wrong password). Passwords are in libpq's settings or the URL, not shown.
+$QUEUECAST_DATABASE is its URL. Connections are tried again until the site's max wait is over: libpq gives
+no code that tells a restart from a wrong password. Passwords are in libpq's settings or the URL, not shown.
 """
 
 import re
@@ -19,7 +19,6 @@ CONNECTION = {"connect_timeout": 10, "keepalives_idle": 10, "keepalives_interval
 """libpq's parameters of a connection: seconds, and probes, until a host without answer counts as gone."""
 _FIRST_S, _LONGEST_S = 0.1, 3.0
 """Pauses between attempts grow from the first, twofold, to the longest."""
-_COMES_BACK = r"starting up|shutting down|not yet accepting|recovery mode|too many (clients|connections)|remaining connection slots"
 
 
 def named(url: str) -> str:
@@ -56,7 +55,7 @@ def connected(url: str) -> Any:
 def patiently(connect: Callable[[], _T], name: str) -> _T:
     """Return the result of ``connect``, called again while database ``name`` does not answer.
 
-    Raises InputError at once if the database refuses, and after the site's max wait.
+    Raises InputError after the site's max wait, and at once for an unusable URL.
     """
     import psycopg2
 
@@ -66,7 +65,7 @@ def patiently(connect: Callable[[], _T], name: str) -> _T:
             return connect()
         except psycopg2.Error as error:
             waited_s = time.monotonic() - begun
-            refused = not isinstance(error, psycopg2.OperationalError) or _refuses(str(error))
+            refused = not isinstance(error, psycopg2.OperationalError)
             if refused or waited_s + pause_s > wait_s:
                 waited = "" if refused else f" (waited {waited_s:.0f} s)"
                 raise InputError(f"{name} {'refuses' if refused else 'does not answer'}{waited}: {reason(error)}") from error
@@ -74,14 +73,13 @@ def patiently(connect: Callable[[], _T], name: str) -> _T:
         pause_s = min(2 * pause_s, _LONGEST_S)
 
 
-def _refuses(message: str) -> bool:
-    return "FATAL:" in message and not re.search(_COMES_BACK, message)
-
-
 def reason(error: BaseException) -> str:
     """Return the first line of libpq's message: host, port, user, database, no password."""
-    line = " ".join(str(error).strip().partition("\n")[0].split())[:200]
-    return "its URL has an option that libpq does not know" if line.startswith("invalid dsn") else line
+    import psycopg2
+
+    if isinstance(error, psycopg2.ProgrammingError):
+        return "its URL has an option that libpq does not know"
+    return " ".join(str(error).strip().partition("\n")[0].split())[:200]
 
 
 def wait_for_databases() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import Damaged, InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import COLUMNS, fingerprint, widened
 from features.names import check_name
@@ -168,15 +168,13 @@ class Lake:
         if content is None:
             raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
         if not is_whole(path, content):
-            raise InputError(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
+            raise Damaged(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
         self._note(table, subject_of(table, trace), path)
         try:
             frame, metadata = read_parquet(path, kind=table, content=content)
             return frame.drop(columns=metadata.pop(_BESIDE, [])), metadata
-        except InputError as error:
-            if "is damaged" not in str(error):
-                raise
-            raise InputError(f"{error}; {MEND}") from error
+        except Damaged as error:
+            raise Damaged(f"{error}; {MEND}") from error
 
     def _listed(self, table: str, trace: str) -> str | None:
         """Return the file of a table, relative to the lake; None if there is none."""

@@ -19,7 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from features import limits
-from features.errors import InputError
+from features.errors import Damaged, InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.ingest.text import check_unpacked, opened, unreadable
 from pipelines.storage.places import opened as opened_at
@@ -64,7 +64,7 @@ def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -
     if header is None:
         raise InputError(f"{path}: is a Parquet file, but none that Queuecast wrote: it does not say what it holds")
     if not isinstance(header, dict) or [type(header.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
-        raise InputError(f"{path}: is damaged: what it says of itself is no longer readable")
+        raise Damaged(f"{path}: is damaged: what it says of itself is no longer readable")
     if header["kind"] != kind:
         raise InputError(f"{path}: holds {header['kind'][:40]}, not {kind}")
     if not OLDEST_FORMAT <= header["format"] <= JOBS_FORMAT:
@@ -158,9 +158,9 @@ def told_of(path: str | Path) -> Iterator[None]:
         raise _damaged(path, error) from error
 
 
-def _damaged(path: str | Path, error: Exception) -> InputError:
+def _damaged(path: str | Path, error: Exception) -> Damaged:
     message = " ".join(str(error).split())
-    return InputError(f"{path}: is damaged or no Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
+    return Damaged(f"{path}: is damaged or no Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
 
 
 def _plain(value: object) -> object:

@@ -79,7 +79,7 @@ def store_errors(place: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        if is_url(place) and "bucket" in str(error):
+        if _code(error) == "NoSuchBucket":
             raise InputError(f"{place}: {_one_line(error)}: make it, or set QUEUECAST_LAKE to another") from error
         raise
     except Exception as error:
@@ -261,6 +261,12 @@ def append(path: Path, line: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
+
+
+def _code(error: BaseException) -> str:
+    """Return the code that S3 answered with, "" without one; botocore's errors have it."""
+    response = getattr(error.__cause__, "response", None)
+    return str(response["Error"].get("Code", "")) if isinstance(response, dict) else ""
 
 
 def _one_line(error: BaseException) -> str:

@@ -30,7 +30,7 @@ FINISHED = "a night or run before had not set the aliases of what it published: 
 def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
     """Hold the lock of ``trace``: one night or run of it at a time.
 
-    Raises InputError if another holds it for longer than ``wait_s`` seconds.
+    Raises Busy if another holds it for longer than ``wait_s`` seconds.
     """
     lock = home / "nights" / trace / ".lock"
     with ExitStack() as stack:
@@ -38,7 +38,7 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
             stack.enter_context(held(lock, wait_s))
         except Busy as error:
             waited = f", and still is after {wait_s:g} s" if wait_s else ""
-            raise InputError(f"another night or run of {trace} is running{waited}: try again when it is done") from error
+            raise Busy(f"another night or run of {trace} is running{waited}: try again when it is done") from error
         yield
 
 

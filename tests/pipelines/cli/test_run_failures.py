@@ -42,6 +42,8 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
 
     def refused(instance: dg.DagsterInstance, event: dg.EventLogEntry, **given: Any) -> None:
         if event.dagster_event is not None and event.dagster_event.is_engine_event:
+            if isinstance(error, DagsterInvalidInvocationError):
+                instance.delete_dynamic_partition(str(traces.name), "arriving")
             raise error
         handle(instance, event, **given)
 
