@@ -1,8 +1,8 @@
 """Count the files and functions of the four rooms that one command passes through.
 
 Run with ``python -m benchmarks.speed.footprint run --trace kth-sp2``: what follows the module's name is a command of Queuecast.
-A file counts if its module is executed, a function if it is called by Python, in this process and its threads. Compiled
-functions count once, when Numba is handed them, only if Python calls them.
+A function counts if Python calls it, in this process or its threads, a file if one of its functions counts: importing it is not
+enough. Compiled functions do not count. Run a command once before, so that nothing is compiled while it is counted.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def main(arguments: list[str]) -> None:
         sys.setprofile(None)
         threading.setprofile(None)
         ours = [code for code in passed if code.co_filename.startswith(ROOMS)]
-        files = {code.co_filename for code in ours}
         # Comprehensions and lambdas have names in angle brackets: they are parts of functions.
         functions = {(code.co_filename, code.co_qualname) for code in ours if not code.co_name.startswith("<")}
+        files = {file for file, _ in functions}
         print(f"{len(files)} files and {len(functions)} functions", file=sys.stderr)
 
 
