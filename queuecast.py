@@ -75,7 +75,7 @@ def table(name: str, trace: str) -> pd.DataFrame:
     from pipelines.storage.lake import Lake
 
     frame, metadata = Lake(home() / "lake").read(name, trace)
-    frame.attrs = metadata
+    frame.attrs.update(metadata)
     return frame
 
 

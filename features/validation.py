@@ -52,9 +52,10 @@ def whole(name: str, value: object, most: int | None = None) -> int:
     """Return a whole number of 0 or more as an int; InputError for any other value."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise InputError(f"{name} must be a whole number, not {shown(value)}")
-    if value < 0 or (most is not None and value > most):
+    number = int(value)
+    if number < 0 or (most is not None and number > most):
         raise InputError(f"{name} must be at least 0{'' if most is None else f' and at most {most:,}'}, not {shown(value)}")
-    return int(value)
+    return number
 
 
 def flag(name: str, value: object) -> bool:

@@ -37,7 +37,9 @@ from sim.settings import TraceSettings
 
 _INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
 _OUTSIDE = {
-    *(kind.__name__ for kind in (MemoryError, OSError, *OSError.__subclasses__())),
+    MemoryError.__name__,
+    OSError.__name__,
+    *(kind.__name__ for kind in OSError.__subclasses__()),
     *("DatabaseError", "OperationalError", "MlflowException"),
 }
 """Classes of errors of the machine, a database or a registry, which are no defects."""

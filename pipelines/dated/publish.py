@@ -70,5 +70,6 @@ class Work:
         What the pointer's versions or the draft name stays, wherever a person moved the aliases.
         """
         versions = self.lake.versions(self.subject)
-        named = {number for version in (*versions.kept(), versions.draft()) for number in version.models.values()}
+        models = [versions.draft().models, *(version.models for version in versions.kept())]
+        named = {number for by_alias in models for number in by_alias.values()}
         return pruned(self.store, self.subject, keep or kept_versions(), named)

@@ -55,7 +55,7 @@ def as_table(source: Source) -> Source:
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError, OSError) as error:
             raise InputError(f"{source.path}: job {number} of its list: {type(error).__name__}: {shown(str(error))}") from error
     there = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
-    table = [[*_COLUMNS, *(_LATER[at] for at in there)]]
+    table: list[list[object]] = [[*_COLUMNS, *(_LATER[at] for at in there)]]
     table += [[*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True)]
     lines = (_DELIMITER.join(_BETWEEN.sub(" ", str(value)) for value in row) for row in table)
     return Source(source.path, "\n".join(lines).encode(errors="replace"), source.sha256)
