@@ -34,7 +34,7 @@ _TASKS = 2000
 """Max tasks of one map: a scheduler needs about a millisecond for each."""
 _RETRIES = 2
 """Times that Dask repeats a task that raised an error."""
-_SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://.+")
+_SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://[^\s/?#]+(/[^\s?#]*)?")
 
 Say: TypeAlias = Callable[[str], object]
 """A callback for one line about the workers."""

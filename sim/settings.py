@@ -7,7 +7,7 @@ The fields are options of the command line, the identity of journals and tables 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
@@ -50,7 +50,8 @@ class Settings(BaseModel):
     @classmethod
     def _no_number_is_true(cls, value: Any, info: ValidationInfo) -> Any:
         """Refuse true and false for numbers, where pydantic would take 1 and 0."""
-        if isinstance(value, bool) and cls.model_fields[info.field_name or ""].annotation is not bool:
+        kind = cls.model_fields[info.field_name or ""].annotation
+        if isinstance(value, bool) and bool not in (kind, *get_args(kind)):
             raise ValueError(f"{info.field_name} must be a number or text, not {value}")
         return value
 

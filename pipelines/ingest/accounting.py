@@ -105,14 +105,15 @@ class AccountingTable:
     """The columns of ``wanted`` (names in lower case) that the file has, as strings.
 
     ``titles`` are all columns as the file writes them, ``lines`` the number of each row's line, int64 [rows]; ``what`` names a row
-    in errors, ``before_header`` are numbers of lines of sacct's messages. With ``free``, ``latin1`` has the numbers
-    of lines that are not UTF-8 and were read as Latin-1, and ``set_aside`` numbers and text of lines of a wrong width. Raises
-    InputError for such lines without ``free``, and if there is no other row.
+    in errors, ``before_header`` are numbers of lines of sacct's messages, ``repeated`` of further lines like the header. With
+    ``free``, ``latin1`` has the numbers of lines that are not UTF-8 and were read as Latin-1, and ``set_aside`` numbers and text of
+    lines of a wrong width. Raises InputError for such lines without ``free``, and if there is no other row.
     """
 
     def __init__(self, source: Source, wanted: set[str], what: str = "job", free: FreeText | None = None) -> None:
         self.path = source.path
         self.before_header: list[int] = []
+        self.repeated: list[int] = []
         self.latin1: list[int] = []
         self.set_aside: list[tuple[int, str]] = []
         self._free = free
@@ -273,6 +274,7 @@ class AccountingTable:
             header = ""
         if not header:
             raise InputError(f"{self.path}: holds no {self._what}, only an empty line")
+        self._header = header
         self.delimiter = delimiter_of(header) or ","
         self._quotes = self.delimiter in QUOTING
         # sacct --parsable writes a delimiter behind the last column, too
@@ -289,6 +291,9 @@ class AccountingTable:
         width = len(self.titles)
         open_: list[tuple[int, str]] = []
         for number, line in lines:
+            if line == self._header:  # exports one behind the other
+                self.repeated.append(number)
+                continue
             if open_ and line.count(self.delimiter) >= width - 1:
                 yield from open_
                 open_ = []

@@ -144,6 +144,8 @@ def parse_sacct(
     job = table.column(*RAW, title="JobID")
     submitted = table.column(*SUBMIT, title="Submit")
     notes: list[str] = []
+    if table.repeated:
+        notes.append(f"Header lines of further exports are not read: {len(table.repeated):,}.")
     if table.before_header:
         notes.append(f"Lines of sacct's messages before the header are not read: {len(table.before_header):,}.")
     if table.latin1:

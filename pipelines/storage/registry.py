@@ -93,7 +93,7 @@ def _setting(key: str, default: float, whole: bool = False) -> float:
 
 
 def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> str:
-    """Remove versions of ``name`` neither kept nor ``published``; return a phrase on the result.
+    """Remove versions of ``name`` neither kept nor ``published``; return the result.
 
     An error of the registry is in that phrase and does not stop the run.
     """

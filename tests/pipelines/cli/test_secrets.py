@@ -48,7 +48,6 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 @pytest.mark.parametrize(
     ("arguments", "services"),
     [
-        (["doctor"], ["s3://bucket/site", "PostgreSQL database jobs at 127.0.0.1:"]),
         (["traces"], ["s3://bucket/site"]),
         (["predict", "--model", "runtime-t", "jobs.csv"], ["registry http://127.0.0.1:"]),
         (["run", "--trace", "generated"], ["s3://bucket/site"]),
@@ -112,7 +111,7 @@ def test_no_mistyped_address_shows_its_password(form: str, tmp_path: Path, monke
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0")
     settings = tmp_path / "queuecast.toml"
-    for command, text in (("run", ""), ("doctor", ""), ("run", f'[site]\ndatabase = "{address}"\n')):
+    for command, text in (("run", ""), ("run", f'[site]\ndatabase = "{address}"\n')):
         settings.write_text(text)
         monkeypatch.setenv("QUEUECAST_DATABASE", "" if text else address)
         done = queuecast(command, home=tmp_path / "home", cwd=tmp_path)

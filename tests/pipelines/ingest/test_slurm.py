@@ -567,3 +567,12 @@ def test_lines_that_are_not_utf8_are_read_as_latin1_and_counted_and_gzip_is_read
     assert "Lines with bytes that are not UTF-8 are read as Latin-1: 1 (3)." in read.notes
     path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
     assert parse_sacct(load(path), ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
+
+
+def test_exports_one_behind_the_other_are_read_and_their_further_headers_are_counted() -> None:
+    head = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS"
+    row = "{}|u|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:10:00|COMPLETED|01:00:00|2"
+    text = "\n".join([head, row.format(1), head, row.format(2)]) + "\n"
+    trace = parse_sacct(Source(Path("two.txt"), text.encode()), timezone="UTC")
+    assert trace.jobs["job_id"].tolist() == [1, 2]
+    assert "Header lines of further exports are not read: 1." in trace.notes

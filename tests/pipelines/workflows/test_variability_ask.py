@@ -67,6 +67,7 @@ def model(home: Path):
 def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     version = Registered("variability-small", "7", model, "own", (1.2, 1.5))
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
+    monkeypatch.setattr(variability_ask, "served", lambda *_: "champion")
     return SimpleNamespace(uri="here")
 
 
@@ -114,6 +115,7 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     assert "beside.io" in content.signature.inputs.input_names()
     version = Registered("variability-small", "8", model, "own", DELAYS)
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
+    monkeypatch.setattr(variability_ask, "served", lambda *_: "champion")
     for name in ("r1", "r20"):  # while both long runs run, and while one does
         row = table.runs["run_id"].tolist().index(name)
         run = table.runs.iloc[row]
