@@ -11,21 +11,18 @@ OF_STARTS = {"queue_states", "start_model"}
 OF_THE_SIMULATED = {"cluster_experiments"}
 
 
-def applicable(job: str, name: str, starts: bool = False) -> list[dg.AssetKey]:
+def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:
     """Return the assets of ``job`` that apply to the trace or system ``name``.
 
-    A site is replayed where the trace states its machine, models of starts are learned where the catalogue or ``starts`` asks for
-    them, and only the simulated system has trials.
+    A site is replayed where the trace states its machine, models of starts are learned where the catalogue asks for them, and only
+    the simulated system has trials.
     """
-    from pipelines.definitions import defs
-
-    keys = defs.resolve_job_def(job).asset_layer.selected_asset_keys
     entry = load_catalogue().get(name)
     left_out: set[str] = set()
     if entry is None or not (entry.machine and is_site(entry.machine_path)):
         left_out |= OF_SITES
-    if not (starts or (entry is not None and entry.starts)):
+    if entry is None or not entry.starts:
         left_out |= OF_STARTS
     if name != SIMULATED:
         left_out |= OF_THE_SIMULATED
-    return sorted(key for key in keys if key.to_user_string() not in left_out)
+    return sorted(key for key in job.asset_layer.selected_asset_keys if key.to_user_string() not in left_out)

@@ -4,6 +4,7 @@ Alerts tell of failed nights and drift. A night is a run with the tag :data:`pip
 """
 
 import json
+from collections.abc import Sequence
 
 import dagster as dg
 
@@ -40,16 +41,7 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
         return dg.SkipReason(
             f"no trace grows: {', '.join(still)} are as they were (queuecast run --trace NAME --grows says otherwise)"
         )
-    day = context.scheduled_execution_time.strftime("%Y-%m-%d")
-    return [
-        dg.RunRequest(
-            run_key=f"{day}/{name}",
-            partition_key=name,
-            tags={NIGHT_TAG: day},
-            asset_selection=applicable("nightly", name),
-        )
-        for name in growing
-    ]
+    return _nights(context, "nightly", growing)
 
 
 # a separate schedule: a job has one kind of partition, systems are not traces, and a trace's night does not wait for counters
@@ -67,13 +59,19 @@ def nightly_variability_retraining(context: dg.ScheduleEvaluationContext):
     names = context.instance.get_dynamic_partitions(str(systems.name))
     if not names:
         return dg.SkipReason("no system is known yet: queuecast run or queuecast variability ingest adds one")
+    return _nights(context, "nightly_variability", names)
+
+
+def _nights(context: dg.ScheduleEvaluationContext, job: str, names: Sequence[str]) -> list[dg.RunRequest]:
+    """Return a run of ``job`` for each trace or system: the night of the tick's day."""
     day = context.scheduled_execution_time.strftime("%Y-%m-%d")
+    definition = context.repository_def.get_job(job)
     return [
         dg.RunRequest(
             run_key=f"{day}/{name}",
             partition_key=name,
             tags={NIGHT_TAG: day},
-            asset_selection=applicable("nightly_variability", name),
+            asset_selection=applicable(definition, name),
         )
         for name in names
     ]
@@ -100,7 +98,7 @@ def changed_traces(context: dg.SensorEvaluationContext):
         dg.RunRequest(
             run_key=f"{name}/{files[name]}",
             partition_key=name,
-            asset_selection=applicable("full_run", name),
+            asset_selection=applicable(context.repository_def.get_job("full_run"), name),
         )
         for name in ready
     ]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import dagster as dg
+import pandas as pd
 
 from pipelines.assets.checks import broken, holds
 from pipelines.assets.config import config_of
@@ -81,6 +82,13 @@ def schedules(
     )
 
 
+def _finding(table: pd.DataFrame, generated: bool) -> dict[str, Any]:
+    """Return the verdict of a comparison and its figure, which Dagster shows first."""
+    weighed = verdict(table, BASELINE)
+    figure = plots.figure_of_changes(table, leading(table, weighed), generated)
+    return {"verdict": " ".join(weighed.sentences), "relative change": picture(figure)}
+
+
 @trace_stage(
     deps=["jobs", "schedules"],
     group_name="comparison",
@@ -99,8 +107,6 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
         return written_table(tables, "comparison", name).materialized({"verdict": "Nothing was submitted that could be compared."})
 
     _, settings = tables.read_for(clean, "comparison")
-    weighed = verdict(table, BASELINE, settings["confidence"])
-    figure = plots.figure_of_changes(table, leading(table, weighed), clean.generated)
     wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
 
     jobs = date.replayed(clean).jobs
@@ -125,7 +131,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
             holds("intervals_hold_their_value", outside == 0, severity=warn, outside=outside, of=len(bounded)),
         ],
-        first={"verdict": " ".join(weighed.sentences), "relative change": picture(figure)},
+        first=_finding(table, clean.generated),
     )
 
 
@@ -144,11 +150,7 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     html = write_pages(work, clean)
     keep_evidence(work, clean, html)
     table = work.lake.read_for(clean, "comparison")[0]
-    finding: dict[str, Any] = {}
-    if len(table):
-        weighed = verdict(table, BASELINE)
-        figure = plots.figure_of_changes(table, leading(table, weighed), clean.generated)
-        finding = {"verdict": " ".join(weighed.sentences), "relative change": picture(figure)}
+    finding = _finding(table, clean.generated) if len(table) else {}
     return dg.MaterializeResult(
         metadata={**finding, "page": page_link(f"{name}.html"), "bytes": len(html.encode()), "generated": clean.generated},
         check_results=[broken("self_contained", sum(html.count(mark) for mark in LOADS))],

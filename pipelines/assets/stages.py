@@ -95,8 +95,16 @@ def _reporting(compute: Callable[..., Any], progress: str) -> Callable[..., Iter
 
 
 def _may_pass(run: dg.DagsterRun, error: Exception) -> bool:
-    """Tell whether a night may try a step again: something outside did not answer."""
+    """Tell whether a night may try a step again: something outside did not answer.
+
+    Registry and lake raise an InputError with such an error as its cause.
+    """
     from mlflow.exceptions import MlflowException
+    from requests import RequestException
     from sqlalchemy.exc import OperationalError
 
-    return NIGHT_TAG in run.tags and isinstance(error, (MlflowException, OperationalError, TimeoutError, ConnectionError))
+    outside = (MlflowException, RequestException, OperationalError, TimeoutError, ConnectionError)
+    cause: BaseException | None = error
+    while cause is not None and not isinstance(cause, outside):
+        cause = cause.__cause__
+    return NIGHT_TAG in run.tags and cause is not None

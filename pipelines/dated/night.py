@@ -5,7 +5,7 @@ in place.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from features.jobs.cleaning import CleanTrace
@@ -71,7 +71,8 @@ def night(
             work.publish()
         _after(work, clean, config)
         report_progress("night", 1, 1)
-        return replace(result, pruned=work.tidy(config.keep))
+        work.tidy(config.keep)
+        return result
 
 
 def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:

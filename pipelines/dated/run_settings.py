@@ -59,7 +59,7 @@ class RunSettings(TraceSettings):
     starts: bool | None = Field(
         default=None,
         title="starts/--no-starts",
-        description="Whether models of when jobs start are made, too, in this run and in later nights of the trace; a run then takes half as long again.",
+        description="Whether models of when jobs start are made, too, in this run and in later nights of the trace; that takes longer.",
     )
     seed: int = Field(
         default=0, description="Seed of trainings, of schedulers that draw, and of random predictors; the first of replicates."

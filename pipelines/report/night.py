@@ -56,8 +56,7 @@ class Night:
 
     ``row`` is its row of the table ``nights``, ``nights`` that table with this row. ``registered`` and ``nothing_new`` are those
     of the promotion, ``decided`` the decisions that retraining kept, ``comparison`` the result of
-    :func:`sim.metrics.comparison.compare` on the last days, ``html`` the page at ``report``, and ``pruned`` a list of the removed
-    old versions.
+    :func:`sim.metrics.comparison.compare` on the last days, and ``html`` the page at ``report``.
     """
 
     clean: CleanTrace
@@ -69,7 +68,6 @@ class Night:
     comparison: pd.DataFrame
     report: Path
     html: str = ""
-    pruned: str = "nothing"
 
     @property
     def label(self) -> str:

@@ -75,7 +75,7 @@ def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = No
         instance=instance,
         raise_on_error=False,
         run_config={"ops": ops or {}, **SILENT},
-        asset_selection=applicable(job, name),
+        asset_selection=applicable(definition, name),
         tags={NIGHT_TAG: day} if day else {},
     )
 

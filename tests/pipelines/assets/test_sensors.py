@@ -183,17 +183,17 @@ def test_drift_and_failed_nights_leave_a_line_each(place: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("night", "error", "tries"), [(True, ConnectionError, 3), (True, ValueError, 1), (False, ConnectionError, 1)]
+    ("night", "cause", "tries"), [(True, ConnectionError, 3), (True, ValueError, 1), (False, ConnectionError, 1)]
 )
 def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
-    place: Path, night: bool, error: type[Exception], tries: int, monkeypatch: pytest.MonkeyPatch
+    place: Path, night: bool, cause: type[Exception], tries: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tried = []
 
     def breaking(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
         """Stands for a stage whose registry does not answer, or that has a defect."""
         tried.append(1)
-        raise error("no answer")
+        raise InputError("the registry") from cause("no answer")
 
     monkeypatch.setattr("pipelines.assets.stages.RETRY", dg.RetryPolicy(max_retries=2))
     asset = trace_stage(group_name="a", description="a", kinds=set())(breaking)

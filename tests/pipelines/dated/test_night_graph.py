@@ -61,7 +61,7 @@ class Home:
             partition_key="arriving",
             instance=self.instance,
             run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-            asset_selection=[dg.AssetKey(name) for name in only] or applicable(job, "arriving"),
+            asset_selection=[dg.AssetKey(name) for name in only] or applicable(defs.resolve_job_def(job), "arriving"),
             tags={NIGHT_TAG: self.label(day)} if job == "nightly" else {},
             raise_on_error=False,
         )

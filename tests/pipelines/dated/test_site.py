@@ -84,7 +84,9 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["tiers"])
         given = {"partition_key": "tiers", "instance": instance, "run_config": {"ops": less}, "tags": {NIGHT_TAG: NIGHT}}
-        done = defs.resolve_job_def("nightly").execute_in_process(**given, asset_selection=applicable("nightly", "tiers"))
+        done = defs.resolve_job_def("nightly").execute_in_process(
+            **given, asset_selection=applicable(defs.resolve_job_def("nightly"), "tiers")
+        )
         assert done.success
         failed = {check.check_name for check in done.get_asset_check_evaluations() if not check.passed}
         assert "record_stays_explained" in failed
