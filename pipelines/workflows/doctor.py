@@ -142,10 +142,14 @@ def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[F
     The files of ``published`` versions were looked at before.
     """
     from models.registry.loading import fault_of
+    from models.registry.registration import version_at
     from models.registry.versions import aliases
 
     for alias, number in aliases(store, name).items():
-        version = store.client.get_model_version(name, number)
+        version = version_at(store, name, number)
+        if version is None:
+            yield Finding("registry", name, f"the {alias} is version {number}, which does not exist", _ANEW)
+            continue
         fault = "" if number in published.values() else fault_of(name, number)
         for what in filter(None, (fault, _edited(store, version))):
             mend = f"{BY_HAND}: set it right in MLflow; nights go on with what is whole"

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
 from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import mlflow
@@ -62,6 +64,11 @@ def alias_moved(store: Tracking) -> None:
     store.client.set_registered_model_alias(NAME, "champion", trained(store))
 
 
+def alias_astray(store: Tracking) -> None:
+    with closing(sqlite3.connect(store.place.removeprefix("sqlite:///"))) as database, database:
+        database.execute("UPDATE registered_model_aliases SET version = 99 WHERE alias = 'champion'")
+
+
 def alias_deleted(store: Tracking) -> None:
     store.client.delete_registered_model_alias(NAME, "champion")
 
@@ -115,6 +122,7 @@ def tag(name: str, value: str | None) -> Callable[[Tracking], None]:
 
 CHANGES = [
     alias_moved,
+    alias_astray,
     alias_deleted,
     trained_version_deleted,
     champion_deleted,
