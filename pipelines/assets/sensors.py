@@ -94,12 +94,10 @@ def changed_traces(context: dg.SensorEvaluationContext):
     # a file that is seen for the first time has not changed; a file that still changes is not complete
     now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
     ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
+    assert context.repository_def is not None  # a daemon gives it
+    full_run = context.repository_def.get_job("full_run")
     requests = [
-        dg.RunRequest(
-            run_key=f"{name}/{files[name]}",
-            partition_key=name,
-            asset_selection=applicable(context.repository_def.get_job("full_run"), name),
-        )
+        dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=name, asset_selection=applicable(full_run, name))
         for name in ready
     ]
     cursor = json.dumps(now | {name: [files[name], files[name]] for name in ready})
