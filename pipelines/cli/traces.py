@@ -29,12 +29,12 @@ def command(forget: str | None) -> None:
 
 def _list() -> None:
     from pipelines.report.table import Table
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.sources.catalogue import MADE, load_catalogue
 
     rows = []
     for name, entry in load_catalogue().items():
-        if entry.format == "generated":
-            state = "generated when read"
+        if entry.format in MADE:
+            state = f"{entry.format} when read"
         elif entry.path.exists():
             state = str(entry.path)
         else:

@@ -55,6 +55,8 @@ def read_trace(
         trace = read_file(spec, timezone=timezone, **given)
     elif entry.format == "generated":
         trace = _generate(entry)
+    elif entry.format == "simulated":
+        trace = _simulated(entry)
     else:
         trace = replace(_read_entry(replace(entry, **given), timezone), name=entry.name)
     if (procs_from or (entry.procs_from if entry else "")) == "allocated":
@@ -220,3 +222,15 @@ def _generate(entry: Entry) -> Trace:
     except InputError as error:
         raise InputError(f"{entry.stated_in}: traces.{entry.name}: {error}") from error
     return replace(generate(config), name=entry.name)
+
+
+def _simulated(entry: Entry) -> Trace:
+    """Return the accounting of the simulated cluster, which is simulated first if it is not there."""
+    from pipelines.ingest.slurm import parse_sacct
+    from pipelines.sources.simulated_site import accounting_file, simulate_site
+    from pipelines.storage.home import home
+
+    simulate_site(home())
+    trace = parse_sacct(load(accounting_file(home())), entry.timezone)
+    note = "This workload is simulated, not recorded: users of our own on a simulated cluster, where jobs slow each other down."
+    return replace(trace, name=entry.name, generated=True, notes=(note, *trace.notes))

@@ -26,7 +26,9 @@ from pipelines.storage.places import exists, is_url
 from sim.machine.description import Machine
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
-FORMATS = ("swf", "slurm", "parquet", "generated")
+FORMATS = ("swf", "slurm", "parquet", "generated", "simulated")
+MADE = ("generated", "simulated")
+"""Formats of traces that have no place: they are made here."""
 PROCESSORS = ("cpus", "nodes")
 RECORDED = "recorded"
 """Value of ``sha256_content`` if it is to be recorded at the first download (:mod:`pipelines.sources.recorded`)."""
@@ -213,8 +215,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         refuse("place", f"{shown(masked(entry.place))} {wrong}")
     if entry.unrecorded and not entry.remote:
         refuse("sha256_content", f"can be {RECORDED!r} for an address only: it is recorded at the first download")
-    if (entry.format == "generated") == bool(entry.place):
-        refuse("place", "is missing" if not entry.place else "has no meaning for a generated workload")
+    if (entry.format in MADE) == bool(entry.place):
+        refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
     return entry
 
 

@@ -1,14 +1,13 @@
 """The embedded default: a simulated cluster's monitoring, written and read as a site's.
 
-The cluster is the preset ``congested`` at a quarter of its size, for a day and a half. Files stay until the settings change.
+The cluster is the preset ``congested`` at a quarter of its size, at first for fifteen days and a half, up to a midnight, of
+which the last day and a half is monitored. Files stay until the settings change. Its accounting is the trace of the same name.
 """
 
-import json
 import shutil
-from dataclasses import asdict
 from pathlib import Path
 
-from pipelines.sources.emission import COUNTERS, PROBE_RESULTS, RUNS, TYPES, emit
+from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, SETTINGS, TOPOLOGY, TYPES, days_of, emit, settings_of
 from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.home import local_home
 from pipelines.storage.lake import Lake
@@ -16,16 +15,16 @@ from pipelines.storage.locks import held
 from pipelines.storage.places import is_url, made_folder, move, write
 from pipelines.storage.run_store import PROBE_RESULTS as PROBE_TABLE
 from pipelines.storage.run_store import RUNS as RUN_TABLE
+from pipelines.storage.run_store import TOPOLOGY as TOPOLOGY_TABLE
 from pipelines.storage.run_store import TYPES as TYPE_TABLE
 from pipelines.storage.version import COUNTERS as COUNTERS_SUBJECT
 from pipelines.storage.version import subject_of
 from sim.cluster.presets import CONGESTED_SMALL
 from sim.cluster.recorded import ORIGIN_S
 
-CLUSTER, DAYS, EACH, SEED = CONGESTED_SMALL, 1.5, 100, 0
-"""The cluster, simulated days, control runs of each application, and the seed."""
+CLUSTER, DAYS, MONITORED_FROM, SEED = CONGESTED_SMALL, 15.5, 14.0, 0
+"""The cluster, days of its accounting at a first run, the day from which counters are kept, and the seed."""
 _NOON = ORIGIN_S + 43_200
-_SETTINGS = "settings.json"
 _CLASSIFIERS = ("extra-trees", "knn")
 """Two candidates; a site's default is all five."""
 
@@ -39,40 +38,47 @@ def simulated_system(home: Path) -> System:
         runs=str(folder / RUNS),
         probes=str(folder / PROBE_RESULTS),
         types=str(folder / TYPES),
+        topology=str(folder / TOPOLOGY),
         lag_s=CLUSTER.lag_s,
         classifiers=_CLASSIFIERS,
     )
 
 
-def simulate_site(home: Path) -> bool:
-    """Write the simulated cluster's files, if missing; tell whether they were written.
+def simulate_site(home: Path, days: float = 0.0) -> bool:
+    """Write the simulated cluster's files up to ``days`` days; tell whether any was written.
 
-    Files of other settings, such as an earlier version's, are removed together with the tables read from them: they hold runs of
-    another cluster.
+    There are at least ``DAYS``. Days that are there stay, and only missing ones are added. Files of other settings, such as an earlier version's, are removed
+    together with the tables read from them: they hold runs of another cluster.
     """
-    folder, shared = _folder(home), _folder(home, shared=True) / _SETTINGS
-    wanted = json.dumps({"cluster": asdict(CLUSTER), "days": DAYS, "each": EACH, "seed": SEED}, indent=1)
+    folder, shared = _folder(home), _folder(home, shared=True) / SETTINGS
+    settings = settings_of(CLUSTER, SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)
     made_folder(folder.parent)
     with held(folder.with_suffix(".lock")):
-        there = folder / _SETTINGS
-        read = shared.exists() and shared.read_text(encoding="utf-8") == wanted
-        if read and there.exists() and there.read_text(encoding="utf-8") == wanted:
+        read, there = days_of(shared, settings), days_of(folder / SETTINGS, settings)
+        wanted = max(days, DAYS, read, there)
+        if read == there == wanted:
             return False
-        new_folder = folder.with_suffix(".new")
-        shutil.rmtree(new_folder, ignore_errors=True)
-        emit(CLUSTER, new_folder, days=DAYS, seed=SEED, each=EACH, origin_s=_NOON, packed=True)
-        write(new_folder / _SETTINGS, wanted)
+        new_folder = folder if there else folder.with_suffix(".new")
+        if not there:
+            shutil.rmtree(new_folder, ignore_errors=True)
+        emit(CLUSTER, new_folder, days=wanted, seed=SEED, origin_s=_NOON, monitored_from=MONITORED_FROM, packed=True)
         if not read:
             lake = Lake(home / "lake")
-            for table in (COUNTERS_SUBJECT, RUN_TABLE, PROBE_TABLE, TYPE_TABLE):
+            for table in (COUNTERS_SUBJECT, RUN_TABLE, PROBE_TABLE, TYPE_TABLE, TOPOLOGY_TABLE):
                 versions = lake.versions(subject_of(table, SIMULATED))
                 if gone := versions.current().files:
                     versions.commit({}, gone=[*gone])
-        shutil.rmtree(folder, ignore_errors=True)
-        move(new_folder, folder)
-        if shared != there:
-            write(shared, wanted)
+        if not there:
+            shutil.rmtree(folder, ignore_errors=True)
+            move(new_folder, folder)
+        if shared != folder / SETTINGS:
+            write(shared, (folder / SETTINGS).read_text(encoding="utf-8"))
         return True
+
+
+def accounting_file(home: Path) -> Path:
+    """Return the accounting that :func:`simulate_site` writes."""
+    return _folder(home) / JOBS
 
 
 def _folder(home: Path, shared: bool = False) -> Path:

@@ -15,7 +15,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.usage import doubts
 from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
-from pipelines.sources.catalogue import Entry, catalogue_entry, load_catalogue, remembered
+from pipelines.sources.catalogue import MADE, Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
 from pipelines.storage.places import is_url
 
@@ -42,7 +42,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         table = {**(_as_table(entry) if entry else {}), **table, "place": _from_home(Path(spec).absolute())}
     else:
         name = entry.name
-        if entry.format == "generated" and "procs" in table:
+        if entry.format in MADE and "procs" in table:
             raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
         if not table and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
@@ -139,7 +139,7 @@ def remembered_files() -> dict[str, str]:
     stamps = {}
     for name in _remembered_tables():
         entry = load_catalogue()[name]
-        if entry.format != "generated" and not entry.remote and entry.path.exists() and not grows(entry):
+        if entry.format not in MADE and not entry.remote and entry.path.exists() and not grows(entry):
             stat = entry.path.stat()
             stamps[name] = f"{stat.st_mtime_ns}-{stat.st_size}"
     return stamps

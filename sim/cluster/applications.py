@@ -8,7 +8,8 @@ and I/O, use of links and file system, and the spread of runtimes on an undistur
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cache
 from math import log2
 from typing import NamedTuple
 
@@ -88,11 +89,22 @@ APPLICATIONS = {
 }
 
 
+INPUTS = {"-small": 0.3, "": 1.0, "-large": 2.5, "-huge": 6.0}
+"""Inputs that users run beside the control runs': what they add to an application's name, and times its runtime."""
+
+
+@cache
 def application(name: str) -> Application:
-    """Return the application called ``name``; InputError with the known names otherwise."""
-    if name not in APPLICATIONS:
-        raise InputError(f"unknown application {name!r}; known: {', '.join(APPLICATIONS)}")
-    return APPLICATIONS[name]
+    """Return the application called ``name``: ``AMG`` or, with another input, ``AMG-large``.
+
+    Raises InputError with the known names for another one.
+    """
+    base, dash, size = name.partition("-")
+    if base not in APPLICATIONS or dash + size not in INPUTS:
+        inputs = ", ".join(suffix for suffix in INPUTS if suffix)
+        raise InputError(f"unknown application {name!r}; known: {', '.join(APPLICATIONS)}, also with {inputs}")
+    published = APPLICATIONS[base]
+    return replace(published, name=name, runtime_s=published.runtime_s * INPUTS[dash + size])
 
 
 def type_code(of: str) -> int:

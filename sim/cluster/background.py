@@ -31,24 +31,27 @@ class Level:
     most: float = np.inf
 
     def drawn(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
-        """Draw the level over each ``tick_s`` seconds, float64 [ticks]."""
+        """Draw the level over each ``tick_s`` seconds, float64 [ticks].
+
+        More ticks continue the same course.
+        """
         from scipy.signal import lfilter  # slow to import, and every command imports this module
 
         keep = np.exp(-tick_s / self.memory_s)
-        shocks = random.standard_normal(ticks) * np.sqrt(1.0 - keep * keep)
-        shocks[:1] = random.standard_normal(1)  # starts in the stationary distribution
+        shocks = random.standard_normal(ticks)
+        shocks[1:] *= np.sqrt(1.0 - keep * keep)  # the first is of the stationary distribution
         drawn = self.level * np.exp(self.spread * lfilter([1.0], [1.0, -keep], shocks))
         if self.pause_s > 0.0:
-            drawn = drawn + self._bursts(ticks, tick_s, random)
+            drawn = drawn + self._bursts(ticks, tick_s, random.spawn(4))
         return np.minimum(drawn, self.most)
 
-    def _bursts(self, ticks: int, tick_s: int, random: np.random.Generator) -> np.ndarray:
+    def _bursts(self, ticks: int, tick_s: int, random: list[np.random.Generator]) -> np.ndarray:
         usual = self.pause_s + self.lasting_s * np.exp(self.lasting_spread**2 / 2.0)
         count = int(2.0 * ticks * tick_s / usual) + 50
-        pauses = random.exponential(self.pause_s, count)
-        lasting = self.lasting_s * np.exp(self.lasting_spread * random.standard_normal(count))
-        height = self.height * np.exp(self.height_spread * random.standard_normal(count))
-        ends = np.cumsum(pauses + lasting) - random.uniform(0.0, usual)  # the first may have begun already
+        pauses = random[0].exponential(self.pause_s, count)
+        lasting = self.lasting_s * np.exp(self.lasting_spread * random[1].standard_normal(count))
+        height = self.height * np.exp(self.height_spread * random[2].standard_normal(count))
+        ends = np.cumsum(pauses + lasting) - random[3].uniform(0.0, usual)  # the first may have begun already
         begins = ends - lasting
         steps = np.zeros(ticks + 1)
         inside = (begins < ticks * tick_s) & (ends > 0.0)

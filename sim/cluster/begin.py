@@ -92,7 +92,10 @@ def as_site(
     random: np.random.Generator,
     horizon: int,
 ) -> Site:
-    """Return a cluster with only the noise job, ``warm_s`` before the first submission."""
+    """Return a cluster with only the noise job, ``warm_s`` before the first submission.
+
+    Its random numbers do not depend on the ``horizon``: a longer simulation begins like a shorter one.
+    """
     jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
     slots = 1 + cluster.procs // max(int(procs.min()), 1)
     ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
@@ -105,7 +108,9 @@ def as_site(
     physics[[NETWORK_GAIN, STORAGE_GAIN, POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
     physics[[NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE]] = cluster.noise_traffic, cluster.sensor_noise, cluster.probe_noise
     levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
-    background = np.column_stack([level.drawn(ticks, cluster.tick_s, random) for level in levels])
+    *of_levels, sensor = random.spawn(len(levels) + 1)
+    drawn = [level.drawn(ticks, cluster.tick_s, own) for level, own in zip(levels, of_levels, strict=True)]
+    background = np.column_stack(drawn)
     owner, spread, held = np.full(nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
     if cluster.noise_nodes:
         beside = cluster.noise_nodes // cluster.noise_leaves
@@ -157,5 +162,5 @@ def as_site(
         runs=runs,
         feature_row=np.full(jobs, -1),
         features=np.zeros((0, LOOKS)),
-        random=random.integers(1, 2**63, 1).astype(np.uint64),
+        random=sensor.integers(1, 2**63, 1).astype(np.uint64),
     )

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.monitoring.samplers import PROBES, SAMPLERS
 from features.monitoring.situation import RATES
-from sim.cluster.applications import APPLICATIONS, NODES
-from sim.cluster.experiments import LOAD, chosen_runs
+from sim.cluster.applications import APPLICATIONS, INPUTS, NODES, application
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import continuous
+from sim.cluster.users import CONTROL, LOAD, population, submissions
 
 ORIGIN_S = 1_596_240_000
 """Default Unix time of the first submission: 1 August 2020, when Nichols et al. began to collect."""
@@ -32,11 +32,12 @@ _FIRST_BELOW = 2**32
 class Recorded:
     """What a site records of a simulated time under load.
 
-    ``run`` has the control runs and their features from the simulator, ``runs`` is their canonical table, in the same order.
-    ``jobs`` is the accounting of all jobs.
+    ``run`` has all jobs that started in that time and their features from the simulator, ``submitted`` is their canonical table and
+    ``jobs`` their accounting, in the same order. ``runs`` is the canonical table of the control runs that were monitored and ended.
     """
 
     run: ClusterRun
+    submitted: pd.DataFrame
     runs: pd.DataFrame
     jobs: pd.DataFrame
     probes: pd.DataFrame
@@ -49,20 +50,21 @@ def record(
     *,
     days: float,
     seed: int,
-    each: int | None = None,
     load: float = LOAD,
     origin_s: int = ORIGIN_S,
+    monitored_from: float = 0.0,
     progress: Callable[[int, int], None] | None = None,
 ) -> Recorded:
-    """Simulate ``days`` days of load under EASY; return its tables.
+    """Simulate ``days`` days of users' jobs under EASY; return what a site has recorded.
 
-    ``each`` runs of every application, at random, are control runs (all if None). ``origin_s`` is the Unix time of the first
-    submission. ``add`` receives the counters: the number of the first sample, and float64 [samples, counters, nodes]. ``progress``
-    receives simulated seconds: done and in total.
+    A record of more days begins with the same samples, and with the same jobs. ``load`` is as
+    :data:`sim.cluster.users.LOAD`. ``origin_s`` is the Unix time of the first submission. Of the first ``monitored_from`` days there
+    is accounting alone. ``add`` receives the counters: the number of the first sample, and float64 [samples, counters, nodes].
+    ``progress`` receives simulated seconds: done and in total.
     """
-    jobs = continuous(days, seed, procs=cluster.procs, load=load)
-    chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), each, np.random.default_rng([seed, 3]))
-    until = int(jobs["submit_s"].iloc[-1])
+    users = population(seed)
+    jobs = submissions(users, days, seed, procs=cluster.procs, load=load, begins_s=origin_s % DAY_S)
+    until, monitored = int(days * DAY_S), int(monitored_from * DAY_S) or -cluster.warm_s
     sums = np.random.default_rng([seed, 4]).integers(0, _FIRST_BELOW, (len(GAUGES), cluster.nodes)).astype(np.float64)
     begun = False
 
@@ -73,28 +75,37 @@ def record(
             begun = True
             first -= 1
             increments = np.concatenate([np.where(GAUGES[:, None], increments[:1], 0.0), increments])
-        values = np.cumsum(increments, axis=0) + sums
-        sums = values[-1].copy()
-        values[:, GAUGES] = increments[:, GAUGES]
-        add(first, values)
+        begin, end = (max(-(-edge // cluster.interval_s) - first, 0) for edge in (monitored, until))
+        sums += increments[:begin].sum(axis=0)
+        values = np.cumsum(increments[begin:], axis=0) + sums
+        sums = values[-1].copy() if len(values) else sums
+        values[:, GAUGES] = increments[begin:, GAUGES]
+        add(first + begin, values[: max(end - begin, 0)])
         if progress is not None:
             progress(min(max(after * cluster.interval_s, 0), until), until)
 
-    run = simulate_on(cluster, jobs, seed=seed, features=chosen, record=count, places=True)
+    run = simulate_on(cluster, jobs, seed=seed, features=np.ones(len(jobs), bool), record=count, places=True)
     assert run.places is not None
+    started = (run.runs["start_s"] < until).to_numpy()
+    own, every, situation = (table[started].reset_index(drop=True) for table in (run.own, run.all, run.situation))
     kept = replace(
         run,
-        runs=run.runs[chosen].reset_index(drop=True),
-        own=run.own.reset_index(drop=True),
-        all=run.all.reset_index(drop=True),
-        situation=run.situation.reset_index(drop=True),
-        places=[run.places[row] for row in np.flatnonzero(chosen)],
+        runs=run.runs[started].reset_index(drop=True),
+        own=own,
+        all=every,
+        situation=situation,
+        places=[run.places[row] for row in np.flatnonzero(started)],
     )
-    runs = _control_runs(kept, origin_s)
-    return Recorded(kept, runs, accounting(run, origin_s), probe_rows(runs, kept.own), _types())
+    submitted = jobs[started].reset_index(drop=True)
+    ended = (kept.runs["start_s"] + kept.runs["runtime_s"] <= until).to_numpy()
+    control = np.flatnonzero((submitted["user"] == CONTROL) & ended & ~kept.runs["cut"] & (kept.runs["start_s"] >= monitored))
+    runs = _canonical(kept, origin_s).iloc[control].reset_index(drop=True)
+    probes = probe_rows(runs, own.iloc[control])
+    return Recorded(kept, submitted, runs, accounting(cluster, kept, submitted, ended, origin_s), probes, _types())
 
 
-def _control_runs(run: ClusterRun, origin_s: int) -> pd.DataFrame:
+def _canonical(run: ClusterRun, origin_s: int) -> pd.DataFrame:
+    """Return the jobs of ``run`` as a table of control runs."""
     assert run.places is not None
     return pd.DataFrame(
         {
@@ -109,8 +120,9 @@ def _control_runs(run: ClusterRun, origin_s: int) -> pd.DataFrame:
 
 
 def _types() -> pd.DataFrame:
-    """Return types of the applications, and GB/s that a node of each usually moves."""
-    usual = [(application.name, application.type, application.on(NODES)) for application in APPLICATIONS.values()]
+    """Return types of the applications with all inputs, and GB/s that a node of each usually moves."""
+    kinds = [application(f"{name}{suffix}") for name in APPLICATIONS for suffix in INPUTS]
+    usual = [(kind.name, kind.type, kind.on(NODES)) for kind in kinds]
     rows = [(name, kind, behaviour.read, behaviour.write, behaviour.traffic) for name, kind, behaviour in usual]
     return pd.DataFrame(rows, columns=["application", "type", *RATES])
 
@@ -137,21 +149,32 @@ def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"run_id": runs["run_id"].to_numpy()[run], "node": nodes, **waits})
 
 
-def accounting(run: ClusterRun, origin_s: int) -> pd.DataFrame:
-    """Return the jobs of ``run`` with the columns of ``sacct``, in UTC; a processor is a node."""
+def accounting(cluster: Cluster, run: ClusterRun, submitted: pd.DataFrame, ended: np.ndarray, origin_s: int) -> pd.DataFrame:
+    """Return the jobs of ``run`` with the columns of ``sacct``, in UTC; a processor is a node.
+
+    The name of the cluster says that it is simulated. Jobs that have not ``ended`` are running.
+    """
     assert run.places is not None
-    jobs = run.schedule.jobs
-    times = {name: origin_s + jobs[f"{name.lower()}_s"] for name in ("Submit", "Start", "End")}
+    start = run.runs["start_s"]
+    end = start + np.maximum(np.ceil(run.runs["runtime_s"]), 1).astype(np.int64)
+    submit, start, end = (
+        pd.to_datetime(origin_s + time, unit="s").dt.strftime("%Y-%m-%dT%H:%M:%S") for time in (submitted["submit_s"], start, end)
+    )
     return pd.DataFrame(
         {
-            "JobID": jobs["job_id"],
-            "JobName": run.runs["application"],
-            "User": jobs["user"],
-            "State": "COMPLETED",
-            **{name: pd.to_datetime(time, unit="s").dt.strftime("%Y-%m-%dT%H:%M:%S") for name, time in times.items()},
-            "TimelimitRaw": jobs["requested_s"] // 60,
-            "ReqCPUS": jobs["procs"],
-            "AllocCPUS": jobs["procs"],
+            "JobID": submitted["job_id"],
+            "JobName": submitted["executable"],
+            "Cluster": f"simulated-{cluster.name}",
+            "User": submitted["user"],
+            "Account": submitted["group"],
+            "State": np.where(~ended, "RUNNING", np.where(run.runs["cut"], "TIMEOUT", "COMPLETED")),
+            "Submit": submit,
+            "Start": start,
+            "End": end.where(ended, "Unknown"),
+            "TimelimitRaw": submitted["requested_s"] // 60,
+            "ReqCPUS": submitted["procs"],
+            "AllocCPUS": submitted["procs"],
+            "AllocNodes": submitted["procs"],
             "NodeList": [",".join(node_names(nodes)) for nodes in run.places],
         }
     )

@@ -136,9 +136,9 @@ def simulate_on(
     work, profiles, variant = behaviours(names, jobs["procs"].to_numpy(np.int64), scaling, limits or {})
     given = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(work), 1), jobs["requested_s"]).astype(np.int64))
     prepared = prepare(given, cluster.procs)
-    random = np.random.default_rng(seed)
+    luck, random = np.random.default_rng(seed).spawn(2)
     noise = np.array([application(name).noise for name in names]) * cluster.own_noise
-    own_luck = np.exp(noise * random.standard_normal(len(jobs)))
+    own_luck = np.exp(noise * luck.standard_normal(len(jobs)))
     site = as_site(
         cluster, prepared.arrays.procs, profiles, variant, work * own_luck, random, horizon_s(cluster, prepared.arrays, work)
     )

@@ -328,12 +328,13 @@ def drawn(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak"
     """
     names = jobs["executable"].to_numpy()
     alone, _, _ = behaviours(names, jobs["procs"].to_numpy(), scaling, {})
-    random = np.random.default_rng(seed)
+    luck, random = np.random.default_rng(seed).spawn(2)
     noise = np.array([application(name).noise for name in names]) * cluster.own_noise
-    work = alone * np.exp(noise * random.standard_normal(len(jobs)))
+    work = alone * np.exp(noise * luck.standard_normal(len(jobs)))
     whole = np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64)
     ticks = (
         horizon_s(cluster, prepare(jobs.assign(runtime_s=whole), cluster.procs).arrays, alone) + cluster.warm_s
     ) // cluster.tick_s
     levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
-    return work, np.column_stack([level.drawn(ticks + 1, cluster.tick_s, random) for level in levels])
+    drawn = [level.drawn(ticks + 1, cluster.tick_s, own) for level, own in zip(levels, random.spawn(len(levels)), strict=True)]
+    return work, np.column_stack(drawn)

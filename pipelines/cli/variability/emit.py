@@ -23,15 +23,16 @@ from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
     show_default=True,
     help="The simulated cluster; congested-small is a quarter of it.",
 )
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of continuous load.")
-@click.option(
-    "--each", type=click.IntRange(1), help="Control runs of each application, at random among its runs. [default: all runs]"
-)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of users' load.")
 @click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
 @click.option("--gzip", "packed", is_flag=True, help="Pack the counters' files.")
-@out_option("A new or empty directory.", type=click.Path(path_type=Path, file_okay=False), required=True)
-def command(cluster_name: str, days: float, each: int | None, seed: int, packed: bool, out: Path) -> None:
-    """Simulate a cluster under continuous load and write what a site would record.
+@out_option(
+    "A new or empty directory, or one with fewer days of the same, to which the others are added.",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+)
+def command(cluster_name: str, days: float, seed: int, packed: bool, out: Path) -> None:
+    """Simulate a cluster and its users, and write what a site would record.
 
     It writes counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512
     nodes of congested is some 135 million values: 1.6 GB of text, and half of that packed. A day of the 128 nodes of
@@ -40,9 +41,11 @@ def command(cluster_name: str, days: float, each: int | None, seed: int, packed:
     check_outputs({"--out": out}, [])
     cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
     with shown_progress("simulated seconds", after_s=1.0) as progress:
-        emitted = emit(cluster, out, days=days, seed=seed, each=each, packed=packed, progress=progress)
+        emitted = emit(cluster, out, days=days, seed=seed, packed=packed, progress=progress)
+    jobs, runs = len(emitted.recorded.jobs), len(emitted.recorded.runs)
     note(
-        f"simulated cluster {cluster.name}, {days:g} days: {emitted.values:,} values in {emitted.files:,} files, {len(emitted.runs):,} control runs"
+        f"simulated cluster {cluster.name}, {days:g} days: {emitted.values:,} values in {emitted.files:,} new files, "
+        f"{jobs:,} jobs, {runs:,} of them control runs"
     )
     named = {
         "counters": COUNTERS,

@@ -20,7 +20,7 @@ from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
 from pipelines.sources import traces
-from pipelines.sources.catalogue import PACKAGED, Entry, load_catalogue, read_catalogue, remembered
+from pipelines.sources.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue, remembered
 from pipelines.sources.traces import forget, read_known, remember
 from pipelines.storage.home import home
 from pipelines.storage.instance import instance
@@ -54,7 +54,7 @@ def test_every_packaged_trace_can_be_made_or_fetched_and_checked() -> None:
     entries = load_catalogue()
     assert "generated" in entries
     for entry in entries.values():
-        assert entry.format == "generated" or ((entry.remote or entry.path.is_file()) and entry.checked != entry.unrecorded)
+        assert entry.format in MADE or ((entry.remote or entry.path.is_file()) and entry.checked != entry.unrecorded)
         assert entry.title
         assert entry.stated_in == PACKAGED
 
@@ -120,7 +120,7 @@ def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypa
         ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be from 1 to 100,000,000, not 0"),
         ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
         ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
-        ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, not 'csv'"),
+        ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, simulated, not 'csv'"),
         ("[traces.a]\nplace = 'x'\nsha256 = 'abc'\n", ": traces.a: sha256 must be 64 hexadecimal digits in lower case"),
         ("[traces.a]\nplace = 'x'\ntimezone = 'Berlin'\n", ": traces.a: timezone is an unknown time zone 'Berlin': use a name such as Europe/Stockholm"),
         ("[traces.a]\ntitle = 'x'\n", ": traces.a: place is missing"),

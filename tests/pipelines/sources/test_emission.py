@@ -10,21 +10,20 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.labels import feature_matrix
-from features.monitoring.samplers import FEATURES, MORE_FEATURES, SAMPLERS, SITUATION_FEATURES, counter_features
-from features.monitoring.situation import Machine
+from features.monitoring.samplers import FEATURES, PROBE_FEATURES, SAMPLERS, counter_features
 from features.monitoring.windows import WindowFeatures, side_by_side, window_features
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.read import read_file
-from pipelines.ingest.topology import read_topology
-from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
+from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TYPES, Emitted, emit
 from pipelines.storage.counters_store import CountersStore
-from pipelines.workflows.variability_table import newest_before, situations_of
 from sim.cluster.presets import CONGESTED
 from sim.cluster.recorded import ORIGIN_S
+from sim.cluster.users import CONTROL, population, submissions
 
 SMALL = CONGESTED.but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
 
@@ -41,7 +40,7 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Three hours of a small cluster, as files and read back."""
     place = tmp_path_factory.mktemp("site")
-    emitted = emit(SMALL, place / "files", days=0.125, seed=3, rotate=50, load=0.9)
+    emitted = emit(SMALL, place / "files", days=0.3, seed=3, rotate=50)
     store = CountersStore(place / "lake", "small")
     report = ingest_counters(store, [place / "files" / COUNTERS])
     return Site(place / "files", emitted, store, len(report.quarantined))
@@ -52,60 +51,71 @@ def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
     return side_by_side(parts)
 
 
-def test_the_accounting_read_back_is_the_schedule_and_its_jobs_are_the_control_runs(site: Site) -> None:
-    trace, simulated = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.run.runs
+def test_the_accounting_read_back_is_what_users_submitted_and_when_it_ran(site: Site) -> None:
+    trace, recorded = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.recorded
     assert trace.origin_unix_s == ORIGIN_S
-    for column, of in (("submit_s", "submit_s"), ("wait_s", "wait_s"), ("procs", "nodes"), ("executable", "application")):
-        assert trace.jobs[column].tolist() == simulated[of].tolist()
-    assert (trace.jobs["runtime_s"] - simulated["runtime_s"]).abs().max() <= 1
-    runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
-    assert runs["nodes"].tolist() == site.emitted.runs["nodes"].tolist()
-    assert runs[["run_id", "start_s"]].equals(site.emitted.runs[["run_id", "start_s"]])
+    run = recorded.run.runs
+    submitted = submissions(population(3), 0.3, 3, procs=SMALL.procs)
+    started = submitted[submitted["job_id"].isin(run["job_id"])].reset_index(drop=True)
+    assert len(started) > 100
+    same = ["job_id", "submit_s", "procs", "requested_s", "user", "group", "executable"]
+    pd.testing.assert_frame_equal(trace.jobs[same], started[same], check_dtype=False, check_categorical=False)
+    assert trace.jobs["wait_s"].tolist() == run["wait_s"].tolist()
+    ended = run["start_s"] + run["runtime_s"] <= 0.3 * DAY_S
+    assert trace.jobs["runtime_s"].notna().tolist() == ended.tolist()
+    assert 0 < (~ended).sum() < 10, "the last jobs are still running"
+    assert (trace.jobs["runtime_s"] - run["runtime_s"])[ended].abs().max() <= 1
+    runs = read_runs(site.folder / RUNS).runs
+    control = trace.jobs[(trace.jobs["user"] == CONTROL) & trace.jobs["runtime_s"].notna()]
+    assert runs["run_id"].tolist() == control["job_id"].astype(str).tolist()
+    assert trace.jobs["user"].nunique() > 3
+
+
+def test_users_repeat_what_their_requests_do_not_tell() -> None:
+    jobs = submissions(population(1), 3.0, 1, procs=480)
+    users = jobs[jobs["user"] != CONTROL]
+    assert not (users["requested_s"] % 300).any()
+    assert (users["requested_s"] / users["runtime_s"]).quantile([0.05, 0.5]).tolist() > [1.5, 3.0]
+    repeats = users.groupby(["user", "executable", "procs"], observed=True).size()
+    assert repeats.median() > 10
+    spread = np.log(users["runtime_s"]).groupby(users["requested_s"]).std()
+    assert spread.median() > 0.3, "a request leaves open which of a user's inputs it is"
 
 
 def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
-    runs = read_runs(site.folder / RUNS).runs
+    runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
+    recorded = site.emitted.recorded
+    done = recorded.run.runs["job_id"].astype(str).isin(runs["run_id"]).to_numpy()
+    control = recorded.run.runs["job_id"].astype(str).isin(recorded.runs["run_id"]).to_numpy()
     types = read_types(site.folder / TYPES).set_index("application")["type"].to_dict()
     sampled = windows(site, runs)
     for scope in ("own", "all"):
-        expected = getattr(site.emitted.run, scope)
+        expected = getattr(recorded.run, scope)
         matrix = feature_matrix(getattr(sampled, scope), read_probes(site.folder / PROBE_RESULTS), types, runs)
         assert tuple(matrix.columns) == tuple(expected.columns) == FEATURES
-        np.testing.assert_allclose(matrix.to_numpy(), expected.to_numpy(), rtol=1e-12, atol=0)
+        of_all = [name for name in FEATURES if name not in PROBE_FEATURES]
+        np.testing.assert_allclose(matrix[of_all], expected.loc[done, of_all], rtol=1e-12, atol=0)
+        probes = matrix.loc[control[done], list(PROBE_FEATURES)]
+        np.testing.assert_allclose(probes, expected.loc[control & done, list(PROBE_FEATURES)], rtol=1e-12, atol=0)
     assert len(runs) > 100
-    assert runs["runtime_s"].tolist() == site.emitted.run.runs["runtime_s"].tolist()
-    assert runs["input"].str.startswith("simulated").all()
-    assert "SIMULATED" in (site.folder / README).read_text()
     assert not expected.isna().any().any()
-    assert (site.emitted.run.own[counter_features()[0]] != site.emitted.run.all[counter_features()[0]]).any()
+    assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.run.runs["runtime_s"][control].tolist()
+    assert "SIMULATED" in (site.folder / README).read_text()
+    assert (recorded.run.own[counter_features()[0]] != recorded.run.all[counter_features()[0]]).any()
 
 
-def test_the_newest_samples_and_the_situation_made_from_the_files_are_the_simulators(site: Site) -> None:
-    runs = read_runs(site.folder / RUNS).runs.sample(frac=1, random_state=0)
-    machine = Machine.of(read_topology(site.folder / TOPOLOGY), read_types(site.folder / TYPES))
-    expected = site.emitted.run.situation
-    newest = newest_before(site.store, runs, pd.Series(dict.fromkeys(SAMPLERS, float(SMALL.interval_s))), SMALL.lag_s)
-    features = newest.join(situations_of(runs, machine)).loc[site.emitted.runs["run_id"]]
-    assert tuple(features.columns) == tuple(expected.columns) == MORE_FEATURES
-    for name in MORE_FEATURES:
-        np.testing.assert_allclose(features[name], expected[name], rtol=1e-12, atol=0, err_msg=name)
-    assert (expected[[*SITUATION_FEATURES]].nunique() > 1).sum() > 9
-    assert site.emitted.runs["start_s"].duplicated().any()  # of which the later ones see the earlier ones
-
-
-def test_no_two_runs_share_a_node_and_nobody_has_those_of_the_noise_job(site: Site) -> None:
-    runs = site.emitted.runs.assign(end_s=lambda table: table["start_s"] + table["runtime_s"])
-    noise = {"node0001", "node0002", "node0033", "node0034"}
-    rows = runs.sort_values("start_s").explode("nodes")
-    assert not set(rows["nodes"]) & noise
-    assert len(set(rows["nodes"])) == 48  # three at once
+def test_no_two_jobs_share_a_node_and_nobody_has_those_of_the_noise_job(site: Site) -> None:
+    jobs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
+    rows = jobs.assign(end_s=jobs["start_s"] + jobs["runtime_s"]).sort_values("start_s").explode("nodes")
+    assert not set(rows["nodes"]) & {"node0001", "node0002", "node0033", "node0034"}
+    assert len(set(rows["nodes"])) == SMALL.procs
     for _, of_node in rows.groupby("nodes"):
         assert (of_node["start_s"].to_numpy()[1:] >= of_node["end_s"].to_numpy()[:-1]).all()
 
 
 def test_counters_never_fall_and_every_node_is_there_every_time(site: Site) -> None:
     assert site.quarantined == 0
-    counts = windows(site, site.emitted.runs).counts
+    counts = windows(site, site.emitted.recorded.runs).counts
     for name, sampler in SAMPLERS.items():
         tables = [batch.to_pandas() for batch in site.store.batches(name)]
         table = pd.concat(tables)
@@ -139,12 +149,23 @@ def test_the_same_seed_writes_the_same_bytes_packed_or_not(tmp_path: Path) -> No
         assert gzip.decompress(one.read_bytes()) == plain.read_bytes()
 
 
-@pytest.mark.slow
-def test_a_few_control_runs_of_each_application_can_be_had(tmp_path: Path) -> None:
-    emitted = emit(SMALL, tmp_path / "few", days=0.125, seed=3, each=4, packed=True)
-    assert (emitted.run.runs["application"].value_counts() == 4).all()
-    assert len(emitted.run.own) == len(emitted.runs) == 28
-    assert [len(nodes) for nodes in emitted.run.places] == [len(nodes) for nodes in emitted.runs["nodes"]]
+def test_a_day_more_adds_what_a_longer_record_has(tmp_path: Path) -> None:
+    emit(SMALL, tmp_path / "daily", days=0.1, seed=9, rotate=1000)
+    before = {path.name: path.read_bytes() for path in (tmp_path / "daily" / COUNTERS).iterdir()}
+    added = emit(SMALL, tmp_path / "daily", days=0.2, seed=9, rotate=1000)
+    whole = emit(SMALL, tmp_path / "whole", days=0.2, seed=9, rotate=1000)
+    assert added.samples < whole.samples
+    for name in (JOBS, RUNS, PROBE_RESULTS):
+        assert (tmp_path / "daily" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
+    for name in SAMPLERS:
+        parts = sorted((tmp_path / "daily" / COUNTERS).glob(f"{name}.*"))
+        lines = [line for part in parts for line in part.read_text().splitlines() if not line.startswith("#")]
+        (single,) = (tmp_path / "whole" / COUNTERS).glob(f"{name}.*")
+        assert len(parts) == 2
+        assert lines == single.read_text().splitlines()[1:]
+    assert all((tmp_path / "daily" / COUNTERS / name).read_bytes() == content for name, content in before.items())
+    with pytest.raises(InputError, match="not mixed"):
+        emit(SMALL, tmp_path / "daily", days=0.3, seed=8)
 
 
 def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
