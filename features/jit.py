@@ -12,11 +12,13 @@ import hashlib
 import os
 import shutil
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from filelock import FileLock
 from numba.core import config as numba_config
-from numba.core.caching import _CacheLocator
+from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 
 from features.linking import Function, Kernel
 
@@ -156,6 +158,25 @@ class Locator(_CacheLocator):
         return any(self._file.is_relative_to(_HOUSE / package) for package in _PACKAGES)
 
 
+class _Place(CompileResultCacheImpl):
+    _locator_classes = [Locator]  # noqa: RUF012  numba's own attribute
+
+
+class Cache(FunctionCache):
+    """Numba's cache of a function, written by one process at a time.
+
+    To add a form of a function, numba reads the index of its forms and writes it with one more. Of two processes that do so at
+    once, one would lose its form, or store it under the other's name.
+    """
+
+    _impl_class = _Place
+
+    def save_overload(self, sig: Any, data: Any) -> None:
+        """Store a compiled form when no other process stores any."""
+        with FileLock(Path(self.cache_path) / "saving.lock"):
+            super().save_overload(sig, data)
+
+
 def njit(function: Callable[..., Any]) -> Any:
     """Compile ``function`` (arrays and numbers in and out) on first call, or load it."""
     options = {"nopython": True, "boundscheck": None, "nogil": True}
@@ -180,12 +201,7 @@ def _kernel(function: Callable[..., Any], *, inline: bool) -> Any:
     return function if config.DISABLE_JIT else _cached(Kernel(function, inline=inline))
 
 
-def _cached(dispatcher: Any) -> Any:
-    chosen, config.CACHE_LOCATOR_CLASSES = config.CACHE_LOCATOR_CLASSES, f"{__name__}.{Locator.__name__}"
-    try:
-        dispatcher.enable_caching()
-    except RuntimeError:  # no writable cache: every process compiles anew
-        pass
-    finally:
-        config.CACHE_LOCATOR_CLASSES = chosen
+def _cached(dispatcher: Function) -> Function:
+    with suppress(RuntimeError):  # no writable cache: every process compiles anew
+        dispatcher.enable_caching(Cache)
     return dispatcher

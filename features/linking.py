@@ -15,6 +15,7 @@ from uuid import uuid4
 
 from llvmlite.binding import Linkage, create_new_module_pass_manager
 from numba.core import types
+from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
 from numba.core.registry import CPUDispatcher
 
@@ -99,6 +100,10 @@ class Function(CPUDispatcher):
     def typeof_pyval(self, val: Any) -> Any:
         """Return the type of an argument."""
         return by_reference(super().typeof_pyval(val))
+
+    def enable_caching(self, cache: type[FunctionCache] = FunctionCache) -> None:
+        """Keep compiled forms on disk, in a cache of this class."""
+        self._cache = cache(self.py_func)
 
 
 class Kernel(Function):

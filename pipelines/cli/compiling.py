@@ -2,14 +2,10 @@
 
 import gc
 import os
-import sys
 import threading
 import time
 from functools import cache
-from pathlib import Path
 
-from filelock import FileLock
-from numba.core.caching import IndexDataCacheFile
 from numba.core.event import Event, Listener, register
 
 from pipelines.cli.notes import note
@@ -47,9 +43,8 @@ class _Announcer(Listener):
 
 @cache
 def announce_compilation() -> None:
-    """Announce the first slow compilation from now on, and write kernels in turn."""
+    """Announce the first slow compilation from now on."""
     register("numba:compile", _Announcer())
-    keep_in_turn()
 
 
 _POLICIES = ("policies on clusters", "policies")
@@ -77,51 +72,17 @@ def compile_kernel(name: str) -> None:
 def compile_kernels() -> None:
     """Compile all kernels, in as many processes as there are cores.
 
-    A process compiles a function that its kernels share only once.
+    A process compiles a function that its kernels share only once. It collects no garbage, which would take a tenth of the time,
+    and so holds up to 1 GB.
     """
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor
 
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
     note("compiling all of the simulator, for tests and what comes later: once after each installation, two to four minutes")
-    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, _begin_compiling) as pool:
+    with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, gc.disable) as pool:
         list(pool.map(compile_kernel, KERNELS))  # an error is raised here
     note(f"compiled in {time.monotonic() - began:.0f} s, and kept")
-
-
-def _begin_compiling() -> None:
-    """Disable garbage collection, a tenth of the time; a process then holds up to 1 GB."""
-    gc.disable()
-    keep_in_turn()
-
-
-def keep_in_turn() -> None:
-    """Let this process write to numba's cache only while no other does.
-
-    Kernels share functions, compiled for each. numba reads the index of a function's forms and rewrites it with one more.
-    """
-    save = IndexDataCacheFile.save
-
-    def in_turn(self: IndexDataCacheFile, key: object, data: object) -> None:
-        with FileLock(Path(self._cache_path) / "saving.lock"):
-            save(self, key, data)
-
-    IndexDataCacheFile.save = in_turn  # type: ignore[method-assign]
-
-
-def import_without_blas() -> None:
-    """Import numba's array functions without :mod:`scipy.linalg`, for a faster start.
-
-    That import costs a tenth of a second. numba uses it to tell whether compiled code may call ``np.cov``; ours does not.
-    """
-    blas = "scipy.linalg.cython_blas"
-    if blas in sys.modules:
-        return
-    sys.modules[blas] = None  # type: ignore[assignment]
-    try:
-        import numba.np.arraymath  # noqa: F401
-    finally:
-        del sys.modules[blas]
 
 
 if __name__ == "__main__":

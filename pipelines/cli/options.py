@@ -329,10 +329,9 @@ def load(settings: TraceSettings) -> CleanTrace:
 
     Dropped and altered jobs are reported on standard error.
     """
-    from pipelines.cli.compiling import announce_compilation, import_without_blas
+    from pipelines.cli.compiling import announce_compilation
 
     announce_compilation()
-    import_without_blas()
     machine = load_machine(settings)
     trace, missing_request = read(settings)
     cleaned = cleaned_for(machine, trace, missing_request, settings.procs)

@@ -4,6 +4,8 @@ from pathlib import Path
 
 import numba
 import pytest
+from filelock import FileLock, Timeout
+from numba.core.caching import FunctionCache
 
 from features.jit import apart, compiled_code, kernel, njit
 from tests.support.process import python
@@ -90,6 +92,17 @@ def test_what_compiled_code_calls_gets_machine_code_of_its_own_only_once_python_
     assert [len(each.signatures) for each in (twice, thrice)] == [0, 0]
     assert thrice(4) == 12
     assert [len(each.signatures) for each in (twice, thrice)] == [0, 1]
+
+
+def test_a_form_is_stored_while_no_other_process_stores_any(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_free() -> bool:
+        with FileLock(Path(both._cache.cache_path) / "saving.lock").acquire(blocking=False):
+            return True
+
+    monkeypatch.setattr(FunctionCache, "save_overload", lambda cache, *form: is_free())
+    with pytest.raises(Timeout):
+        both._cache.save_overload("signature", "form")
+    assert is_free()
 
 
 LONG = """    for value in values:

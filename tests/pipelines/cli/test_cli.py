@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from pipelines.ingest.swf import read_swf
-from pipelines.storage.provenance import code_version
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
 
@@ -32,7 +31,7 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-HEAVY = ("dagster", "fastapi", "starlette", "mlflow", "lightgbm", "matplotlib", "scipy.special", "scipy.linalg", "sklearn")
+HEAVY = ("dagster", "fastapi", "starlette", "mlflow", "lightgbm", "matplotlib", "scipy.special", "sklearn")
 """What ``simulate`` does without: it would take longer to import than to simulate."""
 
 
@@ -72,17 +71,6 @@ def test_json_has_what_users_see_and_null_where_a_scheduler_does_not_plan(trace:
     assert {"nuwt_mean", "nuwt_sd", "complaints"} <= easy.keys()
     assert easy["predicted_start_error_s"] is None
     assert planned["predicted_start_error_s"] >= 0
-
-
-def test_predictors_take_options_in_brackets(trace: Path, tmp_path: Path) -> None:
-    name = "cv-triple(over=100*square,under=square,weight=short-wide)"
-    done = queuecast("simulate", str(trace), "--predictor", name, "--predictor", "hierarchy(alpha=0.5)", "--json", home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert [json.loads(line)["predictor"] for line in done.stdout.splitlines()] == [name, "hierarchy(alpha=0.5)"]
-    done = queuecast("simulate", str(trace), "--predictor", "cv-triple(rate=1)", home=tmp_path)
-    assert done.returncode == 2
-    options = "over, under, threshold, weight, eta, lambda"
-    assert done.stderr.splitlines()[-1] == f"queuecast: predictor cv-triple(rate=1): unknown option 'rate'; known: {options}"
 
 
 def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: Path) -> None:
@@ -128,14 +116,6 @@ def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_pa
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
     assert line.startswith(f"queuecast: --schedule-out {out}: with users closed, load 2 the jobs are not the trace's")
-
-
-@pytest.mark.slow
-def test_a_command_alone_prints_its_help_and_a_wrong_one_what_was_meant(tmp_path: Path) -> None:
-    done = queuecast(home=tmp_path)
-    assert (done.returncode, done.stdout.startswith("Usage: ")) == (0, True)
-    done = queuecast("simlate", home=tmp_path)
-    assert done.stderr.startswith("queuecast: unknown command 'simlate'; did you mean simulate? (see ")
 
 
 def test_plans_out_has_what_each_job_was_told(trace: Path, tmp_path: Path) -> None:
@@ -192,10 +172,6 @@ def test_bad_arguments_get_one_line_and_exit_code_two(trace: Path, tmp_path: Pat
     for word in words:
         assert word in complaint
     assert done.stdout == ""
-
-
-def test_the_version_is_that_of_pages_with_its_commit(tmp_path: Path) -> None:
-    assert queuecast("--version", home=tmp_path).stdout == f"queuecast {code_version()}\n"
 
 
 @needs_shared

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
-from filelock import FileLock, Timeout
 from numba import njit
-from numba.core.caching import IndexDataCacheFile
 from numba.core.event import install_listener
 
 from pipelines.cli import compiling
@@ -66,21 +63,3 @@ def test_all_kernels_are_compiled_beforehand_where_that_is_asked_for():
         simulate(jobs, machine=nodes, scheduler=scheduler)
     simulate(jobs, procs=64, scheduler="EASY+RUSH(skips=1)", start_decision=Whim())
     assert (len(run.signatures), len(search.signatures)) == forms, "some form is compiled when it is first simulated"
-
-
-def test_processes_keep_kernels_in_turn(monkeypatch, tmp_path):
-    seen = []
-    monkeypatch.setattr(IndexDataCacheFile, "save", lambda *kept: seen.append((locked(), kept[1:])))
-    lock = FileLock(tmp_path / "saving.lock")
-
-    def locked() -> bool:
-        try:
-            with lock.acquire(blocking=False):
-                return False
-        except Timeout:
-            return True
-
-    compiling.keep_in_turn()
-    IndexDataCacheFile.save(SimpleNamespace(_cache_path=str(tmp_path)), "key", "data")
-    assert seen == [(True, ("key", "data"))]
-    assert not locked()
