@@ -72,7 +72,7 @@ def shown(value: object, most: int = 40) -> str:
 
 ADDRESS = re.compile(
     r"(?P<scheme>[a-z][a-z0-9+.]*)://((?P<user>([^\s:@/?#%'\"]|%(?!3a))*)(:(?P<password>[^\s@/?#'\"]*))?@)?"
-    r"(?P<place>(?P<host>[\w.-]+|\[[\da-f:.]+\])?(:(?P<port>\d{1,5}))?(/(?P<path>[^\s:@?#'\"]*))?)(\?(?P<query>[^\s@#'\"]*))?",
+    r"(?P<place>(?P<host>[\w.-]+|\[[\da-f:.]+\])?(:(?P<port>\d{1,5}))?(/(?P<path>[^\s:;@?#'\"]*))?)(\?(?P<query>[^\s@#'\"]*))?",
     re.IGNORECASE,
 )
 """An address that can be read in one way only, so that its password can stand in one place only."""

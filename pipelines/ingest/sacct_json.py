@@ -41,7 +41,8 @@ def as_table(source: Source) -> Source:
             document = json.load(text)
     except (ValueError, RecursionError) as error:
         at = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{source.path}{at}: is no JSON: {error}") from error
+        column = f", wrong at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
+        raise InputError(f"{source.path}{at}: is no JSON{column}; is the file whole?") from error
     if errors := document.get("errors"):
         raise InputError(f"{source.path}: is a partial dump: run sacct again, which said {one_line(json.dumps(errors), 160)}")
     jobs = document.get("jobs")
@@ -53,7 +54,8 @@ def as_table(source: Source) -> Source:
             rows.append(_row(job))
             later.append(_later(job))
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError, OSError) as error:
-            raise InputError(f"{source.path}: job {number} of its list: {type(error).__name__}: {shown(str(error))}") from error
+            wrong = f"lacks {error.args[0]!r}" if isinstance(error, KeyError) else "has a value of another form than sacct writes"
+            raise InputError(f"{source.path}: job {number} of its list {wrong}") from error
     there = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
     table: list[list[object]] = [[*_COLUMNS, *(_LATER[at] for at in there)]]
     table += [[*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True)]

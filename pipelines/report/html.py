@@ -116,4 +116,4 @@ def write_report(path: Path, html: str, rows: pd.DataFrame | None = None) -> Non
 
 def data_of(path: Path) -> str:
     """Return the name of the file beside a page that holds all its rows."""
-    return path.with_suffix(".csv").name
+    return f"{path.name}.csv"  # a table that a user calls as the page stays

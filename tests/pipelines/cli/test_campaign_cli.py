@@ -242,59 +242,12 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
 
     html = page.read_text(encoding="utf-8")
     assert "Generated workload" not in html
-    assert not re.search(r'(?:src|href)="(?!data:|out\.csv)', html)
+    assert not re.search(r'(?:src|href)="(?!data:|out\.html\.csv)', html)
     assert html.count("data:image/svg+xml") == 4  # for each threshold and tau
     waits = table[(table["tau_s"] == 10) & table["starvation_s"].isna()].groupby(["scheduler", "predictor"])["mean_wait_s"].mean()
     for (scheduler, predictor), wait in waits.items():
         assert f"{scheduler} / {predictor}" in html
         assert f"{wait:,.0f}" in html
-
-
-@pytest.mark.slow
-def test_a_generated_workload_is_called_so_everywhere(tmp_path: Path) -> None:
-    out, page = tmp_path / "out.parquet", tmp_path / "out.html"
-    arguments = ["--scheduler", "EASY", "--scheduler", "EASY-SJBF", "--windows", "months", "--keep-first", "--drop-rule", "none"]
-    options = "{ jobs = 400, procs = 64 }"
-    (tmp_path / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
-    done = queuecast("campaign", "small", *arguments, "--out", str(out), "--report", str(page), home=tmp_path, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert "a generated workload" in done.stdout
-    assert "jobs dropped: none" in done.stderr
-    table, metadata = without_times(out)
-    assert table["generated"].all()
-    assert metadata["generated"] is True
-    html = page.read_text(encoding="utf-8")
-    assert "Generated workload: these jobs were drawn from a model" in html
-    assert "No job was left out of the windows." in html
-
-
-@pytest.mark.parametrize(
-    ("options", "times", "steps", "lines"),
-    [
-        (  # the first is of an earlier call
-            {},
-            (0.0, 0.0, 20.0, 40.0),
-            [(100, 300), (150, 300), (300, 300)],
-            ["150 of 300 points, about 60 s left", "300 of 300 points"],
-        ),
-        (  # a single simulation, told once it takes long
-            {"what": "jobs have ended", "after_s": 1.5},
-            (0.0, 1.0, 1.6, 2.0, 12.0),
-            [(100, 1000), (200, 1000), (300, 1000), (500, 1000)],
-            ["200 of 1,000 jobs have ended, about 13 s left", "500 of 1,000 jobs have ended, about 15 s left"],
-        ),
-    ],
-)
-def test_progress_without_a_terminal_says_what_is_left(options, times, steps, lines, monkeypatch, capsys):
-    from pipelines.cli import progress as shown
-
-    clock = iter(times)
-    monkeypatch.setattr(shown.time, "monotonic", lambda: next(clock))
-    monkeypatch.setattr(shown.sys.stderr, "isatty", lambda: False, raising=False)
-    with shown.shown_progress(**options) as progress:
-        for each in steps:
-            progress(*each)
-    assert capsys.readouterr().err.splitlines() == lines
 
 
 @pytest.mark.slow
@@ -354,22 +307,3 @@ def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path)
     assert "<summary>mine (load 1.2): per-second" in shown
     assert all(f"<li>{line}</li>" in shown for line in done.stdout.splitlines() if "mean ranks by slowdown" in line)
     assert "−" not in table.read_text()  # which LaTeX knows as mathematics alone
-
-
-@pytest.mark.parametrize(
-    ("text", "error"),
-    [
-        ('traces = ["crowd.swf"]\nschedular = ["EASY"]', "schedular is unknown; did you mean schedulers?"),
-        ("traces = []", "traces "),
-        ('traces = ["a"]\nprocs = 8', "procs is of one trace"),
-        ("traces = [", "mine.toml: "),
-        ('traces = ["nasa-ipsc-1993-3.1-cln", "lanl-cm5-1994-4.1-cln"]', "93-3.1-cln`, `queuecast fetch lanl-cm5-1994-4.1-cln`"),
-    ],
-)
-def test_a_wrong_suite_is_refused_in_one_line(text: str, error: str, tmp_path: Path) -> None:
-    (tmp_path / "mine.toml").write_text(text)
-    done = queuecast("campaign", "--suite", str(tmp_path / "mine.toml"), "--out", str(tmp_path / "out.parquet"), home=tmp_path)
-    assert done.returncode == 2
-    assert "mine.toml: " in done.stderr
-    assert error in done.stderr
-    assert done.stderr.count("\n") == 1

@@ -19,7 +19,6 @@ from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
 from sim import simulate
 from sim.predictions.sharpness import CONSTANT, REFERENCES
-from tests.conftest import SHARED, needs_shared
 from tests.support.answers import numbers_from_nowhere
 from tests.support.command import queuecast
 from tests.support.workloads import weekly_crowds
@@ -101,7 +100,9 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
 @pytest.mark.slow
 def test_the_table_and_the_page_name_every_predictor_and_its_accuracy(trace: Path, tmp_path: Path) -> None:
     page_file = tmp_path / "page.html"
+    (tmp_path / "page.csv").write_text("the user's")
     done = evaluated(trace, tmp_path, "--report", str(page_file))
+    assert (tmp_path / "page.csv").read_text() == "the user's", "rows of a page replace no table that has the page's name"
     page = page_file.read_text()
     workload = clean(read_trace(str(trace)))
     for name in ("requested", "last2", "hierarchy(alpha=0.5)"):
@@ -168,14 +169,6 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
 
 
 @pytest.mark.slow
-def test_without_users_a_trace_is_judged_as_a_whole_and_that_is_said(tmp_path: Path) -> None:
-    done = evaluated(swf(tmp_path / "nobody.swf", users=False), tmp_path, "--report", str(tmp_path / "page.html"))
-    assert "nobody: names no users, so there are no figures by experience" in done.stderr
-    assert "first jobs" not in done.stdout
-    assert "The trace names no users." in (tmp_path / "page.html").read_text()
-
-
-@pytest.mark.slow
 def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Path) -> None:
     some = swf(tmp_path / "some.swf", requests="some")
     done = evaluated(some, tmp_path, "--missing-request", "runtime", "--json")
@@ -185,26 +178,3 @@ def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Pa
     nothing = queuecast("evaluate", str(swf(tmp_path / "no.swf", requests="no")), "--missing-request", "runtime", home=tmp_path)
     assert nothing.returncode == 2
     assert nothing.stderr.splitlines()[-1].startswith("queuecast: no: every request was taken from the job's runtime")
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_on_kth_sp2_last2_is_surely_more_accurate_than_requests_and_experience_is_of_its_own_schedule(tmp_path: Path) -> None:
-    file = SHARED / "traces" / "KTH-SP2-filtered.swf.gz"
-    arguments = ["--predictor", "requested", "--predictor", "last2", "--baseline", "requested", "--repeat", "0", "--json"]
-    done = queuecast("evaluate", str(file), *arguments, home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    last2 = json.loads(done.stdout.splitlines()[1])
-    jobs = simulate(clean(read_trace(str(file))).jobs, procs=100, predictor="last2").jobs
-    ends = {user: np.sort(rows["end_s"].to_numpy()) for user, rows in jobs.groupby("user", observed=True)}
-    done_before = np.array(
-        [np.searchsorted(ends[user], at, "right") for user, at in zip(jobs["user"], jobs["submit_s"], strict=True)]
-    )
-    accuracy = accuracies(jobs).to_numpy()
-    stages = {row["group"]: row for row in last2["by_experience"]}
-    for name, chosen in {"first": done_before == 0, "experienced": done_before > 25}.items():
-        assert stages[name]["jobs"] == chosen.sum()
-        assert stages[name]["accuracy"] == pytest.approx(accuracy[chosen].mean())
-    assert last2["accuracy"] == pytest.approx(accuracy.mean())
-    assert last2["accuracy_difference_low"] > 0.03
-    assert last2["weeks"] == 49

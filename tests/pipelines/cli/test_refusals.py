@@ -20,8 +20,7 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
         ["campaign", "TRACE", "--out", "x.parquet", "--report", "TRACE"],
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
         ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
-        ["evaluate", "log.csv", "--report", "log.html"],
-        ["campaign", "log.csv", "--out", "x.parquet", "--report", "log.html"],
+        ["evaluate", "log.html.csv", "--report", "log.html"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "TRACE"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "SITE/slurm.conf"],
         ["whatif", "TRACE", "--machine", "SITE", "--report", "TRACE"],
@@ -35,13 +34,13 @@ def test_what_is_read_is_never_overwritten(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "slurm.conf").touch()
-    (tmp_path / "log.csv").write_text(SWF)
+    (tmp_path / "log.html.csv").write_text(SWF)
     (tmp_path / "queuecast.toml").write_text(f'[traces.mine]\nplace = "{trace}"\n')
     given = (part.replace("TRACE", str(trace)).replace("SITE", str(tmp_path / "site")) for part in arguments)
     done = queuecast(*given, home=tmp_path)
     assert done.returncode == 2
     assert "would overwrite what is read" in done.stderr.splitlines()[-1]
-    assert trace.read_text() == SWF == (tmp_path / "log.csv").read_text()
+    assert trace.read_text() == SWF == (tmp_path / "log.html.csv").read_text()
 
 
 def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Path, tmp_path: Path) -> None:
@@ -54,15 +53,6 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
     assert done.returncode == 2
     assert "no directory that can be written to" in done.stderr.splitlines()[-1]
     assert not Path(both).exists()
-
-
-def test_a_campaign_says_before_its_first_point_that_nobody_can_be_asked_again(trace: Path, tmp_path: Path) -> None:
-    (tmp_path / "p.csv").write_text("job_id,predicted_s\n1,100\n2,100\n3,1\n")
-    policy = ("--predictor", f"table:{tmp_path / 'p.csv'}", "--correction", "conditional")
-    done = queuecast("campaign", str(trace), *policy, "--windows", "whole", "--out", str(tmp_path / "o.parquet"), home=tmp_path)
-    assert done.returncode == 2
-    assert "is a table of one answer a job" in done.stderr.splitlines()[-1]
-    assert "window" not in done.stderr.splitlines()[-1]
 
 
 @pytest.mark.parametrize(

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import http.client
+import signal
 import socket
 import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 import pytest
 import requests
@@ -47,7 +47,7 @@ def port():
         port = free.getsockname()[1]
     serving = {"target": answer, "args": (app, "127.0.0.1", port, ("queue.example.org",)), "kwargs": {"lifespan": "off"}}
     threading.Thread(**serving, daemon=True).start()
-    wait_until(lambda: listens(port), Path("/"))
+    wait_until(lambda: listens(port))
     return port
 
 
@@ -149,7 +149,10 @@ def test_the_command_serves_dagster_with_our_code_and_ends_with_its_children(tmp
     environment = {**apart(), "QUEUECAST_HOME": str(tmp_path / "home")}
     environment.pop("DAGSTER_HOME", None)
     command = [sys.executable, "-m", "pipelines", "ui", "--only", "web", "--port", str(port)]
-    with subprocess.Popen(command, cwd=tmp_path, env=environment) as running:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)  # as a shell starts what stands before an ampersand
+    running = subprocess.Popen(command, cwd=tmp_path, env=environment)
+    signal.signal(signal.SIGINT, before)
+    with running:
         try:
             for _ in range(1200):
                 if running.poll() is not None:

@@ -98,9 +98,9 @@ def test_a_job_without_a_state_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"jobs": [', r"a.json:1: is no JSON: "),
+        ('{"jobs": [', r"a.json:1: is no JSON, wrong at column 11; is the file whole\?"),
         ('{"meta": {}}', "a.json: is JSON without a list of jobs, which sacct --json writes"),
-        ('{"jobs": [{"job_id": 1}]}', "a.json: job 1 of its list: KeyError: "),
+        ('{"jobs": [{"job_id": 1}]}', "a.json: job 1 of its list lacks 'time'"),
         (
             '{"jobs": [{}], "errors": [{"error": "Unable to query database"}]}',
             r'a.json: is a partial dump: run sacct again, which said .*"Unable to query database"',
