@@ -19,10 +19,7 @@ import numpy as np
 import pandas as pd
 
 JOBS_FORMAT = 3
-"""Version of the table layout, written into every stored table.
-
-Format 1 had no columns of ``ASKED``, format 2 no ``written_id``.
-"""
+"""Version of the table layout, written into every stored table; no other is read."""
 
 
 @dataclass(frozen=True)
@@ -151,18 +148,6 @@ def _nulls(dtype: str, length: int) -> np.ndarray | pd.api.extensions.ExtensionA
         return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
     zeros = np.zeros(length, dtype.lower())
     return zeros if dtype == "int64" else pd.arrays.IntegerArray(zeros, np.ones(length, bool))
-
-
-def widened(jobs: pd.DataFrame) -> pd.DataFrame:
-    """Return a stored jobs table with null columns for those that its older format lacks."""
-    absent = [name for name in (*ASKED, "written_id") if name not in jobs]
-    if not absent:
-        return jobs
-    table = jobs.copy(deep=False)
-    for name in absent:
-        table[name] = _nulls(COLUMNS[name].dtype, len(jobs))
-    order = [name for name in COLUMNS if name in table]
-    return table[[*order, *(name for name in table.columns if name not in COLUMNS)]]
 
 
 def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:

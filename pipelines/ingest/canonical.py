@@ -12,7 +12,7 @@ from pydantic import Field, Strict
 
 from features import limits
 from features.errors import InputError
-from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform, widened
+from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform
 from features.validation import validated
 from pipelines.ingest.hashed_names import with_hashed_names
 from pipelines.ingest.localtime import zone
@@ -78,7 +78,6 @@ def read_canonical(path: str | Path) -> Trace:
             frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
         except (KeyError, TypeError, ValueError) as error:
             raise InputError(f"{path}: is damaged: runtime_s and {OVERRUN} are no seconds") from error
-    frame = widened(frame)
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")

@@ -13,7 +13,7 @@ import pandas as pd
 
 from features.errors import Damaged, InputError
 from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import COLUMNS, fingerprint, widened
+from features.jobs.schema import COLUMNS, fingerprint
 from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
@@ -251,7 +251,7 @@ class Lake:
         fields = {name: metadata[name] for name in _CLEAN_FIELDS if name in metadata or name != "hashed_with"}
         machine = metadata["machine"] and Machine.of_record(metadata["machine"])
         fields |= {"notes": tuple(fields["notes"]), "machine": machine}
-        return CleanTrace(jobs=widened(jobs), rejected_jobs=rejected, **fields)
+        return CleanTrace(jobs=jobs, rejected_jobs=rejected, **fields)
 
 
 def unit(column: str) -> str:

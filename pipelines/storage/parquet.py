@@ -26,8 +26,6 @@ from pipelines.storage.places import opened as opened_at
 from pipelines.storage.places import replacing, writing
 
 _KEY = b"queuecast"
-OLDEST_FORMAT = 1
-"""Oldest format that is read; jobs tables of format 1 lack columns (:func:`features.jobs.schema.widened`)."""
 
 
 def write_parquet(
@@ -67,10 +65,9 @@ def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -
         raise Damaged(f"{path}: is damaged: what it says of itself is no longer readable")
     if header["kind"] != kind:
         raise InputError(f"{path}: holds {header['kind'][:40]}, not {kind}")
-    if not OLDEST_FORMAT <= header["format"] <= JOBS_FORMAT:
-        mend = "make it anew" if header["format"] < OLDEST_FORMAT else "update Queuecast"
-        formats = f"formats {OLDEST_FORMAT} to {JOBS_FORMAT}"
-        raise InputError(f"{path}: is in format {header['format']:.6g}, and this version reads {formats}: {mend}")
+    if header["format"] != JOBS_FORMAT:
+        mend = "make it anew" if header["format"] < JOBS_FORMAT else "update Queuecast"
+        raise InputError(f"{path}: is in format {header['format']:.6g}, and this version reads format {JOBS_FORMAT}: {mend}")
     with told_of(path):
         frame = table.to_pandas()
         for name in frame.columns[frame.dtypes == "category"]:

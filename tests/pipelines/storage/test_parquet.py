@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
-from io import BytesIO
 from pathlib import Path
-from threading import get_ident
 
 import numpy as np
 import pandas as pd
@@ -14,14 +12,12 @@ import pyarrow.parquet as pq
 import pytest
 
 from features.errors import InputError
-from features.jobs.cleaning import clean
-from features.jobs.schema import ASKED, COLUMNS, JOBS_FORMAT, Trace, fingerprint
+from features.jobs.schema import COLUMNS, JOBS_FORMAT, Trace
 from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
 from pipelines.storage import parquet
-from pipelines.storage.lake import Lake
-from pipelines.storage.parquet import OLDEST_FORMAT, read_parquet, write_parquet
+from pipelines.storage.parquet import read_parquet, write_parquet
 
 FRAME = pd.DataFrame(
     {
@@ -63,20 +59,6 @@ def test_a_compressed_table_comes_back_with_types_categories_and_metadata(tmp_pa
     assert pq.ParquetFile(path).metadata.row_group(0).column(0).compression == "ZSTD"
 
 
-def test_no_thread_of_arrow_needs_the_interpreter_after_a_table_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    readers = set()
-
-    class Noting(BytesIO):
-        def read(self, size: int | None = -1, /) -> bytes:
-            readers.add(get_ident())
-            return super().read(size)
-
-    write_parquet(FRAME, tmp_path / "table.parquet", kind="things", metadata={})
-    monkeypatch.setattr(parquet, "opened", lambda path: Noting(path.read_bytes()))
-    read_parquet(tmp_path / "table.parquet", kind="things")
-    assert readers == {get_ident()}
-
-
 def test_the_same_table_gives_the_same_bytes(tmp_path: Path) -> None:
     for name in "ab":
         write_parquet(FRAME, tmp_path / name, kind="things", metadata={"x": 1})
@@ -87,11 +69,11 @@ def test_other_kinds_and_formats_are_refused(tmp_path: Path, monkeypatch: pytest
     path = tmp_path / "table.parquet"
     write_parquet(FRAME, path, kind="things", metadata={})
     assert refusal(path, kind="jobs") == f"{path}: holds things, not jobs"
-    for number, mend in ((OLDEST_FORMAT - 1, "make it anew"), (JOBS_FORMAT + 1, "update Queuecast")):
+    for number, mend in ((JOBS_FORMAT - 1, "make it anew"), (JOBS_FORMAT + 1, "update Queuecast")):
         monkeypatch.setattr(parquet, "JOBS_FORMAT", number)
         write_parquet(FRAME, path, kind="things", metadata={})
         monkeypatch.undo()
-        expected = f"{path}: is in format {number}, and this version reads formats {OLDEST_FORMAT} to {JOBS_FORMAT}: {mend}"
+        expected = f"{path}: is in format {number}, and this version reads format {JOBS_FORMAT}: {mend}"
         assert refusal(path, kind="things") == expected
 
 
@@ -139,23 +121,6 @@ def test_a_canonical_trace_is_named_by_its_file_and_remembers_its_source(tmp_pat
     assert read_canonical(path).header == again.header
     units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in pq.read_schema(path)}
     assert units == {name: column.unit for name, column in COLUMNS.items()}
-
-
-def test_a_trace_kept_in_format_1_is_read_and_keeps_its_fingerprint(tmp_path: Path) -> None:
-    trace = read_canonical(Path(__file__).parent / "stored" / "trace-of-format-1.parquet")
-    assert list(trace.jobs) == list(COLUMNS)
-    assert trace.jobs[list(ASKED)].isna().all().all()
-    assert list(map(str, trace.jobs.dtypes)) == [column.dtype for column in COLUMNS.values()]
-    cleaned = clean(trace)
-    assert (fingerprint(trace.jobs), fingerprint(cleaned.jobs)) == ("d33761548209a17f", "d82f670a5189d1dc")
-    lake = Lake(tmp_path)
-    lake.write_clean(replace(cleaned, jobs=cleaned.jobs.drop(columns=list(ASKED))))
-    pd.testing.assert_frame_equal(lake.read_clean(cleaned.name).jobs, cleaned.jobs)
-    asked = cleaned.jobs.assign(memory_kib=pd.array([None, 5], dtype="Int64"))
-    assert fingerprint(asked) not in (
-        fingerprint(asked.assign(memory_kib=pd.array([None, 6], dtype="Int64"))),
-        fingerprint(cleaned.jobs),
-    )
 
 
 def test_a_canonical_trace_without_all_columns_is_refused(tmp_path: Path) -> None:
