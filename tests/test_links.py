@@ -60,9 +60,3 @@ def commands(group: click.Group) -> list[str]:
     with click.Context(group) as context:
         members = {name: group.get_command(context, name) for name in group.list_commands(context)}
     return [*members, *(inner for each in members.values() if isinstance(each, click.Group) for inner in commands(each))]
-
-
-def test_every_study_is_linked_from_another_page():
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    linked = {Path(link.partition("#")[0]).name for link in LINK.findall(text)}
-    assert {page.name for page in (HOUSE / "docs").rglob("*.md")} <= linked

@@ -214,21 +214,6 @@ def test_a_policy_with_a_memory_knows_nothing_of_other_simulations() -> None:
         queuecast.campaign(trace, [partial(lambda _, view: view.queue, Lock())])
 
 
-def test_the_comparison_of_a_campaign_is_written_as_a_table(tmp_path: Path) -> None:
-    table = queuecast.campaign(crowd(3), ["EASY", "SAF-EASY"], replicates=2, shake_s=60)
-    for name, sign in (
-        ("a.md", "| SAF-EASY |"),
-        ("a.tex", "SAF-EASY & "),
-        ("b.md", "2 replicates, 95 % intervals over replicates"),
-    ):
-        queuecast.write(table, tmp_path / name)
-        assert sign in (tmp_path / name).read_text()
-    with pytest.raises(InputError, match=r"must end in \.md or \.tex"):
-        queuecast.write(table, tmp_path / "a.csv")
-    table.to_parquet(tmp_path / "a.parquet")
-    assert len(pd.concat([table, table])) == 2 * len(table)
-
-
 def test_a_window_of_a_trace_holds_the_jobs_submitted_in_it() -> None:
     jobs = pd.DataFrame({"submit_s": [0, 10, 20, 30], "runtime_s": 9, "procs": 1, "requested_s": 20})
     window = queuecast.read(queuecast.read(jobs, procs=2), from_s=10, to_s=30)
@@ -266,30 +251,6 @@ def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None
         queuecast.campaign([traces[0], traces[0]])
 
 
-def test_waits_and_loads_are_drawn_of_several_schedules() -> None:
-    trace = crowd(1)
-    both = [queuecast.simulate(trace, name) for name in ("EASY", "SAF-EASY")]
-    width, hour = queuecast.plot(both, show="waits", trace=trace).axes[:2]
-    waits = (both[0].jobs["start_s"] - both[0].jobs["submit_s"]).clip(lower=1)
-    wide = both[0].jobs["procs"].between(3, 4)
-    assert width.lines[0].get_ydata()[2] == pytest.approx(waits[wide].mean())
-    assert hour.lines[1].get_ydata()[5] == pytest.approx(waits[both[0].jobs["submit_s"] // 3_600 % 24 == 5].quantile(0.9))
-    day = waits[both[0].jobs["submit_s"].between(86_400, 2 * 86_400)]
-    drawn = queuecast.plot(both, 86_400, 2 * 86_400, show="waits").axes[1].lines[0]
-    assert len(drawn.get_xdata()) == len({*(both[0].jobs["submit_s"][day.index] // 3_600)})
-    queue = queuecast.plot(both, 86_400, 2 * 86_400, show="load").axes[0]
-    assert queue.get_xlim() == (0, 1)
-    assert len(queue.lines) == 2
-    for ask, error in (
-        (lambda: queuecast.plot(both), "jobs by processor are drawn of one schedule"),
-        (lambda: queuecast.plot(both, show="wait"), "unknown show 'wait'; did you mean waits"),
-        (lambda: queuecast.plot(both, 9, 9, show="load"), "is no window"),
-        (lambda: queuecast.plot(both, 1e9, 2e9, show="load"), "no job runs between seconds 1,000,000,000 and"),
-    ):
-        with pytest.raises(InputError, match=error):
-            ask()
-
-
 def test_a_trace_is_simulated_on_the_machine_that_it_was_read_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a catalogue in another folder says of a trace of that name, and also after a slice or another name."""
     jobs = "".join(f"{number} 0 -1 100 10 -1 -1 10 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in (1, 2, 3))
@@ -309,15 +270,6 @@ def test_a_trace_is_simulated_on_the_machine_that_it_was_read_with(tmp_path: Pat
                 assert queuecast.evaluate(queuecast.simulate(same))["mean_wait_s"] == pytest.approx(waits[read])
     pool = queuecast.read(traces["two"], machine=tmp_path / "two.toml")
     assert pool.machine == traces["two"].machine
-
-
-def test_a_notebook_shows_what_a_trace_and_a_schedule_are() -> None:
-    jobs = pd.DataFrame({"submit_s": [0, 1], "runtime_s": [9, 9], "procs": [1, 3], "requested_s": 20})
-    read = queuecast.read(jobs, procs=2)
-    assert repr(read) == "trace jobs: 1 jobs on 2 processors (wider-than-machine dropped 1)"
-    shown = queuecast.decide(read, lambda view: view.queue, name="<b>")._repr_html_()
-    assert shown.startswith("<pre>Schedule of jobs: &lt;b&gt; / requested")
-    assert shown.count("<tr") == 2
 
 
 def test_nothing_is_imported_before_it_is_needed() -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import random
 import resource
+import select
 import signal
 import subprocess
 import sys
@@ -18,11 +19,11 @@ from pathlib import Path
 from features.limits import MESSAGE
 from tests.campaigns.counts import Counts
 from tests.support.command import queuecast
-from tests.support.patience import FOREVER_S, Patience, limit, unlimited
+from tests.support.patience import FOREVER_S
 
 ATTEMPTS = 20_000
-CASE_S, HANG_S, WARM_S = 20, 60, 900
-"""Seconds of its own after which a case is a finding: interrupted in Python, or its process ended where that does not help.
+CASE_S, HANG_S, WARM_S = 20, 600, 1800
+"""Seconds after which a case is a finding: interrupted in Python, or its process ended where that does not help.
 
 Kernels may have to be compiled first.
 """
@@ -75,7 +76,7 @@ def _worker(first: int, behind: int, seed: int, folder: Path) -> Iterator[tuple[
     at, kind, held = first, "warming up", b""
     with contextlib.closing(os.fdopen(reader, "rb", 0)) as pipe:
         while True:
-            if not Patience([child], WARM_S if kind == "warming up" else HANG_S).ready([pipe]):
+            if not select.select([pipe], [], [], WARM_S if kind == "warming up" else HANG_S)[0]:
                 os.kill(child, signal.SIGKILL)
                 break
             more = pipe.read(1 << 16)
@@ -142,7 +143,8 @@ def _limited() -> None:
     def stop(*_: object) -> None:
         raise _TooLongError
 
-    limit(CASE_S, stop)
+    signal.signal(signal.SIGPROF, stop)
+    signal.setitimer(signal.ITIMER_PROF, CASE_S)
 
 
 def judge(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
@@ -159,7 +161,7 @@ def judge(kind: str, content: bytes, folder: Path) -> tuple[str, str | None]:
         ours = [frame for frame in last if "/site-packages/" not in frame.filename][-1]
         return "escaped", f"{type(error).__name__}: {str(error)[:160]} ({Path(ours.filename).name}:{ours.lineno})"
     finally:
-        unlimited()
+        signal.setitimer(signal.ITIMER_PROF, 0)
 
 
 _COMMANDS = {
@@ -201,7 +203,7 @@ def _command(kind: str, folder: Path, *, alone: bool) -> str | None:
         try:
             done = queuecast(*arguments, home=folder / "home")
         finally:
-            unlimited()
+            signal.setitimer(signal.ITIMER_PROF, 0)
     code, out, err = done.returncode, done.stdout, done.stderr
     last = err.strip().splitlines()[-1:] or [""]
     if code not in (0, 2) or "defect" in err or "Traceback" in err:

@@ -11,8 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from features import clock, limits
-from features.clock import DAY_S, Clock, local_clock_s
+from features.clock import DAY_S, Clock
 from features.errors import InputError
 from tests.models.runtime.test_job_features import features_of, spy
 from tests.models.runtime.test_knn import KnnByHand
@@ -105,28 +104,3 @@ def test_the_published_learner_keeps_the_traces_own_seconds() -> None:
     load = crowd(np.random.default_rng(5), size=150, longest_s=36_000, origin_s=5000)
     assert by_kernel(load, predictor="cv-triple", clock=STOCKHOLM) == by_kernel(load, predictor="cv-triple")
     assert by_kernel(load, predictor="nag", clock=STOCKHOLM) != by_kernel(load, predictor="nag")
-
-
-def test_the_work_for_steps_is_bounded_by_days_and_changes(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Three centuries have two changes a year: their days are halved, not gone through second by second."""
-    converted = []
-
-    def counting(seconds: np.ndarray, *where: object) -> np.ndarray:
-        converted.append(len(seconds))
-        return local_clock_s(seconds, *where)
-
-    monkeypatch.setattr(clock, "local_clock_s", counting)
-    steps = Clock(0, "Europe/Berlin").steps(7, limits.SECONDS)
-    assert len(steps) > 500
-    assert sum(converted) < limits.SECONDS / 86_400 + 25 * len(steps)
-
-
-def test_times_beyond_all_dates_have_a_local_time_too() -> None:
-    times = np.array([-(10**15), -(10**12), 10**12, 9 * 10**15])
-    assert abs(local_clock_s(times, 825_811_200, "Europe/Stockholm") - times - 825_811_200).max() < DAY_S
-
-
-def test_days_after_the_last_date_have_midnights_too() -> None:
-    """A simulation of jobs of 300 years each may pass the year 9999."""
-    late = 10**12
-    assert Clock(0, "Europe/Stockholm").next_midnight(late) == (late // DAY_S + 1) * DAY_S

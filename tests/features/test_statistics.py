@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-import warnings
-
 import numpy as np
 import pytest
 from scipy import stats
 
-from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, covers, drawn, interval_of_change, mean_intervals, remark, surely
+from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, covers, interval_of_change, mean_intervals, remark, surely
 
 
 def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -59,15 +57,6 @@ def test_too_few_blocks_have_no_interval_and_it_is_said_why():
     ]
     assert remark(6, "window") == "rough interval: only 6 windows"
     assert remark(8) == ""
-
-
-def test_draws_are_those_of_the_seed_and_cannot_be_changed():
-    draws = drawn(9, 50, 4)
-    assert (draws.sum(axis=1) == 9).all()
-    assert (draws == np.random.default_rng(4).multinomial(9, np.full(9, 1 / 9), size=50)).all()
-    assert (drawn(9, 50, 5) != draws).any()
-    with pytest.raises(ValueError, match="read-only"):
-        draws[0, 0] = 1.0
 
 
 def chaotic(rng: np.random.Generator, replicates: int, chaos: float, gain: float = 1.1, weeks: int = 40) -> tuple[Ratio, Ratio]:
@@ -145,17 +134,6 @@ def test_a_metric_that_is_zero_without_one_week_has_an_interval_on_the_ratio_its
     interval = interval_of_change(once, Ratio(np.ones((1, 10)), np.ones((1, 10))))
     assert interval.low == -1.0
     assert interval.high > -0.9
-
-
-def test_resamples_without_an_interval_are_left_out_of_the_coverage_without_a_warning():
-    rng = np.random.default_rng(5)
-    waits = np.isin(np.arange(12), [1, 5, 9])  # so that some resamples hold one week in which the baseline waits, or none
-    policy, base = (Ratio((rng.lognormal(size=12) * in_week)[None], np.ones((1, 12))) for in_week in (1.0, waits))
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        interval = interval_of_change(policy, base)
-    assert interval.low < interval.high
-    assert 0 < interval.coverage <= 1
 
 
 def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said():

@@ -104,47 +104,7 @@ def test_the_seed_decides_which_tree_grows() -> None:
     assert one.nodes.tolist() != other.nodes.tolist()
 
 
-@pytest.mark.parametrize("constant", ["features", "target", "both"])
-def test_where_nothing_differs_there_is_one_leaf(constant: str) -> None:
-    x, target = data(5, 150)
-    if constant != "target":
-        x[:] = 3.0
-    if constant != "features":
-        target[:] = 0.1
-    assert len(grown(x, target, ALL).nodes) == 0
-
-
-def test_few_values_have_a_bin_each_and_many_share_them_evenly() -> None:
-    rng = np.random.default_rng(2)
-    few = np.where(np.arange(6000) < 5900, 1.0, np.arange(6000) % 3)
-    half = np.where(np.arange(6000) % 2, -5.0, rng.normal(size=6000))
-    x = rng.permutation(np.column_stack([few, rng.normal(size=6000), half, np.ones(6000)]))
-    edges, bins = binned(x)
-    assert np.isfinite(edges).sum(axis=1).tolist() == [2, BINS - 1, BINS - 1, 0]
-    few, many, half, _ = (np.bincount(each, minlength=BINS) for each in bins.T)
-    assert few[3:].sum() == 0
-    assert 6000 / BINS / 2 < many.min() < many.max() < 6000 / BINS * 2
-    assert half.max() == 3000
-    assert np.sort(half)[-2] < 6000 / BINS
-    for feature, ends in enumerate(edges):
-        np.testing.assert_array_equal(bins[:, feature], np.searchsorted(ends, x[:, feature]))
-
-
 def test_what_is_unknown_and_zero_are_apart_however_few() -> None:
     x = np.concatenate([[-1.0, 0.0], np.arange(1.0, 1999.0)])[:, None]
     _, bins = binned(x)
     assert bins[:4, 0].tolist() == [0, 1, 2, 2]
-
-
-def test_sums_do_not_run_over() -> None:
-    """As many rows as there may be, of targets as large."""
-    x = np.arange(2.0**16 - 1)[:, None]
-    tree = grown(x, np.where(x[:, 0] < 2.0**15, -1023.0, 1023.0), ALL._replace(leaves=2))
-    assert abs(tree.thresholds[0] - 2.0**15) < 2**16 / BINS
-
-
-def test_the_first_of_equal_splits_is_taken() -> None:
-    x = np.repeat([[0.0, 0.0], [1.0, 1.0], [2.0, 2.0]], 4, axis=0)
-    tree = grown(x, np.repeat([0.0, 1.0, 2.0], 4), ALL)
-    assert tree.nodes[:, 0].tolist() == [0, 0]
-    assert tree.thresholds.tolist() == [0.5, 1.5]

@@ -114,6 +114,7 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, on_workers: Map) -> No
     assert lost
 
 
+@pytest.mark.thorough
 def test_a_piece_that_kills_each_worker_is_found_and_named() -> None:
     """In processes of their own; a first death counts, so that few are needed."""
 
@@ -205,4 +206,4 @@ def test_jobs_of_slurm_are_workers_until_the_end(batch_system: Path) -> None:
         assert "tls://" in script
         assert [path.stat().st_mode & 0o077 for path in batch_system.glob(".dask-jobqueue.*")] == [0, 0, 0]
     scancelled = (batch_system / "jobs").read_text().split()
-    wait_until(lambda: not any(Path(f"/proc/{job}").exists() for job in scancelled), batch_system)
+    wait_until(lambda: not any(Path(f"/proc/{job}").exists() for job in scancelled))

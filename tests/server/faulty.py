@@ -20,13 +20,12 @@ class FaultyProxy:
     """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
 
     ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
-    cut before the answer), "half" (cut in the middle of it), "marks" or "no marks" (each answer has another ETag, or none). ``only`` is a text
-    that a faulty request's method and path have. ``put`` are the paths of what was put.
+    cut before the answer) or "half" (cut in the middle of it). ``put`` are the paths of what was put.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
-        self.target, self.fault, self.only, self.delay_s = target, "", "", 1.0
-        self.requests, self.faults, self.received, self.sent = 0, 0, 0, 0
+        self.target, self.fault, self.delay_s = target, "", 1.0
+        self.faults = 0
         self.put: list[str] = []
         proxy = self
 
@@ -51,11 +50,8 @@ class _Handler(BaseHTTPRequestHandler):
     def _pass_on(self) -> None:
         body = self._body()
         proxy, fault = self.faulty, self.faulty.fault
-        proxy.requests += 1
         if self.command == "PUT":
             proxy.put.append(self.path)
-        if proxy.only not in f"{self.command} {self.path}":
-            fault = ""
         proxy.faults += bool(fault)
         if fault == "503":
             self._answer(503, {"Content-Type": "application/xml"}, _BUSY)
@@ -71,12 +67,7 @@ class _Handler(BaseHTTPRequestHandler):
         answer = upstream.getresponse()
         content = answer.read()
         upstream.close()
-        proxy.received += len(body)
-        proxy.sent += len(content)
         reply_headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
-        if "marks" in fault:
-            reply_headers = {name: value for name, value in reply_headers.items() if name.lower() != "etag"}
-            reply_headers |= {"ETag": f'"{proxy.requests:032x}"'} if fault == "marks" else {}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
         if fault == "half":
             self._answer(answer.status, reply_headers, content[: len(content) // 2], str(len(content)))

@@ -83,8 +83,7 @@ def answers(url: str) -> Callable[[], bool]:
 class Service:
     """A process with its children: command, working directory, environment, log, and what tells that it is ready.
 
-    ``user`` is whose process it becomes, where ours is root's; ``among`` the directory below which all that it needs works, by default its
-    own.
+    ``user`` is whose process it becomes, where ours is root's.
     """
 
     name: str
@@ -94,7 +93,6 @@ class Service:
     ready: Callable[[], bool]
     user: str = ""
     ending: int = signal.SIGTERM
-    among: Path | None = None
     process: subprocess.Popen[bytes] | None = None
 
     @property
@@ -125,7 +123,7 @@ class Service:
 
     def wait(self, over: Callable[[], object]) -> None:
         """Wait until ``over`` is true; AssertionError, with the end of its log, if it and what it needs hang before."""
-        wait_until(over, self.among or self.place, lambda: f"{self.name}:\n{self._tail()}")
+        wait_until(over, lambda: f"{self.name}:\n{self._tail()}")
 
     def _ready(self) -> bool:
         assert self.process is not None
@@ -150,7 +148,7 @@ class Service:
             os.kill(self.process.pid, number)
         process = self.process
         with suppress(AssertionError):
-            wait_until(lambda: process.poll() is not None, self.among or self.place, seconds=ENDING_S)
+            wait_until(lambda: process.poll() is not None, seconds=ENDING_S)
         with suppress(ProcessLookupError):  # what is left of its session: its own group, by its id
             os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
@@ -179,7 +177,7 @@ def postgres(root: Path, port: int, passwords: Mapping[str, str], env: Mapping[s
     )
     secret.unlink()
     command = [str(programs / "postgres"), "-D", str(data), "-p", str(port), "-h", LOOPBACK, "-k", str(place), "-c", "fsync=off"]
-    server = Service("postgres", command, place, env, listens(port), user, signal.SIGINT, root).start()
+    server = Service("postgres", command, place, env, listens(port), user, signal.SIGINT).start()
     import psycopg2
 
     admin = f"postgresql://admin:{passwords['admin']}@{LOOPBACK}:{port}/postgres"

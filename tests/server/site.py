@@ -7,7 +7,6 @@ import os
 import shutil
 import subprocess
 import tempfile
-import time
 import urllib.request
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -50,7 +49,7 @@ class Running:
 
     def ended(self) -> int:
         """Wait for its end; return its exit code."""
-        wait_until(lambda: self.process.poll() is not None, self.root, self.text)
+        wait_until(lambda: self.process.poll() is not None, self.text)
         return self.process.wait()
 
 
@@ -60,7 +59,6 @@ class Site:
 
     root: Path
     services: dict[str, Service] = field(default_factory=dict)
-    times: list[tuple[str, float]] = field(default_factory=list)
     ports: dict[str, int] = field(default_factory=dict)
     proxy: FaultyProxy | None = None
 
@@ -108,48 +106,43 @@ class Site:
         for name in ("postgres", "s3", "mlflow", "dask", "web"):
             self.ports[name] = free_port()
         users = {name: SECRETS[name] for name in ("admin", "queuecast", "mlflow")}
-        with self.timed("start PostgreSQL"):
-            self.services["postgres"] = postgres(self.root, self.ports["postgres"], users, self.clean())
-        with self.timed("start the S3 server"):
-            command = module("moto.server", "-H", LOOPBACK, "-p", str(self.ports["s3"]))
-            self.add("s3", command, self.clean(), listens(self.ports["s3"]))
-            self.proxy = FaultyProxy((LOOPBACK, self.ports["s3"]))
-            urllib.request.urlopen(
-                urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=FOREVER_S
-            )
+        self.services["postgres"] = postgres(self.root, self.ports["postgres"], users, self.clean())
+        command = module("moto.server", "-H", LOOPBACK, "-p", str(self.ports["s3"]))
+        self.add("s3", command, self.clean(), listens(self.ports["s3"]))
+        self.proxy = FaultyProxy((LOOPBACK, self.ports["s3"]))
+        urllib.request.urlopen(
+            urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=FOREVER_S
+        )
         self.settings.parent.mkdir()
         self.settings.write_text(
             f'[site]\nlake = "s3://{BUCKET}/{PREFIX}"\nregistry = "http://{LOOPBACK}:{self.ports["mlflow"]}"\nwait_s = {WAIT_S}\n'
         )
-        with self.timed("start MLflow"):
-            env = {
-                **self.clean(),
-                **self.store(),
-                "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg2://mlflow@{LOOPBACK}:{self.ports['postgres']}/mlflow",
-                "PGPASSWORD": SECRETS["mlflow"],
-                "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
-            }
-            where = ["--host", LOOPBACK, "--port", str(self.ports["mlflow"]), "--workers", "1"]
-            command = module("mlflow", "server", "--artifacts-destination", f"s3://{BUCKET}/mlflow", *where)
-            self.add("mlflow", command, env, answers(f"http://{LOOPBACK}:{self.ports['mlflow']}/health"))
+        env = {
+            **self.clean(),
+            **self.store(),
+            "MLFLOW_BACKEND_STORE_URI": f"postgresql+psycopg2://mlflow@{LOOPBACK}:{self.ports['postgres']}/mlflow",
+            "PGPASSWORD": SECRETS["mlflow"],
+            "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
+        }
+        where = ["--host", LOOPBACK, "--port", str(self.ports["mlflow"]), "--workers", "1"]
+        command = module("mlflow", "server", "--artifacts-destination", f"s3://{BUCKET}/mlflow", *where)
+        self.add("mlflow", command, env, answers(f"http://{LOOPBACK}:{self.ports['mlflow']}/health"))
 
     def start_dagster(self) -> None:
         """Start Dagster's daemon and web server, each on a machine of its own."""
         port = self.ports["web"]
-        with self.timed("start Dagster's daemon and web server"):
-            web = module("pipelines", "ui", "--only", "web", "--port", str(port))
-            self.add("web", web, self.machine("web"), answers(f"http://{LOOPBACK}:{port}/server_info"))
-            daemon = module("pipelines", "ui", "--only", "daemon")
-            self.add("daemon", daemon, self.machine("daemon"), self._daemon_is_healthy)
+        web = module("pipelines", "ui", "--only", "web", "--port", str(port))
+        self.add("web", web, self.machine("web"), answers(f"http://{LOOPBACK}:{port}/server_info"))
+        daemon = module("pipelines", "ui", "--only", "daemon")
+        self.add("daemon", daemon, self.machine("daemon"), self._daemon_is_healthy)
 
     def start_dask(self, workers: int = 2) -> None:
         """Start a Dask scheduler and workers, each a process and a machine of its own."""
-        with self.timed(f"start a Dask scheduler and {workers} workers"):
-            where = ["--host", LOOPBACK, "--port", str(self.ports["dask"]), "--no-dashboard"]
-            env = {**self.clean(), **self.store()}
-            self.add("dask", module("distributed.cli.dask_scheduler", *where), env, listens(self.ports["dask"]))
-            for number in range(workers):
-                self.start_worker(number)
+        where = ["--host", LOOPBACK, "--port", str(self.ports["dask"]), "--no-dashboard"]
+        env = {**self.clean(), **self.store()}
+        self.add("dask", module("distributed.cli.dask_scheduler", *where), env, listens(self.ports["dask"]))
+        for number in range(workers):
+            self.start_worker(number)
 
     def start_worker(self, number: int) -> None:
         """Start one worker of one thread."""
@@ -162,7 +155,7 @@ class Site:
 
     def add(self, name: str, command: Sequence[str], env: Mapping[str, str], ready: Any) -> None:
         """Start a service and keep it."""
-        self.services[name] = Service(name, command, self.root / name, env, ready, among=self.root)
+        self.services[name] = Service(name, command, self.root / name, env, ready)
         self.services[name].start()
 
     def stop(self) -> None:
@@ -171,15 +164,6 @@ class Site:
             service.stop()
         if self.proxy is not None:
             self.proxy.close()
-
-    @contextmanager
-    def timed(self, what: str) -> Iterator[None]:
-        """Note how long the body took, for the table at the end."""
-        begun = time.monotonic()
-        try:
-            yield
-        finally:
-            self.times.append((what, time.monotonic() - begun))
 
     # what users of the site do
 
@@ -228,7 +212,7 @@ class Site:
             assert running is None or running.process.poll() is None, running.text()
             return any("/lake/" in path and path.endswith(".parquet") for path in proxy.put[before:])
 
-        wait_until(over, self.root, running.text if running else str)
+        wait_until(over, running.text if running else str)
 
     def python(self, code: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
         """Return what a program prints, run on a machine; AssertionError with its words if it fails."""

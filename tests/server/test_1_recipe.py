@@ -39,7 +39,7 @@ def ended(site: Site, before: set[str]) -> dict:
         new = [each for each in runs(site) if each["runId"] not in before]
         return new[0] if new and new[0]["status"] in ("SUCCESS", "FAILURE", "CANCELED") else {}
 
-    return wait_until(latest, site.root, lambda: f"no run ended: {runs(site)}", every_s=1)
+    return wait_until(latest, lambda: f"no run ended: {runs(site)}", every_s=1)
 
 
 def launch(site: Site, day: str, trace: str = "arriving") -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
@@ -9,7 +10,7 @@ from functools import partial
 from tests.server.conftest import SUBJECT, run_of
 from tests.server.site import Running, Site
 from tests.server.test_1_recipe import ended, launch, runs
-from tests.support.patience import At, spend, wait_until
+from tests.support.patience import wait_until
 
 GONE_S = 30.0
 """Seconds without a server: in which what needs it ran, or waited."""
@@ -43,7 +44,7 @@ def test_a_run_outlasts_30_s_without_postgresql(ran: Site) -> None:
     before = site.published(SUBJECT)
     with site.under_way(*run_of(site)) as running:
         with stopped(site, "postgres"):
-            spend(GONE_S, [running.process.pid])
+            time.sleep(GONE_S)
             assert running.process.poll() is None, running.text()
         assert running.ended() == 0, running.text()
     after = site.published(SUBJECT)
@@ -64,7 +65,7 @@ def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> No
     with site.under_way(*run_of(site)) as running:
         for fault, times in FAULTS.items():
             with failing(site, fault):
-                wait_until(partial(hit, site.proxy.faults + times, running), site.root, running.text)
+                wait_until(partial(hit, site.proxy.faults + times, running), running.text)
         assert running.ended() == 0, running.text()
     assert site.published(SUBJECT)["tables"] == before["tables"]
 
@@ -79,7 +80,7 @@ def test_a_night_outlasts_mlflow_restarted(ran: Site) -> None:
     launch(site, day)
     site.wait_for_table(before)
     with stopped(site, "mlflow"):
-        spend(GONE_S / 3, At(site.root))
+        time.sleep(GONE_S / 3)
     night = ended(site, earlier)
     assert night["status"] == "SUCCESS", night
     assert day in site.published(SUBJECT)["made_by"]

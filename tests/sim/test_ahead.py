@@ -11,7 +11,7 @@ from models.starts.states import NEVER, Jobs
 from sim.ahead import Ahead, Coming, arrivals
 from sim.closings import Closed
 from sim.policy import Policy
-from sim.questions import AGES_S, as_table, ask, from_states, moments, queues
+from sim.questions import AGES_S, ask, moments, queues
 from sim.simulate import simulate
 
 PROCS = 16
@@ -137,11 +137,3 @@ def test_questions_read_nothing_of_later_moments() -> None:
     waited, waits = before.waited(jobs.start, now)
     assert (waited[~waits] == (jobs.start[row] - at)[~waits]).all()
     assert (waited[waits] == (now - at)[waits]).all()
-
-
-def test_a_table_of_states_holds_its_questions() -> None:
-    jobs = scheduled(workload(4, 30))
-    row, at = moments(jobs.submit, jobs.start, 0, 20_000)
-    asked = ask(jobs, row, at, Ahead(PROCS), Clock())
-    back = from_states(as_table(asked, np.arange(30) + 100), asked.row)
-    assert all((getattr(back, name) == getattr(asked, name)).all() for name in ("row", "at_s", "states", "scenarios", "plan_s"))

@@ -9,9 +9,8 @@ import pandas as pd
 import pytest
 
 from features.clock import Clock
-from features.errors import InputError
 from features.jobs.schema import conform
-from sim.closings import Closed, closed, closings, drained, replayed
+from sim.closings import Closed, closings, drained, replayed
 from sim.simulate import simulate
 
 HOUR_S, DAY_S = 3600, 86_400
@@ -80,13 +79,3 @@ def test_closings_are_found_and_changed_only_where_others_are_nearer() -> None:
     assert closings_of(replace(PLANTED, closings=()), PLANTED) == ()
     assert closings_of(PLANTED, None, until_s=DAY_S) == (), "jobs that end later are not looked at"
     assert closings_of(PLANTED, None, until_s=-1) == ()
-
-
-def test_a_text_holds_what_is_inferred() -> None:
-    assert closed(PLANTED.text, 40) == PLANTED
-    assert closed("EASY", 40) is None
-
-
-def test_a_planning_scheduler_is_refused_with_closings() -> None:
-    with pytest.raises(InputError, match="knows no hours"):
-        replayed(replace(PLANTED, algorithm="Conservative"), drawn(50))

@@ -120,7 +120,7 @@ class Whimsical(Simulation):
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(dependent_workloads(), st.integers(0, 99), SEMANTICS, st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_any_decision_is_carried_out_and_sees_what_the_oracle_sees(
     load: Workload, seed: int, semantics: str, correction: str, dependencies: bool

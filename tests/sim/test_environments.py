@@ -112,6 +112,7 @@ class Second:
         return 0 if self.asked % 2 else len(seen["mask"]) - 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
     month = replace(kth, jobs=kth.jobs.iloc[:800])
@@ -134,22 +135,6 @@ def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
 @pytest.mark.filterwarnings("error")
 def test_gymnasium_finds_nothing_wrong(kth: CleanTrace, kind: str) -> None:
     check_env(environment(kind, kth, slots=16, length=64))
-
-
-def test_windows_side_by_side_are_those_one_by_one(kth: CleanTrace) -> None:
-    envs = gymnasium.make_vec("queuecast/Backfill-v0", num_envs=3, trace=kth, slots=8, length=40)
-    together, _ = envs.reset(seed=5)
-    alone = [environment("Backfill", kth, slots=8, length=40) for _ in range(3)]
-    apart = [env.reset(seed=5 + i)[0] for i, env in enumerate(alone)]
-    for _ in range(10):
-        for name in together:
-            assert (together[name] == np.stack([each[name] for each in apart])).all()
-        together, rewards, over, _, _ = envs.step(np.array([0, 0, 0]))
-        if over.any():
-            break
-        stepped = [env.step(0) for env in alone]
-        apart = [each[0] for each in stepped]
-        assert rewards.tolist() == [each[1] for each in stepped]
 
 
 def test_no_agent_sees_later_weeks(kth: CleanTrace) -> None:

@@ -15,7 +15,6 @@ from features.limits import PROCESSORS, SECONDS
 from models.runtime.names import ALL
 from sim import simulate
 from sim.kernel.corrections import CORRECTIONS
-from sim.kernel.orders import ORDERS
 from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.timeline import busy_procs, resample
@@ -52,26 +51,6 @@ def test_schedules_at_the_limits_are_the_oracles(algorithm: str, correction: str
     assert columns(schedule) == load.by_oracle(
         **policy_of(scheduler), estimates=load.estimates, correction=correction, semantics=semantics
     )
-
-
-@pytest.mark.parametrize("order", [order for order in ORDERS if order not in ("MIXED", "FCFS")])
-def test_orders_at_the_limits_are_the_oracles(order: str) -> None:
-    load = extreme(8)
-    scheduler = f"{order}-EASY-{order}"
-    assert columns(load.schedule(scheduler)) == load.by_oracle(**policy_of(scheduler), estimates=load.estimates)
-
-
-@pytest.mark.parametrize("predictor", ALL)
-def test_learned_predictors_end_at_the_limits(predictor: str) -> None:
-    """A point predictor's schedule is the oracle's with the same predictions, whatever they are."""
-    load = extreme(9, size=150)
-    schedule = simulate(load.table(), procs=load.machine, scheduler="EASY-SJBF", predictor=predictor, clock=CLOCK)
-    predicted = schedule.jobs["predicted_s"].tolist()
-    assert all(1 <= seconds <= most for seconds, most in zip(predicted, load.requested, strict=True))
-    if schedule.quantiles is None:
-        assert columns(schedule) == load.by_oracle(**policy_of("FCFS-EASY-SPF"), estimates=predicted)
-    else:
-        assert np.isfinite(schedule.quantiles.to_numpy()).all()
 
 
 @pytest.mark.slow
@@ -134,11 +113,6 @@ def test_settings_and_machines_beyond_a_limit_are_refused(given: dict, refusal: 
 
 COUNT = 1100
 LONGEST = Workload(1, [0] * COUNT, [1] * COUNT, [1] * COUNT, [SECONDS] * COUNT, [None] * COUNT, [SECONDS] * COUNT)
-
-
-@pytest.mark.parametrize("scheduler", ["EASY", "JustBF", "Conservative"])
-def test_eleven_hundred_jobs_of_the_longest_request_end(scheduler: str) -> None:
-    assert columns(LONGEST.schedule(scheduler))[0] == list(range(COUNT))
 
 
 def test_times_beyond_the_clock_are_refused() -> None:

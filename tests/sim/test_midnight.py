@@ -15,11 +15,9 @@ from features.clock import Clock
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import evaluate, simulate
-from sim.campaigns.campaign import campaign_schedules
+from sim import evaluate
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.semantics import SEMANTICS
-from sim.settings import Campaign
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
 from tests.support.walls import wall
@@ -72,7 +70,7 @@ semantics = st.sampled_from(SEMANTICS)
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(st.one_of(workloads(), dependent_workloads()), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
 def test_on_any_workload_of_days_as_in_plain_python(
     load: Workload, hours: int, origin_s: int, scheduler: str, semantics: str
@@ -133,23 +131,3 @@ def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
     for row, each in enumerate(weights.tolist()):
         alone = load.schedule(f"MIXED({','.join(map(repr, each))})-EASY-SPF", name)
         assert table["mean_wait_s"][row] == pytest.approx(evaluate(alone)["mean_wait_s"], rel=1e-12)
-
-
-@pytest.mark.slow
-def test_in_campaigns_as_alone() -> None:
-    load = days(size=250)
-    jobs, schedulers = load.table(), ("EASY", "EASY-SJBF")
-    together = campaign_schedules(
-        jobs, Campaign(schedulers=schedulers, predictors=RETRAINED, corrections=("tsafrir", "conditional")), procs=load.machine
-    )
-    count = 0
-    for one in together:
-        alone = simulate(jobs, procs=load.machine, scheduler=one.scheduler, predictor=one.predictor, correction=one.correction)
-        pd.testing.assert_frame_equal(one.jobs, alone.jobs)
-        assert (one.quantiles is None) == (not one.predictor.startswith("quantile"))
-        if one.quantiles is not None and alone.quantiles is not None:
-            pd.testing.assert_frame_equal(one.quantiles, alone.quantiles)
-        assert one.clamped_predictions == alone.clamped_predictions
-        assert one.retrain_s > 0
-        count += 1
-    assert count == 2 * len(RETRAINED) * 2

@@ -11,7 +11,7 @@ import pytest
 
 import features.jobs.frames
 import queuecast
-from features import CleanTrace, InputError, Trace, clean, jobs_from
+from features import InputError, Trace, clean, jobs_from
 from features.jobs.schema import COLUMNS
 from pipelines.ingest.read import read_trace
 from sim import simulate
@@ -88,12 +88,6 @@ def test_what_is_no_jobs_table_is_refused_by_column_and_row(change: dict[str, ob
     assert message(jobs_from, FRAME.assign(**change)) == error
 
 
-def test_columns_that_are_absent_or_there_twice_are_refused() -> None:
-    assert message(jobs_from, FRAME.drop(columns="procs")) == "column procs is missing: a job needs submit_s, runtime_s, procs"
-    assert message(jobs_from, pd.concat([FRAME, FRAME[["user"]]], axis=1)) == "column user is there twice"
-    assert message(jobs_from, FRAME["procs"]) == "jobs_from makes a jobs table of a DataFrame, not of a Series"
-
-
 @pytest.mark.parametrize("predictor", ["requested", "last2", "hierarchy", "knn", "nag"])
 def test_index_labels_change_no_schedule(predictor: str) -> None:
     jobs = jobs_from(FRAME)
@@ -168,30 +162,6 @@ BAD = {
 def test_every_misuse_of_simulate_is_one_line(slip: str) -> None:
     arguments, options, error = BAD[slip]
     assert message(simulate, *arguments, **{"procs": 4} | options) == error
-
-
-def test_a_scheduler_that_is_no_text_is_refused() -> None:
-    assert message(simulate, JOBS, procs=4, scheduler=None) == "scheduler must be a string, not None"
-
-
-def test_cleaning_takes_a_trace_and_a_number() -> None:
-    assert message(clean, FRAME["procs"]) == (
-        "a Series is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one"
-    )
-    for procs, kind in (("4", "str"), (FRAME["procs"], "Series"), (4.0, "float")):
-        assert message(clean, Trace("t", JOBS), procs=procs) == f"t: procs is a {kind}, not a whole number of processors"
-    assert isinstance(clean(Trace("t", JOBS), procs=np.int64(4)), CleanTrace)
-
-
-def test_index_labels_change_no_cleaning() -> None:
-    some = FRAME.assign(requested_s=[50, 200, np.nan, 60, np.nan], queue=["a", "b", "b", "a", "a"])
-    for way in ("drop", "runtime", "queue-max"):
-        plain = clean(Trace("t", jobs_from(some.reset_index(drop=True)), procs=4), missing_request=way)
-        for labels in (list("abcde"), ["x"] * 5):
-            cleaned = clean(Trace("t", jobs_from(some.set_axis(labels)), procs=4), missing_request=way)
-            assert cleaned.jobs.index.isin(labels).all() == (labels[0] == "a")
-            pd.testing.assert_frame_equal(cleaned.jobs.reset_index(drop=True), plain.jobs.reset_index(drop=True))
-            pd.testing.assert_frame_equal(cleaned.rejected_jobs, plain.rejected_jobs)
 
 
 def test_a_trace_is_read_from_a_path(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -92,11 +92,6 @@ def starts(*jobs: tuple[int, ...], machine: int = 10, **policy: Any) -> list[int
     return run(*jobs, machine=machine, **policy)[0]
 
 
-def test_an_empty_trace_has_an_empty_schedule_and_one_job_starts_when_submitted() -> None:
-    assert oracle.simulate([], [], [], [], 10) == ([], [], [])
-    assert starts((7, 5, 10)) == [7]
-
-
 @pytest.mark.parametrize("semantics", ["per-second", "per-event"])
 def test_a_second_reservation_protects_the_second_blocked_job(semantics: str) -> None:
     # A holds 6 until 10. B needs 5 and is reserved for 10, C needs all and is reserved for 20: D (4 until 33) would be in its way until 30.
@@ -156,26 +151,6 @@ def test_a_job_that_waited_longer_than_the_threshold_goes_to_the_head() -> None:
     assert starts(*jobs, order="SPF") == [0, 25, 10, 20]
     assert starts(*jobs, order="SPF", starvation_s=18) == [0, 20, 10, 40]
     assert starts(*jobs, order="SPF", starvation_s=19) == [0, 25, 10, 20]
-
-
-def test_jobs_over_the_threshold_are_served_first_come_first() -> None:
-    # At 10 B has waited 9 and C 8, both over 5: B first, though C is shorter; D (waited 1) after both, though shortest.
-    jobs = [(0, 10, 10), (1, 9, 10), (2, 8, 10), (9, 1, 10)]
-    assert starts(*jobs, order="SPF", starvation_s=5) == [0, 10, 19, 27]
-
-
-def test_doubling_doubles_the_last_estimate() -> None:
-    # 10, 20, 40, 80, 160, 320, 640: six corrections to outlast 400.
-    assert run((0, 400, 1, 1000), estimates=[10], correction="doubling")[2] == [6]
-    # Exactly 320 needs five: it does not outlive 320. To the request is one step.
-    assert run((0, 320, 1, 1000), estimates=[10], correction="doubling")[2] == [5]
-    assert run((0, 400, 1, 1000), estimates=[10], correction="requested")[2] == [1]
-
-
-def test_last2_leaves_jobs_without_a_user_at_their_request() -> None:
-    jobs = [(0, 1, 1, 100), (1, 1, 1, 100), (5, 1, 1, 100)]
-    assert run(*jobs, user=[None] * 3, predictor="last2")[1] == [100, 100, 100]
-    assert run(*jobs, user=["u"] * 3, predictor="last2")[1] == [100, 100, 1]
 
 
 # Where the semantics differ

@@ -10,7 +10,6 @@ import pytest
 from features.errors import InputError
 from sim import simulate
 from sim.names import spelled
-from sim.policy import Policy
 from sim.settings import Campaign
 from tests.support.workloads import crowd
 
@@ -34,11 +33,6 @@ def test_a_value_of_another_type_is_refused(given: dict[str, Any], error: str) -
         simulate(load.table(), procs=4, **given)
 
 
-def test_numbers_of_numpy_are_whole_numbers() -> None:
-    checked = Policy(starvation_s=np.int64(60), dependencies=np.bool_(False), seed=np.int32(0)).checked()  # type: ignore[arg-type]
-    assert [type(value) for value in (checked.starvation_s, checked.dependencies, checked.seed)] == [int, bool, int]
-
-
 @pytest.mark.parametrize(
     ("given", "name"),
     [
@@ -55,8 +49,3 @@ def test_a_scheduler_is_spelled_in_one_way(given: str, name: str) -> None:
     assert spelled(given) == name
     if name not in ("nonsense", "Slurm"):
         assert Campaign(schedulers=(given,)).schedulers == (name,)
-
-
-def test_a_schedule_bears_the_usual_name() -> None:
-    load = crowd(np.random.default_rng(1), size=5, machine=4)
-    assert load.schedule("easy").scheduler == load.schedule("EASY").scheduler == "EASY"

@@ -7,7 +7,6 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S, Clock
-from features.errors import InputError
 from features.jobs.schema import conform
 from models.runtime.quantile import quantile
 from sim import simulate
@@ -72,9 +71,3 @@ def test_predicted_limits_are_whole_minutes_of_what_was_asked_at_most_and_kill_w
     assert changed.kills == frozenset(of["job_id"][over])
     assert 0 < len(changed.kills) < 0.3 * COUNT
     assert "p90_s" in changed.lines[-1]
-
-
-@pytest.mark.parametrize("limits", ["predicted", "predicted 1.5", "predicted 0", "guessed 0.9"])
-def test_a_wrong_level_is_refused(limits: str) -> None:
-    with pytest.raises(InputError, match=f"limits = '{limits}'"):
-        change(Candidate("wrong", limits=limits), site(), recorded())

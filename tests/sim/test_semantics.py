@@ -6,13 +6,7 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from pipelines.cli.simulate import as_row
-from sim import simulate
-from sim.campaigns.campaign import run_campaign
-from sim.campaigns.sweep import sweep
-from sim.policy import Policy
 from sim.semantics import SEMANTICS, Semantics, semantics
-from sim.settings import Campaign
 from tests.support.workloads import CONSERVATIVE, agree, by_kernel, crowd
 
 
@@ -61,19 +55,3 @@ def test_anything_else_is_refused_with_what_is_known(name: str, message: str) ->
     with pytest.raises(InputError) as error:
         crowd(np.random.default_rng(0), size=2).schedule("EASY", semantics=name)
     assert str(error.value).startswith(message)
-
-
-def test_schedules_campaigns_and_sweeps_go_by_the_name_as_typed() -> None:
-    load, name = crowd(np.random.default_rng(3), longest_s=3000, origin_s=77), "per-second(expiry=pass,every=30)"
-    alone = simulate(load.table(), procs=load.machine, predictor="last2", correction="tsafrir", semantics=name)
-    assert as_row(alone, 10.0)["semantics"] == name  # a line of JSON
-    rows = run_campaign(
-        load.table(),
-        Campaign(schedulers=("EASY",), predictors=("last2",), corrections=("tsafrir",), semantics=(name,)),
-        procs=load.machine,
-    )
-    wait_s = float((alone.jobs["start_s"] - alone.jobs["submit_s"]).mean())
-    assert (rows["semantics"].tolist(), rows["mean_wait_s"].tolist()) == ([name], [wait_s])
-    policy = Policy("MIXED(0,0,1)-EASY-FCFS", "last2", "tsafrir", name)
-    swept = sweep(load.table(), [(0, 0, 1)], procs=load.machine, policy=policy)
-    assert swept["mean_wait_s"][0] == pytest.approx(wait_s)

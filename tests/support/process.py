@@ -15,7 +15,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.patience import Patience
+from tests.support.patience import GIVEN_S
 
 LIBRARIES = (
     "alembic.command",
@@ -33,12 +33,12 @@ _HOUSE = Path(__file__).parents[2]
 
 
 def python(
-    arguments: Sequence[str], *, cwd: Path = _HOUSE, env: Mapping[str, str] | None = None, timeout: float | None = 300
+    arguments: Sequence[str], *, cwd: Path = _HOUSE, env: Mapping[str, str] | None = None, timeout: float | None = GIVEN_S
 ) -> subprocess.CompletedProcess[str]:
     """Run ``python ARGUMENTS`` (``-m module ...`` or ``-c code ...``) to its end.
 
     ``env`` is its whole environment, by default this process's. Killed by a signal, its return code is the signal's number, negative.
-    TimeoutExpired once it ran, or waited, for ``timeout`` seconds.
+    TimeoutExpired after ``timeout`` seconds.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(list(LIBRARIES))
@@ -46,11 +46,11 @@ def python(
         files = [Path(folder) / name for name in ("out", "err")]
         process = context.Process(target=_become, args=(list(arguments), str(cwd), dict(os.environ if env is None else env), files))
         process.start()
-        if timeout is not None and process.pid and not Patience([process.pid], timeout).ready([process.sentinel]):
+        process.join(timeout)
+        if process.is_alive():
             process.kill()
             process.join()
-            raise subprocess.TimeoutExpired(list(arguments), timeout, *(each.read_text() for each in files))
-        process.join()
+            raise subprocess.TimeoutExpired(list(arguments), timeout or 0, *(each.read_text() for each in files))
         return subprocess.CompletedProcess(list(arguments), process.exitcode, *(each.read_text() for each in files))
 
 

@@ -23,7 +23,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.patience import LOOK_S, Patience
+from tests.support.patience import GIVEN_S
 
 KILL = -1
 """Answer to a call: the process is killed before it."""
@@ -99,11 +99,11 @@ def available() -> bool:
     return watched(lambda: 0, Path("/nowhere"), lambda call: 0).code == 0
 
 
-def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, seconds: float = 120.0) -> Ended:
+def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, seconds: float = GIVEN_S) -> Ended:
     """Run ``body`` in a fork; ask ``answer`` before each call that changes something below ``root``.
 
-    ``body`` returns the exit code. Without an ``answer`` no call is stopped. A process that runs or waits for more than ``seconds`` is
-    killed and reported as hung; time in which the machine ran others, or ``answer`` was asked, is not counted.
+    ``body`` returns the exit code. Without an ``answer`` no call is stopped. A process that takes more than ``seconds`` is
+    killed and reported as hung.
     """
     if answer is None:
         return together([body], seconds=seconds)[0]
@@ -112,12 +112,11 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     theirs.close()
     calls, hung = 0, False
     process = os.pidfd_open(child)
-    patience = Patience([child], seconds)
     try:
         _, listeners, _, _ = socket.recv_fds(ours, 1, 1)
         if listeners:
             ours.send(b"g")
-            calls, hung = _supervise(child, process, listeners[0], str(root.resolve()), answer, patience)
+            calls, hung = _supervise(child, process, listeners[0], str(root.resolve()), answer, time.monotonic() + seconds)
             os.close(listeners[0])
         if hung:
             os.kill(child, signal.SIGKILL)
@@ -133,13 +132,13 @@ def watched(body: Callable[[], int], root: Path, answer: Answer | None, *, secon
     return Ended(os.waitstatus_to_exitcode(status), _text_of(log), calls, hung)
 
 
-def together(bodies: Sequence[Callable[[], int]], *, seconds: float = 120.0) -> list[Ended]:
+def together(bodies: Sequence[Callable[[], int]], *, seconds: float = GIVEN_S) -> list[Ended]:
     """Run all ``bodies`` at once, each in a fork; no call is stopped. When they hang (as in :func:`watched`) they are killed."""
     started = [_started(body) for body in bodies]
     living = {child: os.pidfd_open(child) for child, _ in started}
-    patience, ended = Patience(living.keys(), seconds), {}
+    last, ended = time.monotonic() + seconds, {}
     while living:
-        ready = patience.ready(list(living.values()))
+        ready, _, _ = select.select(list(living.values()), [], [], max(last - time.monotonic(), 0))
         for child, log in started:
             if child not in living or (ready and living[child] not in ready):
                 continue
@@ -215,17 +214,17 @@ def _install() -> int:
     return listener
 
 
-def _supervise(child: int, process: int, listener: int, root: str, answer: Answer, patience: Patience) -> tuple[int, bool]:
+def _supervise(child: int, process: int, listener: int, root: str, answer: Answer, last: float) -> tuple[int, bool]:
     poll, calls = select.poll(), 0
     poll.register(listener, select.POLLIN)
     poll.register(process, select.POLLIN)
-    while not patience.over():
-        ready = dict(poll.poll(LOOK_S * 1000))
+    while time.monotonic() < last:
+        ready = dict(poll.poll(1000))
         if not ready.get(listener, 0) & select.POLLIN:
             if process in ready:
                 return calls, False
             continue
-        asked, request = time.monotonic(), bytearray(80)
+        request = bytearray(80)
         try:
             fcntl.ioctl(listener, _RECEIVE, request)
         except OSError as error:
@@ -244,7 +243,6 @@ def _supervise(child: int, process: int, listener: int, root: str, answer: Answe
                 return calls, False
         with suppress(FileNotFoundError):  # the thread has ended
             fcntl.ioctl(listener, _SEND, bytearray(struct.pack("QqiI", number, 0, -failed, 0 if failed else _CONTINUE)))
-        patience.excuse(time.monotonic() - asked)
     return calls, True
 
 

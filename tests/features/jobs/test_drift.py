@@ -78,17 +78,3 @@ def test_a_site_that_does_not_change_rarely_raises_an_alarm() -> None:
 def test_a_change_of_each_input_is_found(change: str) -> None:
     drift = drift_of(site(5, change=change))
     assert drift.loc[change, "drifted"], drift.to_string()
-
-
-def test_without_earlier_windows_there_is_no_verdict() -> None:
-    drift = drift_of(site(6, days=14 * (FEWEST_WINDOWS - 1), change="requested_s"))
-    assert not drift["drifted"].any()
-    assert drift["note"].str.contains("earlier windows are too few").all()
-
-
-def test_a_site_without_users_is_judged_by_the_rest() -> None:
-    jobs = site(7, change="procs")
-    jobs["user"] = conform({}, len(jobs))["user"]
-    drift = drift_of(jobs)
-    assert drift.loc["procs", "drifted"]
-    assert not drift.loc[["user", "unknown users"], "drifted"].any()

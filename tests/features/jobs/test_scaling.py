@@ -31,18 +31,6 @@ def test_a_squeeze_divides_all_times_to_whole_seconds_of_at_least_one() -> None:
     assert LOAD.table()["submit_s"].tolist() == LOAD.submit
 
 
-def test_without_factors_nothing_changes() -> None:
-    table = LOAD.table()
-    assert scaled(table) is table
-
-
-@pytest.mark.parametrize("factor", [0.0, -1.0, float("nan"), float("inf")])
-def test_factors_are_numbers_above_zero(factor: float) -> None:
-    for name in ("load", "squeeze"):
-        with pytest.raises(InputError, match=f"{name} .*: must be a number above 0"):
-            LOAD.schedule("EASY", "requested", **{name: factor})
-
-
 def test_what_is_simulated_is_the_changed_trace_and_is_called_so() -> None:
     schedule = simulate(CROWD.table(), procs=64, predictor="clairvoyant", load=1.5, squeeze=2, trace="toy")
     plain = simulate(scaled(CROWD.table(), 1.5, 2), procs=64, predictor="clairvoyant")
@@ -56,8 +44,3 @@ def test_predictions_of_the_recorded_runtimes_are_refused_of_squeezed_ones() -> 
     with pytest.raises(InputError, match="squeeze divides runtimes, and given predictions are of the runtimes as recorded"):
         CROWD.schedule("EASY", squeeze=7)
     assert CROWD.schedule("EASY", load=7.0).load == 7
-
-
-def test_a_shaken_replay_of_a_squeezed_trace_knows_its_runtimes() -> None:
-    jobs = CROWD.schedule("EASY", "clairvoyant", squeeze=7, shake_s=3, seed=1).jobs
-    assert jobs["predicted_s"].tolist() == jobs["runtime_s"].tolist() == scaled(CROWD.table(), squeeze=7)["runtime_s"].tolist()

@@ -5,14 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.shaking import moves, shaken
 from models.runtime.names import predictor, takes_seed
-from pipelines.cli import cli
-from pipelines.ingest.canonical import write_canonical
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
 from sim.campaigns.windows import split_windows
 from sim.workloads.workload import Workload, generate
@@ -47,11 +44,6 @@ def test_shaken_jobs_are_in_order_of_their_submission_and_otherwise_as_recorded(
     pd.testing.assert_frame_equal(table[others], JOBS[others].iloc[rows].reset_index(drop=True))
 
 
-def test_jobs_moved_to_one_second_stay_in_order():
-    few = JOBS.head(4).assign(submit_s=[0, 10, 20, 20])
-    assert shaken(few, np.array([15, 5, -10, -5]))[1].tolist() == [2, 0, 1, 3]
-
-
 def test_with_dependencies_no_job_comes_before_the_one_it_names():
     few = JOBS.head(3).assign(submit_s=[0, 10, 20], job_id=[1, 2, 3], preceding_job=[-1, 1, -1], think_s=[-1, 0, -1])
     by = np.array([15, -5, 0])
@@ -82,17 +74,6 @@ def test_predictions_known_beforehand_follow_their_jobs():
     assert (schedule.jobs["predicted_s"] == schedule.jobs["runtime_s"]).all()
     expected = simulate(JOBS, procs=PROCS, seed=1, shake_s=3600, predictor="clairvoyant")
     assert (schedule.jobs["start_s"] == expected.jobs["start_s"]).all()
-
-
-def test_a_seed_that_would_change_nothing_is_refused():
-    with pytest.raises(InputError, match=r"seed 3 changes nothing: .* predictions by last2; move the submissions"):
-        simulate(JOBS, procs=PROCS, seed=3, **POLICY)
-    with pytest.raises(InputError, match="changes nothing"):
-        simulate(JOBS, procs=PROCS, seed=3, predictor="quantile(seed=2)")
-    with pytest.raises(InputError, match=r"seed 1 changes nothing: .* requested, svr"):
-        Campaign(schedulers=("EASY",), predictors=("requested", "svr"), seeds=(0, 1))
-    with pytest.raises(InputError, match="must be at least 0"):
-        Campaign(schedulers=("EASY",), seeds=(-1,), shake_s=60)
 
 
 @pytest.mark.slow
@@ -139,12 +120,3 @@ def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_tr
     last = windows.windows[-1]
     expected = simulate(shaken(last.jobs, moves(len(JOBS), 60, 2)[last.rows])[0], procs=PROCS)
     assert table["mean_wait_s"].iloc[-1] == pytest.approx(evaluate(expected)["mean_wait_s"], rel=1e-12)
-
-
-def test_a_command_on_a_machine_on_which_nothing_waits_says_that_it_says_nothing(tmp_path):
-    path = tmp_path / "few.parquet"
-    write_canonical(generate(SPEC), path)
-    for procs, warned in (("64", False), ("100000", True)):
-        done = CliRunner().invoke(cli, ["simulate", str(path), "--procs", procs, "--scheduler", "EASY", "--json"])
-        assert ("nothing waits here" in done.stderr) is warned
-        assert ("check --procs" in done.stderr) is warned

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import ast
-import runpy
 import statistics
 import time
-from pathlib import Path
 
 import numpy as np
 import pandas as pd
@@ -14,16 +11,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.jobs import history as whole_trace
 from features.jobs.history import history, model_inputs
 from features.jobs.snapshot import snapshot
-from models.packed import snapshot_inputs
 from models.packed.snapshot_inputs import FEATURES, History
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
-
-PACKED = Path(snapshot_inputs.__file__)
 
 
 def submissions(jobs: pd.DataFrame, local_s: np.ndarray) -> pd.DataFrame:
@@ -101,14 +94,6 @@ def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
         pd.testing.assert_frame_equal(snapshot(jobs.iloc[: row + 1], start[: row + 1], now), taken)
 
 
-def test_submission_from_before_the_snapshot_is_answered_as_at_its_instant() -> None:
-    jobs, start = random_trace(50, np.random.default_rng(2))
-    past = History.from_frame(snapshot(jobs, start, 200))
-    asked = submissions(jobs, local(jobs)).iloc[:5]
-    pd.testing.assert_frame_equal(past.inputs(asked.assign(submit_s=3)), past.inputs(asked.assign(submit_s=200)))
-    assert past.at_s == 200
-
-
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
     jobs, start = random_trace(50, np.random.default_rng(2))
     asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
@@ -119,19 +104,6 @@ def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
         for row in (0, 1):
             pd.testing.assert_series_equal(got.iloc[row, 2:-4], expected.iloc[2:-4], check_names=False)
     assert past.at_s is None
-
-
-def test_columns_are_those_of_training() -> None:
-    assert FEATURES == whole_trace.FEATURES
-
-
-def test_packed_file_needs_numpy_and_pandas_alone() -> None:
-    imports = [node for node in ast.walk(ast.parse(PACKED.read_text())) if isinstance(node, (ast.Import, ast.ImportFrom))]
-    modules = {
-        name for node in imports for name in ([node.module] if isinstance(node, ast.ImportFrom) else [a.name for a in node.names])
-    }
-    assert modules == {"__future__", "collections.abc", "numpy", "pandas"}
-    assert runpy.run_path(str(PACKED), run_name="_a_private_name")["FEATURES"] == FEATURES
 
 
 def test_one_submission_is_answered_in_two_milliseconds() -> None:

@@ -29,7 +29,7 @@ runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(runtimes)
 def test_z_scores_are_those_of_each_application_by_itself(runs: list[tuple[str, float]]) -> None:
     application, runtime = (np.array(column) for column in zip(*runs, strict=True))
@@ -66,14 +66,6 @@ def test_labels_are_one_sided_with_the_threshold_below() -> None:
             labels(z, wrong)
 
 
-def test_bad_runs_are_refused() -> None:
-    for runtime in (np.nan, np.inf, 0.0, -1.0):
-        with pytest.raises(InputError, match="run 1"):
-            baselines(["A", "A"], [5.0, runtime])
-    with pytest.raises(InputError, match=r"run 1 .* has no application"):
-        baselines(["A", None], [5.0, 6.0])  # type: ignore[list-item]
-
-
 def probes(*rows: tuple[str, str, float, float, float]) -> pd.DataFrame:
     return pd.DataFrame(rows, columns=["run_id", "node", *PROBES])
 
@@ -87,14 +79,6 @@ def test_probe_features_are_over_the_nodes_of_each_run() -> None:
     assert probed.loc["unprobed"].isna().all()
     assert tuple(probed.columns) == FEATURES[270:279]
     assert probe_features(table.iloc[:0], ["a"]).isna().all().all()
-
-
-def test_probe_results_that_cannot_be_are_refused() -> None:
-    with pytest.raises(InputError, match="'a' has several probe results of node 'n'"):
-        probe_features(probes(("a", "n", 1, 1, 1), ("a", "n", 1, 1, 1)), ["a"])
-    for wait in (-0.1, np.inf):
-        with pytest.raises(InputError, match="'a' has probe results of node 'n' that are no waiting times"):
-            probe_features(probes(("a", "n", 1, wait, 1)), ["a"])
 
 
 def test_types_are_one_hot_and_missing_where_the_site_gives_none() -> None:
@@ -154,10 +138,3 @@ def test_a_site_with_fewer_samplers_has_their_columns_and_the_twelve_and_others_
     assert matrix.filter(like="type.").isna().all().all()
     wide = pd.concat([windows.iloc[:, :3].add_prefix("site."), windows], axis=1)
     assert tuple(feature_matrix(wide, TABLE, {}, runs()).columns[102:105]) == tuple(wide.columns[:3])
-
-
-def test_a_run_without_window_features_is_an_error() -> None:
-    windows = papers_windows(runs().iloc[:1], ("lustre2_client",))
-    assert windows.own is not None
-    with pytest.raises(InputError, match="1 runs have no window features, 'first' first"):
-        feature_matrix(windows.own, TABLE, {}, runs())

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-
 import numpy as np
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from features.errors import InputError
 from features.monitoring.rates import KINDS, NEVER, rates_of_sample
-from features.monitoring.samplers import FEATURES, SAMPLERS, Sampler, sampler_of
-from tests.conftest import SHARED, needs_shared
+from features.monitoring.samplers import FEATURES, SAMPLERS, sampler_of
 from tests.support.counters_by_hand import growth_by_hand
 
 
@@ -72,38 +68,8 @@ def test_the_papers_samplers_are_known_by_name() -> None:
         assert sampler_of(name, sampler.metrics) == sampler
 
 
-@needs_shared
-def test_the_gauges_of_a_cray_are_named_and_all_else_counts_up() -> None:
-    with (SHARED / "counters" / "ldms-aries-sample.csv").open() as file:
-        names = [name.split("::") for name in next(csv.reader(file)) if "::" in name]
-    samplers = {
-        name: sampler_of(name, [metric for metric, of in names if of == name]) for name in dict.fromkeys(of for _, of in names)
-    }
-    assert {name: (len(sampler.metrics), len(sampler.gauges)) for name, sampler in samplers.items()} == {
-        "metric_set_nic": (18, 0),
-        "meminfo": (26, 26),
-        "cray_aries_r": (16, 6),
-        "vmstat": (56, 19),
-        "procstat": (15, 2),
-    }
-    assert samplers["cray_aries_r"].gauges == {
-        *("current_freemem", "power(W)"),
-        *("loadavg_5min(x100)", "loadavg_latest(x100)", "loadavg_running_processes", "loadavg_total_processes"),
-    }
-
-
 def test_events_since_the_boot_are_no_gauges_though_named_like_them() -> None:
     sampler = sampler_of(
         "vmstat", ["nr_dirty", "nr_dirtied", "nr_written", "nr_writeback", "nr_tlb_remote_flush", "nr_free_pages", "pgfault"]
     )
     assert sampler.gauges == {"nr_dirty", "nr_writeback", "nr_free_pages"}
-
-
-def test_an_unknown_sampler_is_what_the_site_states() -> None:
-    with pytest.raises(InputError, match=r"unknown sampler 'gpu'; known: .*; state whether"):
-        sampler_of("gpu", ["power"])
-    assert sampler_of("gpu", ["power"], "gauge") == Sampler("gpu", ("power",), frozenset({"power"}))
-    assert sampler_of("gpu", ["power"], "cumulative") == Sampler("gpu", ("power",))
-    assert sampler_of("procstat", ["user"], "gauge").gauges == {"user"}, "stored as differences"
-    with pytest.raises(InputError, match="not 'rate'"):
-        sampler_of("gpu", ["power"], "rate")  # type: ignore[arg-type]

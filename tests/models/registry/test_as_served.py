@@ -59,15 +59,6 @@ def test_last2_as_served_is_the_mean_of_the_last_two_that_had_ended_by_the_night
         assert served["at_s"].iloc[place] == at
 
 
-@pytest.mark.slow
-def test_what_was_trained_before_changes_nothing(records):
-    rows, instants = some(records)
-    models = {}
-    first = predict_served(records, rows, instants, models=models)
-    assert {name for name, _ in models} == set(TRAINERS)
-    pd.testing.assert_frame_equal(first, predict_served(records, rows, instants, models=models))
-
-
 def test_the_champion_answers_what_it_served(records):
     rows, instants = some(records, days=4)
 
@@ -90,11 +81,6 @@ def test_before_anything_has_ended_the_request_answers(records):
     served = predict_served(records, rows, [int(records.jobs["submit_s"].iloc[0])])
     for name in TRAINERS:
         assert (served[name] == served["requested"]).all()
-
-
-def test_jobs_of_before_the_first_night_are_refused(records):
-    with pytest.raises(ValueError, match="before the first night"):
-        predict_served(records, np.arange(5), [records.until_s])
 
 
 @pytest.mark.slow

@@ -88,13 +88,6 @@ def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learn
         predictor.predict(submission(learned, **changes))
 
 
-def test_a_group_that_is_not_text_is_refused_where_it_is_looked_at(tmp_path, learned):
-    odd = submission(learned, group=pd.Series([b"g"], dtype=object))
-    with pytest.raises(ValueError, match=r"row 0 .*column group: b'g' is not text"):
-        RuntimePredictor(pack(tmp_path / "a", learned, "quantile(order=accuracy)").data).predict(odd)
-    RuntimePredictor(pack(tmp_path / "b", learned, "last2").data).predict(odd)
-
-
 @pytest.mark.parametrize("number", [1, None])
 def test_another_format_is_refused(tmp_path, learned, number):
     settings = pack(tmp_path / "a", learned, "requested").data / "model.json"
@@ -154,13 +147,6 @@ def test_elapsed_time_and_levels_are_honoured_as_over_http(tmp_path, learned):
     assert outlived["predicted_s"] == outlived["predicted_50_s"] > point
     with pytest.raises(MlflowException, match="not all between 0 and 1"):
         model.predict(one, params={"quantiles": [1.5]})
-
-
-def test_a_snapshot_older_than_a_week_is_warned_of(tmp_path, learned):
-    model, one = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="last2"))), submission(learned)
-    assert (model.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(days=7)))["snapshot_age_s"] == 7 * 86_400).all()
-    with pytest.warns(UserWarning, match="snapshot of users' histories is 8 days old"):
-        model.predict(one.assign(submit_time=one["submit_time"] + pd.Timedelta(days=8)))
 
 
 def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):

@@ -77,7 +77,7 @@ def test_gains_are_said_with_their_doubts() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=200)
+@settings(max_examples=80)
 @given(formulas, st.integers(0, 2**32 - 1))
 def test_consumers_compute_the_simulators_scores(formula: Written, seed: int) -> None:
     text, value = formula

@@ -26,7 +26,6 @@ from models.registry.promotion import (
     of_quantiles,
     of_schedules,
     served_evidence,
-    user_days,
 )
 from models.runtime.evaluation import accuracy, pinball
 from tests.models.registry.simulated_years import promoted, simulated
@@ -43,19 +42,6 @@ def test_copies_of_a_job_within_a_cluster_add_no_certainty() -> None:
     values = np.random.default_rng(1).normal(0.3, 1, 40)
     once, often = clustered_mean(values, np.arange(40)), clustered_mean(np.repeat(values, 7), np.repeat(np.arange(40), 7))
     assert (often.value, often.error) == pytest.approx((once.value, once.error), rel=1e-12)
-
-
-def test_clusters_are_users_and_days() -> None:
-    user, submit = np.array([-1, -1, 0, 0, 3, 3]), np.array([0, 86_399, 0, 86_400, 86_400, 86_401])
-    assert len(np.unique(user_days(user, submit))) == 4
-    assert user_days(user, submit)[4] == user_days(user, submit)[5]
-
-
-def test_fewer_than_ten_clusters_tell_nothing() -> None:
-    assert Mean(0.5, 0.1, 9).interval(0.95) == (-np.inf, np.inf)
-    assert Mean(0.5, 0.1, 10).interval(0.95) == pytest.approx(stats.t.interval(0.95, 9, 0.5, 0.1))
-    assert clustered_mean(np.ones(3), np.zeros(3)).error == np.inf
-    assert clustered_mean(np.array([1.0, 3.0]), np.arange(2)).error == pytest.approx(1.0)
 
 
 def test_equal_challengers_are_promoted_in_fewer_than_one_year_of_twenty() -> None:
@@ -127,11 +113,6 @@ def test_a_duel_has_the_mean_difference_of_paired_accuracies_and_its_interval() 
     assert judged.challenger.value - judged.champion.value == pytest.approx(better.mean())
     expected = stats.ttest_1samp(better, 0).confidence_interval(CONFIDENCE)
     assert (judged.low, judged.high) == pytest.approx((expected.low, expected.high))
-
-
-def test_no_evidence_does_not_suffice() -> None:
-    assert str(Evidence()) == "evidence 1 of the 20 needed"
-    assert not Evidence().enough
 
 
 def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_against_it() -> None:

@@ -11,7 +11,7 @@ from features.clock import DAY_S
 from models.packed.forest import Forest
 from models.packed.methods import LEVELS, Quantile
 from models.registry import quantile_training
-from models.registry.candidates import carried_on, outdated, train
+from models.registry.candidates import carried_on, outdated
 from models.registry.quantile_training import carry_on, grow
 from models.registry.walk import by_end
 from models.runtime import job_features, quantile
@@ -90,22 +90,6 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(records, at)
     assert carried(later, records, at - DAY_S) is later
 
 
-def test_a_user_never_seen_is_answered_like_nobody_known_and_by_group_or_request(records, at, forest):
-    asked = records.asked(asked_after(records, at)).head(40)
-
-    def say(**changes):
-        return forest.predict(asked.assign(**changes))[0]
-
-    stranger = say(user="a user never seen")
-    np.testing.assert_array_equal(stranger, say(user=None))
-    np.testing.assert_array_equal(say(user=None, group=None), forest.predict(asked.drop(columns="group").assign(user=None))[0])
-    np.testing.assert_array_equal(say(user=None, group="new", executable="new"), say(user="new", group=None, executable="newer"))
-    assert (stranger != say(user=None, group="new")).any()
-    assert ((stranger >= 1) & (stranger <= asked["requested_s"])).all()
-    # what they said of themselves matters, so the answers differ from job to job
-    assert len(np.unique(say(user="new", group="new", executable="new"))) > 5
-
-
 @pytest.mark.slow
 def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records):
     outlived = []
@@ -116,17 +100,6 @@ def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records)
         answers = Quantile(grow(records, at, seed=0)).answer({}, records.asked(rows))
         outlived.append(np.column_stack([records.jobs["runtime_s"].to_numpy()[rows] > answers[name] for name in LEVELS]))
     np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [1 - level for level in LEVELS.values()], atol=0.06)
-
-
-def test_before_there_are_enough_jobs_for_trees_there_is_one_leaf(records):
-    at = int(np.sort(records.end_s)[quantile.ENOUGH // 2])
-    early = grow(records, at, seed=0)
-    assert early.counts.shape[0] == 1
-    asked = records.asked(asked_after(records, at)[:30])
-    assert ((early.predict(asked)[0] >= 1) & (early.predict(asked)[0] <= asked["requested_s"])).all()
-    assert train(Quantile.name, records, int(records.jobs["submit_s"].iloc[0]), 0).name == "requested"
-    later = carried(early, records, at + DAY_S)
-    assert later.counts[:, :, : quantile.BINS].sum() == (records.end_s <= at + DAY_S).sum()
 
 
 def test_a_forest_grown_with_other_settings_is_not_carried_on(records, at, forest, monkeypatch):

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import inspect
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 
@@ -14,7 +13,7 @@ import pytest
 from features.errors import InputError
 from models.packed.methods import LEVELS, Boosting, Last2, Quantile, Requested
 from models.packed.settings import FORMAT
-from models.registry import packing, registration, tracking
+from models.registry import packing, registration
 from models.registry.accounting import accounting
 from models.registry.quantile_training import grow
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases, version_at
@@ -70,14 +69,6 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
     assert answer["predicted_s"].between(1, 3600).all()
-
-
-def test_each_kind_has_an_experiment_that_opens_on_its_runs(opened):
-    other = opened.experiment("variability")
-    assert other == opened.experiment("variability") != opened.experiment("") == opened.experiment_id
-    assert {*opened.experiments()} == {other, opened.experiment_id}
-    kinds = {opened.client.get_experiment(each).tags["mlflow.experimentKind"] for each in opened.experiments()}
-    assert kinds == {"custom_model_development"}
 
 
 def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
@@ -205,6 +196,7 @@ CONNECT = (
 )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_directory_alone(tmp_path):
     where = tmp_path / "here"
@@ -216,33 +208,3 @@ def test_two_processes_open_a_fresh_store_at_once_and_leave_the_working_director
     assert one.stdout == other.stdout
     assert (one.stderr, other.stderr) == ("", "")
     assert list(where.iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_fresh_store_appears_whole_or_not_at_all(tmp_path, monkeypatch):
-    monkeypatch.setattr(tracking, "_initialise", inspect.unwrap(tracking._initialise))  # which tests.conftest makes faster
-    place = f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "artifacts"), "e"
-    (tmp_path / "mlflow.db.new").write_text("half of a store that a killed process left")
-    with monkeypatch.context() as half_way:
-        half_way.setattr(tracking.MlflowClient, "search_experiments", lambda *_, **__: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            tracking.connect(*place, site=False)
-    assert not (tmp_path / "mlflow.db").exists()
-    assert tracking.connect(*place, site=False).experiment_id
-    assert sorted(path.name for path in tmp_path.iterdir() if path.suffix != ".lock") == ["mlflow.db"]
-
-
-def test_the_site_s_own_store_wins(tmp_path, monkeypatch):
-    chosen = []
-    monkeypatch.setattr(tracking, "_SITE", "https://mlflow.site.example")
-    monkeypatch.setattr(tracking, "_open", lambda *asked: chosen.append(asked))
-    tracking.connect(f"sqlite:///{tmp_path}/mlflow.db", str(tmp_path / "a"), "e")
-    assert chosen == [("https://mlflow.site.example", None, "e")]
-
-
-@pytest.mark.parametrize("asked", [("sqlite:///mlflow.db", "/tmp/a"), ("sqlite:////tmp/never/made/mlflow.db", "mlruns")])
-def test_relative_places_are_refused(tmp_path, monkeypatch, asked):
-    monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(tracking, "_SITE", None)
-    with pytest.raises(ValueError, match=r"not (an )?absolute|is not absolute"):
-        tracking.connect(asked[0].replace("/tmp", str(tmp_path)), asked[1], "e")

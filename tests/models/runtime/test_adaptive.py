@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.runtime.adaptive import adapted, feedback_band, order_of_events, together
+from models.runtime.adaptive import adapted, feedback_band, order_of_events
 from models.runtime.calibration import chance_band
 from models.runtime.distribution import LEVELS, crps
 
@@ -92,19 +92,3 @@ def test_of_the_process_itself_99_windows_in_100_are_inside_and_a_stretch_that_w
     under[3_000:4_000] = rng.random(1_000) < 0.3
     flagged = ~feedback_band(under, 0.2, window, cluster, events, RATE, rng, replicates=300)["inside"]
     assert flagged[3]
-
-
-def test_jobs_left_out_are_learned_from_and_not_counted():
-    under = np.array([True, False, True, False])
-    band = feedback_band(under, 0.5, np.array([-1, 4, 4, 9]), np.array([0, 1, 1, 2]), at_once(4), 0.1, np.random.default_rng(6))
-    assert band[["window", "jobs", "clusters", "rate"]].to_numpy().tolist() == [[4, 2, 1, 0.5], [9, 1, 1, 0.0]]
-
-
-def test_likeness_of_a_cluster_is_that_of_its_draw():
-    rng = np.random.default_rng(7)
-    cluster = np.arange(60_000) // 6
-    for asked in (0.0, 0.25, 1.0):
-        own, common = rng.random(len(cluster)), rng.random(10_000)[cluster]
-        place = np.where(rng.random(len(cluster)) < np.sqrt(asked), common, own)
-        assert together(place > 0.8, 0.2, cluster) == pytest.approx(asked, abs=0.03)
-    assert together(np.array([True, False]), 0.2, np.array([0, 1])) == 0.0

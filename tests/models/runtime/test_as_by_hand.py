@@ -49,7 +49,7 @@ LEARNERS: dict[str, st.SearchStrategy] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(
     st.data(),
     described(st.one_of(workloads(most=25), dependent_workloads(most=25))),

@@ -8,7 +8,7 @@ import pytest
 from scipy import stats
 from sklearn.metrics import mean_pinball_loss
 
-from models.runtime.distribution import LEVELS, at_levels, coverage, crps, deciles, losses, point, runtimes_so_far
+from models.runtime.distribution import LEVELS, at_levels, coverage, crps, losses, point, runtimes_so_far
 
 
 def test_losses_agree_with_scikit_learn_level_by_level():
@@ -48,13 +48,6 @@ def test_the_score_is_that_of_the_closed_form_and_least_for_the_truth():
     assert crps(1.3 * true, LEVELS, runtime).mean() > score
 
 
-def test_a_runtime_on_the_atom_costs_nothing_at_the_levels_of_the_atom():
-    quantiles = np.array([[10.0, 60.0, 60.0, 60.0]])
-    levels = np.array([0.2, 0.4, 0.6, 0.8])
-    assert losses(quantiles, levels, np.array([60.0])).tolist() == [[10.0, 0.0, 0.0, 0.0]]
-    assert crps(quantiles, levels, np.array([60.0])).tolist() == [pytest.approx(2 * 0.3 * 10.0)]
-
-
 def test_levels_are_read_as_they_stand_between_them_on_a_line_and_beyond_them_the_outermost():
     table = pd.DataFrame([[10.0, 20.0, 60.0], [1.0, 1.0, 5.0]], columns=[0.2, 0.4, 0.8])
     times = at_levels(table, np.array([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))
@@ -90,10 +83,3 @@ def test_coverage_is_counted_by_jobs_and_by_work_and_tells_the_atom():
     assert table["jobs"].tolist() == [3, 1]
     shares = table[["at_most", "below", "work_at_most", "work_below"]].to_numpy().tolist()
     assert shares == [pytest.approx([2 / 3, 1 / 3, 0.3, 0.1]), [1.0, 0.0, 1.0, 0.0]]
-
-
-def test_tenths_share_out_the_jobs_and_equal_requests_are_in_one():
-    values = np.random.default_rng(6).permutation(1000)
-    assert np.bincount(deciles(values)).tolist() == [100] * 10
-    assert (np.diff(deciles(values)[np.argsort(values)]) >= 0).all()
-    assert deciles(np.array([60, 60, 60, 60, 10])).tolist() == [2, 2, 2, 2, 0]

@@ -15,7 +15,6 @@ from models.runtime.gradient_boosting import loss_of_accuracy
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import simulate
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, by_kernel, by_oracle, crowd, dependent_crowd
 
@@ -120,12 +119,3 @@ def test_of_more_than_two_thousand_jobs_the_seed_decides_from_which_the_bins_are
     kernel = by_kernel(load, predictor=hand.label())
     assert kernel == by_oracle(load, predictor=hand)
     assert kernel.predicted != by_kernel(load, predictor="lightgbm(trees=2)").predicted
-
-
-def test_a_schedule_says_how_long_retraining_took() -> None:
-    load = days()
-    one = simulate(load.table(), procs=load.machine, predictor=predictor("lightgbm"))
-    assert one.retrain_s > 0
-    assert one.retrain_s < one.simulate_s
-    assert simulate(load.table(), procs=load.machine, predictor="last2").retrain_s == 0
-    assert one.quantiles is None

@@ -67,35 +67,6 @@ REFUSED = [
     ("svr(jobs=199)", "jobs=199: must be a finite number, at least 200, at most 100000"),
     ("svr(jobs=200.5)", f"jobs=200.5: {WHOLE}"),
 ]
-SPELLED = [
-    ("hierarchy(templates=16,alpha=.20)", "hierarchy"),
-    ("hierarchy(templates=15,alpha=0.5)", "hierarchy(alpha=0.5,templates=15)"),
-    ("knn(window=25,k=1.0)", "knn"),
-    ("knn(window=1e2,k=3)", "knn(k=3,window=100)"),
-    ("lightgbm(trees=25.0,leaves=31,jobs=12000,seed=0)", "lightgbm"),
-    ("lightgbm(jobs=1e4)", "lightgbm(jobs=10000)"),
-    ("lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)", "lightgbm(trees=20,leaves=8,jobs=500,seed=2147483647)"),
-    ("cv-triple(over=square,under=1*absolute,weight=large-area,eta=5e3,lambda=4e9,threshold=0)", "cv-triple"),
-    ("cv-triple(weight=short-wide, under=square, over=100*square)", "cv-triple(over=100*square,under=square,weight=short-wide)"),
-    ("nag(threshold=-60,eta=0.125)", "nag(threshold=-60,eta=0.125)"),
-    ("nag(lambda=1234567.5)", "nag(lambda=1234567.5)"),
-    ("okcm(switch=25.0)", "okcm"),
-    ("okcm(eta=12.5,switch=1e2)", "okcm(eta=12.5,switch=100)"),
-    ("okcm(delta=1234567.5)", "okcm(delta=1234567.5)"),
-    ("prior(limit=0,power=0)", "prior(limit=0,power=0)"),
-    ("quantile(order=5e-1,fit=0.8,end=0.7,rate=2e-3,seed=0)", "quantile"),
-    ("quantile(order=accuracy)", "quantile(order=accuracy)"),
-    ("quantile(end=0.999,rate=0,seed=7)", "quantile(end=0.999,rate=0,seed=7)"),
-    ("quantile(fit=0.80,end=.5)", "quantile(end=0.5)"),
-    ("sp", "sp3"),
-    ("sp2", "sp2"),
-    ("sp(x=4.0,decay=.9,seed=0.10)", "sp4"),
-    ("sp(x=5)", "sp(x=5)"),
-    ("sp(x=2,seed=0)", "sp(x=2,seed=0)"),
-    ("svr(c=1.0,epsilon=0.02)", "svr(c=1)"),
-    ("svr(c=0.1,gamma=0.01,jobs=1000)", "svr"),
-    ("svr(jobs=3e2)", "svr(jobs=300)"),
-]
 
 
 @pytest.mark.parametrize(("name", "message"), REFUSED)
@@ -109,9 +80,3 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
     with pytest.raises(InputError, match=r"unknown predictor '.+'; (known: .*cv-triple|did you mean)"):
         predictor(name)
-
-
-@pytest.mark.parametrize(("name", "spelled"), SPELLED)
-def test_a_name_says_what_differs_from_the_defaults(name: str, spelled: str) -> None:
-    assert predictor(name).name == spelled
-    assert predictor(spelled).name == spelled

@@ -20,7 +20,6 @@ from models.packed.start_distribution import (
 from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
-from models.starts.evaluation import ranked_scores
 from models.starts.model import Questions, answered, reading, told_of, trained
 from models.starts.states import FEATURES
 from models.starts.training import calibrate, grow
@@ -99,12 +98,6 @@ def test_jobs_that_still_wait_are_censored_and_not_dropped() -> None:
     assert wrong > came + 0.1
 
 
-def test_without_a_start_nothing_is_learned() -> None:
-    states, plans, _, waits = waits_by_state(50)
-    with pytest.raises(ValueError, match="has started"):
-        grow(states, plans, None, waits, np.ones(50, bool))
-
-
 def test_calibration_mends_chances_that_are_off_for_jobs_with_room_and_for_jobs_that_wait() -> None:
     draw = np.random.default_rng(3)
     waits = np.where(draw.random(8000) < 0.7, 0.0, 60.0 + draw.exponential(20_000.0, 8000))
@@ -126,13 +119,6 @@ def test_calibration_counts_jobs_that_still_wait_as_far_as_they_have_come() -> N
     seen = draw.uniform(100.0, 20_000.0, 6000)  # how long each could be watched
     right = calibrate(curves, np.minimum(waits, seen), waits > seen, np.maximum(seen, waits))
     assert np.abs(np.interp([0.25, 0.5, 0.75], right.forecast, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
-
-
-def test_scores_know_a_right_answer_from_a_constant_one() -> None:
-    waits = np.array([0.0, 0.0, 7200.0, 7200.0] * 50)
-    right = (waits[:, None] <= EDGES_S).astype(float)
-    constant = np.tile((EDGES_S >= 7200) * 0.5 + 0.5, (200, 1))
-    assert ranked_scores(right, waits).mean() == 1.0 > ranked_scores(constant, waits).mean()
 
 
 def test_scenarios_tell_a_chance_between_their_starts() -> None:

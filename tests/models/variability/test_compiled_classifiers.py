@@ -10,7 +10,7 @@ import pytest
 
 from features.errors import InputError
 from models.variability.classifiers import CLASSIFIERS
-from models.variability.compiled_classifiers import class_probabilities, probabilities_of
+from models.variability.compiled_classifiers import probabilities_of
 from models.variability.learners import JUDGED_ROWS, learn, permuted_importance
 from models.variability.model import best_cutoff, fit, out_of_fold
 from models.variability.time_blocks import Times
@@ -86,16 +86,6 @@ def test_a_class_that_no_training_row_has_is_given_no_chance(name):
     assert (ours[:, 1] == 0).all()
 
 
-def test_nearest_rows_at_distance_nought_vote_alone():
-    table, label = random_table(2)
-    table, label = np.concatenate([table, table[:3]]), np.concatenate([label, 1 - label[:3]])
-    learned = learn("knn", table, label, 2, seed=0)
-    ours = probabilities_of(learned.arrays, table)
-    np.testing.assert_allclose(ours, learned.estimator.predict_proba(table), rtol=0, atol=1e-9)
-    np.testing.assert_array_equal(ours[:3], np.full((3, 2), 0.5))
-    assert set(np.unique(ours[3:-3])) == {0.0, 1.0}
-
-
 @pytest.mark.parametrize("name", CLASSIFIERS)
 def test_the_same_seed_gives_the_same_model(name, runs):
     label = labelled(runs)
@@ -162,12 +152,6 @@ def test_the_cutoff_judges_no_run_by_its_neighbours_in_time():
     assert model.cutoff < 0.4  # 0.6 where runs of the same hour judge
 
 
-def test_without_times_no_cutoff_is_chosen(runs):
-    model = fit("decision-forest", runs.features, labelled(runs), seed=0, options={"trees": 5}, classes=3)
-    assert model.cutoffs == (0.5, 0.5)
-    assert model.cutoff_rows == 0
-
-
 def test_blocks_in_which_nothing_can_be_learned_judge_nothing():
     features = pd.DataFrame({"x": np.arange(100.0)})
     label = (np.arange(100) >= 97).astype(np.int64)
@@ -211,13 +195,3 @@ def test_a_row_takes_microseconds_in_trees(runs):
             probabilities_of(model.arrays, table)
             taken.append((time.perf_counter() - began) / len(table))
         assert np.median(taken) < 50e-6, name
-
-
-@pytest.mark.slow
-def test_nothing_is_allocated_in_the_decision(runs):
-    """The kernel is compiled without numba's runtime: what allocates does not compile; and it can be called on its own."""
-    model = fit("adaboost", runs.features, labelled(runs), seed=0, options=SMALL["adaboost"])
-    x, out = runs.features.to_numpy()[0].copy(), np.empty(2)
-    class_probabilities(model.arrays, x, out)
-    np.testing.assert_array_equal(out, model.probabilities(runs.features.iloc[:1])[0])
-    assert class_probabilities.targetoptions["_nrt"] is False

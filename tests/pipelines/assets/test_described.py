@@ -1,21 +1,8 @@
 """What Dagster shows of a table: versions of its data, links; owners and versions of every asset."""
 
-from pathlib import Path
-
 import dagster as dg
-import pandas as pd
 
-from pipelines.assets.described import registry_link, written_table
 from pipelines.definitions import defs
-from pipelines.storage.lake import Lake
-
-
-def test_lists_have_a_version_too(tmp_path: Path) -> None:
-    lake, nodes = Lake(tmp_path), [["a", "b"], None, ["c"]]
-    lake.write("variability_features", "x", pd.DataFrame({"nodes": nodes}))
-    before = written_table(lake, "variability_features", "x")
-    lake.write("variability_features", "x", pd.DataFrame({"nodes": [*nodes[:2], ["d"]]}))
-    assert before.version != written_table(lake, "variability_features", "x").version
 
 
 def test_every_asset_has_owner_and_version_and_nights_are_due() -> None:
@@ -58,10 +45,3 @@ def test_groups_follow_the_sentence_and_have_no_circles() -> None:
     ]
     assert {group for arrow in arrows for group in arrow} == {*order}
     assert [arrow for arrow in arrows if order.index(arrow[0]) > order.index(arrow[1])] == []
-
-
-def test_links_open_in_a_browser() -> None:
-    assert registry_link("http://mlflow.example", "a") == dg.MetadataValue.url(
-        "http://mlflow.example/#/models/a?workflowType=machine_learning"
-    )
-    assert registry_link("sqlite:////b/mlflow.db", "a").value == "mlflow ui --backend-store-uri sqlite:////b/mlflow.db"

@@ -87,19 +87,6 @@ def test_a_missed_day_is_a_partition_without_its_night(place: Path) -> None:
     assert len(keys) == 4, "the day that has begun is due, and none after it"
 
 
-def test_nights_are_expected_from_when_the_first_trace_was_remembered(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("QUEUECAST_NIGHTS_SINCE")
-    assert first_night() == datetime.now(UTC).date()
-    (place / "queuecast.toml").write_text('[traces.site]\nplace = "site.txt"\nsince = "2026-02-03"\n')
-    assert first_night().isoformat() == "2026-02-03"
-    (place / "queuecast.toml").write_text('[traces.site]\nplace = "site.txt"\nsince = "spring"\n')
-    with pytest.raises(InputError, match="since must be a date such as 2026-03-01, not 'spring'"):
-        load_catalogue()
-    monkeypatch.setenv("QUEUECAST_NIGHTS_SINCE", "spring")
-    with pytest.raises(InputError, match="NIGHTS_SINCE is 'spring', and must be a date"):
-        first_night()
-
-
 def test_a_night_done_late_sees_what_had_ended_when_its_day_began(place: Path) -> None:
     clean = arriving(jobs=800)
     seen = accounting_of(clean, "2023-12-01")

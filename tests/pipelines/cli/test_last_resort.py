@@ -18,7 +18,6 @@ import pipelines.cli as command_line
 from features.errors import InputError, one_line, printable
 from features.limits import MESSAGE
 from pipelines.cli.last_resort import tell
-from pipelines.report.terminal import console, print_table
 from pipelines.storage.csv_text import csv_text
 
 
@@ -107,13 +106,6 @@ def test_titles_and_names_give_the_terminal_no_orders(tmp_path: Path, monkeypatc
     assert "\x1b" not in listed.output
 
 
-def test_tables_show_control_characters_as_escapes(capsys: pytest.CaptureFixture[str]) -> None:
-    print_table(["name\x1b"], [["\x1b[31m[red]x"]], to=console())
-    out = capsys.readouterr().out
-    assert r"\x1b[31m[red]x" in out
-    assert "\x1b" not in out
-
-
 @pytest.mark.parametrize("cell", ['=HYPERLINK("http://a")', "+1+2", "-1+2", "@SUM(A1)", " =1", "\t=1", "\uff1d1"])
 def test_no_cell_of_csv_is_a_formula(cell: str) -> None:
     table = pd.DataFrame({"user": [cell, "ann", None], cell: [-1, 2, 3], "delta": ["-5", "+1.5e3", "-x"]})
@@ -121,8 +113,3 @@ def test_no_cell_of_csv_is_a_formula(cell: str) -> None:
     assert back["user"].tolist()[:2] == [f"'{cell}", "ann"]
     assert back.columns.tolist() == ["user", f"'{cell}", "delta"]
     assert back["delta"].tolist() == ["-5", "+1.5e3", "'-x"]
-
-
-def test_all_csv_of_the_product_is_written_by_the_one_function() -> None:
-    product = Path(command_line.__file__).parents[1]
-    assert [path.name for path in product.rglob("*.py") if ".to_csv(" in path.read_text()] == ["csv_text.py"]

@@ -79,14 +79,6 @@ def test_inspect_says_what_a_trace_asks_of_a_machine(files: tuple[str, str], tmp
     )
 
 
-def test_a_campaign_runs_on_a_machine(files: tuple[str, str], tmp_path: Path) -> None:
-    trace, machine = files
-    out = tmp_path / "campaign.parquet"
-    done = queuecast("campaign", trace, "--machine", machine, "--scheduler", "List", "--out", str(out), home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert pd.read_parquet(out)[["machine", "procs", "jobs"]].to_numpy().tolist() == [["two", 24, 6]]
-
-
 def test_a_bad_machine_is_refused_in_one_line(files: tuple[str, str], tmp_path: Path) -> None:
     trace, machine = files
     Path(machine).write_text("x = 1")

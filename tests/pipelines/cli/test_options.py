@@ -16,7 +16,6 @@ from sim.campaigns.learned_order import Learning
 from sim.settings import Campaign, Settings, TraceSettings
 from tests.support.command import queuecast
 
-ONCE = ("semantics", "starvation_s", "seeds", "taus_s")
 SWF = """; MaxProcs: 4
 1 0 -1 100 2 -1 -1 2 200 -1 1 1 1 -1 -1 -1 -1 -1
 2 10 -1 100 4 -1 -1 4 100 -1 1 2 1 -1 -1 -1 -1 -1
@@ -58,16 +57,6 @@ def test_options_become_fields(arguments: tuple[str, ...], fields: dict[str, Any
     settings = given(Campaign, *arguments)
     assert settings == Campaign(trace="log.swf", **fields)
     assert settings.model_fields_set == {"trace", *fields}
-
-
-def test_a_field_of_several_values_may_be_asked_for_once() -> None:
-    settings = given(Campaign, "--starvation", "60", "--seed", "3", "--shake", "5", once=ONCE)
-    assert settings == Campaign(trace="log.swf", starvation_s=(60,), seeds=(3,), shake_s=5)
-    assert given(Campaign, "--seed", "1", "--seed", "3", "--shake", once=ONCE) == Campaign(trace="log.swf", seeds=(3,), shake_s=60)
-
-
-def test_on_and_off_are_two_names_of_one_option() -> None:
-    assert [given(RunSettings, *word).grows for word in ((), ("--grows",), ("--static",))] == [None, True, False]  # type: ignore[attr-defined]
 
 
 @pytest.mark.parametrize(

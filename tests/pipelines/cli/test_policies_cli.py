@@ -139,6 +139,7 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
         assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: Path) -> None:
     home = place / "home"

@@ -15,7 +15,7 @@ from models.runtime.protocol import TablePredictor
 from pipelines.assets.simulations import CampaignConfig
 from pipelines.cli import cli, run
 from pipelines.dated.compare import pack_schedules, unpack_schedules
-from pipelines.dated.simulate import campaign, never_outlived
+from pipelines.dated.simulate import campaign
 from sim import simulate
 from sim.workloads.workload import Workload, generate
 
@@ -53,14 +53,6 @@ def test_a_scheduler_that_weighs_takes_the_prior_for_requests_and_no_correction(
         (name, "requested") for name in ("prior", "last2", "registry:half", "clairvoyant")
     ]
     assert len([each for each in schedules if each.scheduler == "EASY"]) == 2 + 2 * 2
-
-
-@pytest.mark.parametrize(
-    ("name", "never"),
-    [("requested", True), ("clairvoyant", True), ("requested*2", True), ("requested*0.5", False), ("last2", False)],
-)
-def test_predictions_that_no_job_outlives(name, never):
-    assert never_outlived(name) is never
 
 
 def test_by_default_all_learned_predictors_share_one_correction():

@@ -7,8 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.cli.run import described
-from pipelines.report.table import escaped
 from tests.support.command import queuecast
 from tests.support.process import python
 
@@ -38,22 +36,3 @@ def test_a_damaged_database_ends_it_in_a_line_before_anything_is_served(
     asked = queuecast("ui", home=tmp_path)
     assert asked.returncode == 1
     assert "queuecast: a database of the site: file is not a database" in asked.stderr
-
-
-def test_angle_brackets_survive_markdown():
-    assert escaped("runtime-<trace> & a|b") == "runtime-&lt;trace&gt; &amp; a|b"
-
-
-@pytest.mark.parametrize(
-    ("name", "generated", "of", "words"),
-    [
-        ("generated", True, (), "generated workload"),
-        ("small", True, (), "generated workload small"),
-        ("kth", False, (), "trace kth"),
-        ("simulated", True, ("system", "simulated cluster"), "simulated cluster"),
-        ("small", True, ("system", "simulated cluster"), "simulated cluster small"),
-        ("quartz", False, ("system", "simulated cluster"), "system quartz"),
-    ],
-)
-def test_no_word_twice(name, generated, of, words):
-    assert described(name, generated, *of) == words

@@ -35,18 +35,6 @@ def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Pat
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]
 
 
-@pytest.mark.slow
-def test_a_trace_without_waits_is_refused_unless_ends_are_simulated(trace: Path, tmp_path: Path) -> None:
-    trace.write_text(trace.read_text().replace(" 45 50 4", " -1 50 4"))
-    done = queuecast("simulate", str(trace), "--users", "semi-open", home=tmp_path)
-    assert done.returncode == 2
-    assert "1 of 4 jobs record no wait, so it is unknown when they ended" in done.stderr.splitlines()[-1]
-    done = queuecast("simulate", str(trace), "--users", "semi-open(ends=EASY)", "--json", home=tmp_path)
-    assert (done.returncode, json.loads(done.stdout)["users"]) == (0, "semi-open(ends=EASY)")
-    shown = queuecast("inspect", str(trace), home=tmp_path)
-    assert "no sessions of users: 1 of 4 jobs record no wait" in shown.stdout
-
-
 def test_inspect_counts_sessions_and_batches(trace: Path, tmp_path: Path) -> None:
     done = queuecast("inspect", str(trace), "--json", home=tmp_path)
     assert json.loads(done.stdout)["users"]["last"] == {
@@ -62,12 +50,3 @@ def test_inspect_counts_sessions_and_batches(trace: Path, tmp_path: Path) -> Non
         "beyond_swf": 0,
     }
     assert "Reacting users" in queuecast("inspect", str(trace), home=tmp_path).stdout
-
-
-def test_a_campaign_closes_the_loop(trace: Path, tmp_path: Path) -> None:
-    out = tmp_path / "campaign.parquet"
-    done = queuecast("campaign", str(trace), "--users", "closed", "--squeeze", "2", "--out", str(out), home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    table = pd.read_parquet(out)
-    assert table[["trace", "users", "squeeze"]].to_numpy().tolist() == [["users (users closed, squeeze 2)", "closed", 2.0]]
-    assert "users (users closed, squeeze 2): the whole trace" in done.stdout

@@ -72,6 +72,7 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in printed
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(

@@ -23,8 +23,6 @@ from pipelines.dated import decided, history, traces
 from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
 from pipelines.storage import publishing
-from pipelines.storage.lake import Lake
-from pipelines.storage.versions import Versions
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 
@@ -230,7 +228,7 @@ def killed(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.parametrize(
     "moment",  # of a night that is killed before its pointer, the tests of the scheduled job say the same
-    [each if each == "before the aliases" else pytest.param(each, marks=pytest.mark.thorough) for each in POINTS],
+    [pytest.param(each, marks=pytest.mark.thorough) for each in POINTS],
 )
 def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepared, killed: Path, moment: str) -> None:
     (trace, home), happened = (prepared[1], killed / moment), POINTS[moment][-1]
@@ -244,10 +242,6 @@ def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepa
     assert aliases(home)["champion"] == outcome.row["champion"]
     label = trace.label(trace.midnights[FIRST + 1])
     assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
-
-
-def versions_of(home: Path) -> Versions:
-    return Lake(home / "lake").versions("runtime-arriving")
 
 
 def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:
@@ -282,6 +276,7 @@ def with_a_wait_of_three_years(clean: CleanTrace) -> CleanTrace:
     return cleaned(Trace("arriving", jobs, clean.procs, clean.origin_unix_s, clean.timezone))
 
 
+@pytest.mark.thorough
 def test_a_wait_of_three_years_is_left_out_and_accounting_that_ends_before_is_refused(prepared, home: Path) -> None:
     trace = prepared[1]
     accounting = [with_a_wait_of_three_years(trace.accounting(trace.midnights[FIRST + number])) for number in range(4)]

@@ -14,7 +14,6 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.jobs.schema import fingerprint
 from models.packed.methods import DATED, Boosting, Quantile
 from models.registry.as_served import quantile_columns
 from models.registry.promotion import JUDGED_DAYS, served_evidence
@@ -184,18 +183,6 @@ def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
         assert np.minimum(ratio, 1 / ratio).mean() == pytest.approx(each.row["champion_accuracy"], rel=1e-12)
 
 
-def test_new_rows_only_appear_and_the_fingerprint_changes(replayed) -> None:
-    home, trace, outcomes, _ = replayed
-    assert len({each.row["fingerprint"] for each in outcomes}) == NIGHTS
-    assert all(each.row["gone_jobs"] == 0 for each in outcomes)
-    for before, each in itertools.pairwise(outcomes):
-        assert each.row["jobs"] == before.row["jobs"] + each.row["new_jobs"]
-    jobs, _ = Lake(home / "lake").read("jobs", "arriving")
-    end = trace.start_s + trace.clean.jobs["runtime_s"].to_numpy()
-    assert set(jobs["job_id"]) == set(trace.clean.jobs["job_id"][end <= trace.midnights[FIRST + NIGHTS - 1]])
-    assert fingerprint(jobs) == outcomes[-1].row["fingerprint"]
-
-
 def test_every_night_leaves_a_page_and_the_index_links_them(replayed) -> None:
     home, _, outcomes, _ = replayed
     index = (home / "reports" / "nights" / "arriving" / "index.html").read_text()
@@ -263,6 +250,7 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
         night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
 
 
+@pytest.mark.thorough
 def test_accounting_that_lost_its_first_days_is_counted_as_before(replayed, begun: Path) -> None:
     _, trace, (_, second, *_), _ = replayed
     now = trace.accounting(trace.midnights[FIRST + 1])
@@ -293,6 +281,7 @@ def test_only_jobs_without_a_wait_start_as_simulated() -> None:
     assert (of_some == np.where(missing, of_all, jobs["submit_s"] + jobs["wait_s"])).all()
 
 
+@pytest.mark.thorough
 def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
     trace = source(users=False, waits=False, jobs=900)
     outcomes = list(replay_nights(trace, trace.midnights[10:12], tmp_path))
@@ -305,14 +294,3 @@ def test_a_trace_without_users_and_waits_has_nights_too(tmp_path: Path) -> None:
     assert model.predict(unseen)["predicted_s"].between(1, asked["requested_s"]).all()
     with pytest.raises(mlflow.exceptions.MlflowException, match="column requested_s: 0 is below 1"):
         model.predict(asked.assign(requested_s=0))
-
-
-def test_one_row_is_answered_as_among_many(replayed) -> None:
-    home, trace, outcomes, _ = replayed
-    own_registry(home)
-    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{outcomes[-1].row['champion']}")
-    asked = submissions(trace.clean).head(20)
-    together = model.predict(asked)
-    for row in (0, 7, 19):
-        alone = model.predict(asked.iloc[[row]].reset_index(drop=True))
-        pd.testing.assert_frame_equal(alone, together.iloc[[row]].reset_index(drop=True))

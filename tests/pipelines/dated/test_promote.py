@@ -6,7 +6,6 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
@@ -94,11 +93,6 @@ def test_the_best_candidate_becomes_no_champion_if_it_is_too_weak_and_the_same_i
     assert (again.serves, again.simulated, again.why, judge.registered) == (outcome.serves, "1", outcome.why, ["simple", "clever"])
     later = promote(opened, replace(judge, key="more jobs", below=""), None)
     assert (later.champion, later.challenger, later.beside(opened)) == ("3", "4", {SIMULATED: ""})
-
-
-def test_a_first_champion_that_fails_a_check_is_refused(opened: Tracking) -> None:
-    with pytest.raises(InputError, match=r"runtime-bad/1 \(simple\) cannot become champion: it loads back"):
-        promote(opened, Judge(opened, "bad", good=False), None)
 
 
 def test_over_the_same_nothing_is_registered(opened: Tracking) -> None:

@@ -120,6 +120,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
         answered(WhenSettings(**given, model="start-site@champion"))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_night_asks_what_is_new_and_sees_nothing_of_later(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queue_moments, "EVERY_S", 12 * 3_600)

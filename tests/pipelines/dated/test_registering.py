@@ -12,7 +12,6 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from features.errors import InputError
 from models.packed.methods import Last2
 from models.registry import versions
 from models.registry.candidates import TRAINERS
@@ -22,10 +21,8 @@ from pipelines.dated import traces
 from pipelines.dated.history import user_history, whole_accounting
 from pipelines.dated.night import own_registry
 from pipelines.dated.publish import Work
-from pipelines.dated.replay import replay
 from pipelines.dated.train import last_answers
 from pipelines.storage.lake import Lake
-from pipelines.storage.registry import kept_versions
 from tests.support.arriving import arriving
 from tests.support.dated import Registered, registered_in
 
@@ -72,14 +69,6 @@ def test_one_long_job_at_the_tail_leaves_jobs_to_judge(registered) -> None:
     assert numbers(own_registry(home)) == {"1", "2", "3"}  # two candidates, and the champion with the histories of the present
     answers = answered(home, run)
     np.testing.assert_allclose(answers["predicted_s"], answers["expected_s"], rtol=1e-9)
-
-
-def test_nights_are_chosen_up_to_the_last_submission_and_not_the_last_end() -> None:
-    source = replay(trace())
-    count = source.up_to_the_last_submission()
-    last = int(source.clean.jobs["submit_s"].iloc[-1])
-    assert source.midnights[count - 2] <= last < source.midnights[count - 1]
-    assert len(source.midnights) >= count + 39
 
 
 def test_a_re_run_over_the_same_jobs_registers_nothing_and_shows_what_serves(registered) -> None:
@@ -158,22 +147,3 @@ def test_what_is_published_stays_though_its_alias_was_moved_by_hand(plain, monke
     monkeypatch.setattr(versions.time, "time", lambda: later)
     work.tidy(Keep(1, 1.0))
     assert {str(version.version) for version in all_versions(store, name)} == {"1", "2", "3", "4", "5", "6", "8"}
-
-
-def test_a_site_says_how_many_versions_it_keeps(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.chdir(tmp_path)
-    for name in ("QUEUECAST_CATALOGUE", "QUEUECAST_KEEP_VERSIONS", "QUEUECAST_KEEP_DAYS"):
-        monkeypatch.delenv(name, raising=False)
-    assert kept_versions() == Keep()
-    (tmp_path / "queuecast.toml").write_text("[registry]\nkeep_versions = 7\nkeep_days = 1.5\n")
-    assert kept_versions() == Keep(7, 1.5)
-    monkeypatch.setenv("QUEUECAST_KEEP_VERSIONS", "3")
-    assert kept_versions() == Keep(3, 1.5)
-    monkeypatch.setenv("QUEUECAST_KEEP_VERSIONS", "0")
-    with pytest.raises(InputError, match=r"\$QUEUECAST_KEEP_VERSIONS: 0 is not a whole number from 1"):
-        kept_versions()
-    (tmp_path / "queuecast.toml").write_text("[registry]\nkeep = 7\n")
-    with pytest.raises(
-        InputError, match=r"queuecast\.toml: unknown key 'keep' in \[registry\]; known: keep_days, keep_versions, wait_s"
-    ):
-        kept_versions()

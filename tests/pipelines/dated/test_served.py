@@ -14,8 +14,7 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.registry.as_served import serve
-from models.registry.candidates import TRAINERS, carried_on
+from models.registry.candidates import carried_on
 from models.registry.runtime_registration import trained_method
 from models.registry.versions import aliases
 from pipelines.dated.compare import judged, prediction_quality
@@ -27,7 +26,7 @@ from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.served import SimulatedModel, simulated_model
 from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.dated.train import last_answers
-from pipelines.storage.registry import registered_name, registered_predictor
+from pipelines.storage.registry import registered_predictor
 from sim import simulate
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
@@ -185,12 +184,6 @@ def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_
     assert (fresh.estimate(later.jobs) >= 1).all()
 
 
-@pytest.mark.parametrize("text", ["registry:", "registry:a@", "registry:a(seen=no)", "registry:a@b(x=1)", "registry:a@b@c"])
-def test_names_of_registered_models_that_cannot_be_read_are_refused(text: str) -> None:
-    with pytest.raises(InputError, match="a registered model is named registry:NAME"):
-        registered_name(text)
-
-
 def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, record) -> None:
     home, run = ran
     store = own_registry(home)
@@ -206,37 +199,9 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_si
     assert aliases(store, NAME) == before
 
 
-def test_the_date_leaves_the_last_third_and_at_least_four_weeks(clean: CleanTrace, record) -> None:
-    short = dated(clean, record.end_s)
-    assert "too few to leave 4 weeks" in short.note
-    first, last = int(clean.jobs["submit_s"].iloc[0]), int(clean.jobs["submit_s"].iloc[-1])
-    assert last - short.until_s >= (last - first) / 3 > last - short.until_s - DAY_S
-    assert (short.until_s + 1_700_006_400 + 3600) % DAY_S == 0  # a midnight in Stockholm's winter
-    for stretch, share in ((2.5, 28 * DAY_S), (6, None)):
-        jobs = clean.jobs.assign(submit_s=(clean.jobs["submit_s"] * stretch).astype("int64"))
-        ends = (jobs["submit_s"] + jobs["wait_s"].astype("int64") + jobs["runtime_s"]).to_numpy()
-        date = dated(replace(clean, jobs=jobs), ends)
-        wanted = share or stretch * (last - first) / 3
-        assert date.note == ""
-        assert wanted - 1 <= int(jobs["submit_s"].iloc[-1]) - date.until_s < wanted + 1.05 * DAY_S
-    with pytest.raises(InputError, match="neither a date"):
-        dated(clean, record.end_s, until="soon")
-    with pytest.raises(InputError, match="give a date between"):
-        dated(clean, record.end_s, until="2031-01-01")
-    assert dated(clean, record.end_s, until="2023-12-05").until_s == 20 * DAY_S - 3600
-    alone = replace(clean, jobs=clean.jobs.iloc[:1])
-    with pytest.raises(InputError, match="nothing is submitted after the first job has ended"):
-        dated(alone, record.end_s[:1])
-
-
 def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, record) -> None:
     date = dated(clean, record.end_s)
     then_clean, then = as_of(clean, record, date.until_s)
     assert then.until_s <= date.until_s
     assert len(then_clean.jobs) == (record.end_s <= date.until_s).sum()
     assert set(then_clean.jobs["user"].cat.categories) == set(then_clean.jobs["user"])
-
-
-def test_serving_night_by_night_refuses_what_was_submitted_before_the_first(clean: CleanTrace, record) -> None:
-    with pytest.raises(ValueError, match="before the first night"):
-        serve(TRAINERS["last2"].train(record, 0, 0), record, np.array([0]), [int(clean.jobs["submit_s"].iloc[-1])])

@@ -150,16 +150,6 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     assert "questions before the date came true: 500 are needed" in why_none(lake, few, Dated("runtime-waited", 5 * DAY_S, 0))
 
 
-def test_a_trace_counts_its_queues_the_same_from_any_second(tmp_path: Path, store: Tracking) -> None:
-    clean, tables = waited(), []
-    for number, later_s in enumerate((0, 21 * DAY_S)):
-        moved = clean.counted_from(clean.origin_unix_s + later_s)  # type: ignore[operator]
-        asked = kept(Lake(tmp_path / f"lake{number}"), moved, Dated("runtime-waited", UNTIL_S - later_s, UNTIL_S - later_s))
-        tables.append(asked.questions)
-    assert np.array_equal(tables[0].row, tables[1].row)
-    assert np.array_equal(tables[0].states, tables[1].states)
-
-
 def test_jobs_that_run_for_long_are_seen_however_many_came_later(monkeypatch: pytest.MonkeyPatch) -> None:
     clean = waited(jobs=300, days=10)
     clean.jobs.loc[:2, ["runtime_s", "requested_s", "procs"]] = [12 * DAY_S, 12 * DAY_S, 2]
@@ -173,18 +163,7 @@ def test_jobs_that_run_for_long_are_seen_however_many_came_later(monkeypatch: py
     pd.testing.assert_frame_equal(*tables)
 
 
-@pytest.mark.slow
-def test_jobs_that_share_a_number_are_not_asked_about(tmp_path: Path, store: Tracking) -> None:
-    clean, date, lake = waited(), Dated("runtime-waited", UNTIL_S, UNTIL_S), Lake(tmp_path / "lake")
-    clean = replace(clean, jobs=clean.jobs.assign(job_id=clean.jobs["job_id"].replace(110, 100)))  # requeued once
-    asked = kept(lake, clean, date)
-    assert not set(asked.questions.row) & {99, 109}
-    assert {98, 108} < set(asked.questions.row)
-    assert keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date).champion == "2"
-    few = replace(clean, jobs=clean.jobs[:30])
-    assert "500 are needed" in why_none(Lake(tmp_path / "few"), few, date)
-
-
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: Tracking, monkeypatch: pytest.MonkeyPatch) -> None:
     times = tuple(day * DAY_S + 8 * 3_600 for day in range(7))

@@ -130,10 +130,3 @@ def test_a_name_that_is_stored_already_and_the_same_name_plain_are_one(tmp_path)
     path = tmp_path / "two.txt"
     path.write_text("\n".join(["JobIDRaw|User|Submit|ElapsedRaw|ReqCPUS|TimelimitRaw|State", *rows]) + "\n")
     assert np.unique(read(path, KEY).jobs["user"]).tolist() == [hashed("ada", KEY)]
-
-
-def test_a_column_without_any_name_comes_back_from_the_lake_as_text(tmp_path):
-    path = tmp_path / "two.txt"
-    path.write_text("JobIDRaw|User|Submit|ElapsedRaw|ReqCPUS|TimelimitRaw|State\n1|ada|2026-03-01T09:00:00|60|4|5|COMPLETED\n")
-    Lake(tmp_path).write_clean(read(path, KEY))
-    assert Lake(tmp_path).read_clean("two").jobs["group"].dtype == "category"

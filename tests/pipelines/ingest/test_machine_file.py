@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
-from features.errors import InputError
 from features.jobs.schema import ASKED
-from pipelines.ingest import machine_file
 from pipelines.ingest.machine_file import read_machine
 from sim.machine.description import Cluster, Limit, Machine, Nodes
 from tests.support.refusals import refusal
@@ -142,26 +137,3 @@ LIMIT = CLUSTER + '[[limit]]\nof = "user"\nwhat = "jobs"\nvalue = 1\n'
 )
 def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
     assert refusal(read, tmp_path, text).startswith(f"{tmp_path / 'site.toml'}{complaint}")
-
-
-def test_thousands_of_clusters_are_refused_after_one_look_at_each_line(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    looks = 0
-
-    def counting(*given: Any) -> Any:
-        nonlocal looks
-        looks += 1
-        return re.match(*given)
-
-    monkeypatch.setattr(machine_file, "re", SimpleNamespace(match=counting, fullmatch=re.fullmatch))
-    lines = [line for place in range(500) for line in ("[[cluster]]", f"name = 'c{place}'", "nodes = 1", "procs = 4")]
-    (tmp_path / "site.toml").write_text("\n".join(lines))
-    with pytest.raises(InputError, match=r"site\.toml: a machine of 500 clusters; at most 62 are possible$"):
-        read_machine(tmp_path / "site.toml")
-    assert 0 < looks <= 2 * len(lines)
-
-
-def test_bytes_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "site.toml"
-    path.write_bytes(b"name = '\xff'")
-    with pytest.raises(InputError, match=r"site\.toml: is no text \(byte 8\)$"):
-        read_machine(path)

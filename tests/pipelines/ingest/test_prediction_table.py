@@ -9,7 +9,6 @@ import pandas as pd
 import pytest
 
 from pipelines.ingest.prediction_table import table_predictor
-from tests.conftest import SHARED, needs_shared
 from tests.pipelines.cli.test_cli import SWF, queuecast, trace
 from tests.support.refusals import refusal
 
@@ -84,17 +83,3 @@ def test_followers_are_submitted_after_their_think_time_and_what_was_made_of_the
     assert "1 jobs are submitted when the job they name has ended" in done.stderr
     assert "1 jobs name a preceding job that is not there" in done.stderr
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 10, 130, 25]  # job 1 ends at 100
-
-
-def test_dependencies_that_no_job_states_are_no_silent_nothing(trace: Path, tmp_path: Path) -> None:
-    done = queuecast("simulate", str(trace), "--dependencies", home=tmp_path)
-    assert done.returncode == 2
-    assert "no job names a preceding job" in done.stderr.splitlines()[-1]
-
-
-@needs_shared
-def test_a_column_filled_with_one_number_is_no_dependency(tmp_path: Path) -> None:
-    cerit = SHARED / "traces" / "CERIT-wagap-2013.swf.gz"
-    done = queuecast("simulate", str(cerit), "--procs", "4000", "--dependencies", home=tmp_path)
-    assert done.returncode == 2
-    assert "all 17,898 jobs name job 1 as the preceding one" in done.stderr.splitlines()[-1]

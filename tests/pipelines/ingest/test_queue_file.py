@@ -1,13 +1,12 @@
 """Snapshots of queues: squeue's text, a site's own table, and what is wrong in them."""
 
-import os
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.ingest.queue_file import asked_of, is_held, kept_queues, limited, queue_at, read_queue
+from pipelines.ingest.queue_file import asked_of, is_held, limited, queue_at, read_queue
 from pipelines.workflows.parity import read_site_jobs
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs
@@ -161,13 +160,6 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path, row: str, what
         read_queue(path, None)
 
 
-def test_a_table_without_limits_is_refused_with_the_command_that_makes_one(tmp_path: Path) -> None:
-    path = tmp_path / "squeue.txt"
-    path.write_text("JOBID|STATE\n")
-    with pytest.raises(InputError, match=r"line 1: no column cpus or procs: squeue --all --array"):
-        read_queue(path, None)
-
-
 @needs(SHARED / "slurm")
 def test_accounting_tells_the_queue_that_squeue_showed() -> None:
     run = SHARED / "slurm/micro-1.sacct.txt"
@@ -201,14 +193,3 @@ def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
     )
     pd.testing.assert_frame_equal(queue_at(later, NOW_S), queue)
     asked_of(queue, read_site({"slurm.conf": SITE}, "site"))
-
-
-def test_kept_snapshots_are_found_by_the_time_in_their_names(tmp_path: Path) -> None:
-    for name in ("squeue-20260329T090000Z.txt", "20260328T235959Z.csv", ".hidden"):
-        (tmp_path / name).write_text(SQUEUE)
-    assert [*kept_queues(tmp_path)] == [1_774_742_399, 1_774_774_800]
-    (tmp_path / "squeue-20261329T090000Z.txt").write_text(SQUEUE)
-    with pytest.raises(InputError, match=r"squeue-20261329T090000Z.txt: no time such as 20260301T090000Z is in its name"):
-        kept_queues(tmp_path)
-    with pytest.raises(InputError, match=f"none: cannot be read: {os.strerror(2)}"):
-        kept_queues(tmp_path / "none")

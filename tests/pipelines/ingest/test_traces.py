@@ -21,7 +21,6 @@ from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
 from pipelines.ingest.read import read_trace
 from tests.conftest import SHARED, needs_shared
-from tests.support.refusals import refusal
 
 TRACES = SHARED / "traces"
 
@@ -241,10 +240,3 @@ def test_cerits_extra_columns_say_what_jobs_ask_for() -> None:
         [*(["q_2h", "q_4h", "q_1d", "q_2d", "q_4d", "q_1w", "q_2w", "q_2w_plus"]), "backfill", "ops", "priority_long"]
     )
     assert jobs["memory_kib"].max() == 512 * 2**20
-
-
-@needs_shared
-def test_cerit_needs_to_be_told_its_processors() -> None:
-    path = TRACES / "CERIT-wagap-2013.swf.gz"
-    error = "the number of processors is unknown; give --procs 1531, the most in use at once by its own records, or the true number"
-    assert refusal(clean, read_trace(str(path))) == f"{path}: {error}"

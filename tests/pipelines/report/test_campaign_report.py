@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import base64
 import re
 from collections.abc import Iterator
 
-import numpy as np
 import pandas as pd
 import pytest
 
 from pipelines.report.campaign import render_campaign
-from pipelines.report.page import MOST_ROWS
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.window_comparison import over_windows
 from sim.campaigns.windows import Windows
@@ -19,8 +16,6 @@ from sim.metrics.formats import change
 from tests.sim.campaigns.test_campaign import JOBS, WIDTH
 from tests.support.answers import numbers_from_nowhere
 from tests.support.pictures import undrawn
-
-MANY = tuple(f"MIXED({round(angle, 2)},1,0)-List" for angle in np.linspace(0, 1, 45))
 
 
 def results(asked: Campaign, split: str = "weeks", generated: bool = False) -> tuple[pd.DataFrame, Windows]:
@@ -73,44 +68,3 @@ def test_the_page_prints_means_and_changes_lowest_slowdown_first_for_each_tau() 
     assert "&lt;toy&gt;" in page
     assert "a note &amp; more" in page
     assert "Generated workload" not in page
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("drawn_empty")
-def test_the_baseline_is_on_the_page_however_bad_it_is_and_all_rows_are_in_the_data_beside_it() -> None:
-    table, windows = results(Campaign(schedulers=("Strict", *MANY)))
-    page = page_of(table, windows)
-    assert len(tables(page)[0]) == MOST_ROWS
-    assert "Strict" in tables(page)[0]
-    assert 'All rows: <a href="c.csv">c.csv</a>' in page
-
-
-@pytest.mark.usefixtures("drawn_empty")
-def test_one_window_claims_no_intervals() -> None:
-    table, windows = results(Campaign(schedulers=("Strict", "EASY")), "whole", generated=True)
-    page = page_of(table, windows)
-    assert "% interval" not in page
-    assert "No interval: 1 window is too few" in page
-    assert "Generated workload" in page
-    assert "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool" in page
-    assert "Jobs run on the clusters of the machine site." in page_of(table.assign(machine="site"), windows)
-
-
-@pytest.mark.slow
-def test_the_page_needs_nothing_outside_itself_and_is_the_same_twice() -> None:
-    table, windows = results(Campaign(schedulers=("EASY", "EASY-SJBF"), predictors=("requested", "last2"), taus_s=(10.0, 60.0)))
-    page = page_of(table, windows)
-    assert page == page_of(table, windows)
-    sources = re.findall(r'src="(.*?)"', page)
-    assert len(sources) == 2  # changes for each tau
-    assert all(base64.b64decode(source.removeprefix("data:image/svg+xml;base64,")).startswith(b"<?xml") for source in sources)
-    assert not re.search(r'href="(?!c\.csv)|url\(', page)
-
-
-@pytest.mark.usefixtures("drawn_empty")
-def test_a_machine_on_which_nothing_waits_is_said_to_say_nothing() -> None:
-    windows = split_windows(JOBS, "weeks")
-    table = run_campaign(JOBS, Campaign(schedulers=("EASY", "Strict")), procs=100_000, windows=windows)
-    assert "Nothing waits here: mean waits are at most 0.0 s" in page_of(table, windows)
-    table, windows = results(Campaign(schedulers=("EASY", "Strict")))
-    assert "Nothing waits" not in page_of(table, windows)

@@ -16,12 +16,10 @@ from pipelines.report import page as pages
 from pipelines.report import plots
 from pipelines.report.html import render_report, write_report
 from pipelines.report.page import MOST_ROWS
-from pipelines.report.style import encode, looks
-from pipelines.report.tables import leading, metric_table
-from pipelines.report.wording import nothing_waited
+from pipelines.report.style import encode
+from pipelines.report.tables import leading
 from sim.metrics.comparison import compare
 from sim.metrics.formats import change, interval, number
-from sim.metrics.names import READ_FIRST
 from sim.metrics.verdict import verdict
 from sim.schedule import Schedule
 from tests.sim.metrics.test_schedule_metrics import schedule_of
@@ -126,22 +124,6 @@ def test_what_data_say_is_text_and_never_markup():
     assert "&lt;script&gt;alert(1)&lt;/script&gt; &amp; more" in nasty
 
 
-def test_the_table_prints_value_change_and_interval_in_colour_where_the_verdict_is_sure(schedules):
-    table = compare(schedules)
-    combinations = looks((s.scheduler, s.predictor, s.correction) for s in schedules)
-    weighed, metric = verdict(table, BASELINE), "longest_wait_s"
-    grid, place = metric_table(table, combinations, leading(table, weighed), weighed), 1 + READ_FIRST.index(metric)
-    assert grid.classes == ["baseline", "", "recorded", "bound"]
-    row = table[(table["predictor"] == "last2") & (table["metric"] == metric)].iloc[0]
-    assert grid.cells[1][place].lines()[:3] == [f"{row['value']:,.0f}", change(row["relative"]), interval(row["low"], row["high"])]
-    assert {tone for row in grid.cells for cell in row for _, tone in cell.below} == {""}  # one replay shows nothing of chaos
-    last2 = leading(table, weighed)[1]
-    sure = replace(weighed, sure=True, better={last2: ("awf_s",)}, worse={last2: (metric,)})
-    cells = metric_table(table, combinations, leading(table, weighed), sure).cells[1]
-    assert [cell.below[0][1] for cell in cells[1:]] == ["", "", "better", "", "worse"]
-    assert [row[place].best for row in grid.cells] == [False, True, False, False]
-
-
 @pytest.mark.slow
 @pytest.mark.usefixtures("undrawn")
 def test_every_number_of_the_answer_stands_below_it(schedules):
@@ -184,16 +166,6 @@ def test_requests_taken_from_runtimes_are_said_above_all_numbers(schedules, coun
 
 
 @pytest.mark.slow
-@pytest.mark.usefixtures("undrawn")
-@pytest.mark.parametrize(("weeks", "claimed"), [(3, False), (9, True)])
-def test_the_page_claims_intervals_only_where_there_are_some(weeks, claimed):
-    text = Page(page_of(schedules_of(weeks=weeks))).text
-    for words in ("95 % interval",):
-        assert (words in text) == claimed, words
-    assert ("No interval: 3 weeks are too few" in text) != claimed
-
-
-@pytest.mark.slow
 def test_figures_are_the_same_bytes_for_the_same_input(schedules):
     table = compare(schedules)
     for image, magic in (("png", b"\x89PNG"), ("svg", b"<?xml")):
@@ -210,7 +182,7 @@ def test_figures_are_the_same_bytes_for_the_same_input(schedules):
     [
         pytest.param([schedule_of([0], [0], [5], [1])], id="one job that never waits"),
         pytest.param([schedule_of([0, 9], [0, 0], [5, 5], [1, 1], user=[None, None])], id="no users and no waits"),
-        pytest.param(schedules_of(weeks=1, jobs=5), id="one week"),
+        pytest.param(schedules_of(weeks=1, jobs=5), id="one week", marks=pytest.mark.thorough),
         pytest.param(
             [
                 replace(
@@ -221,6 +193,7 @@ def test_figures_are_the_same_bytes_for_the_same_input(schedules):
                 for i in range(24)
             ],
             id="two dozen combinations",
+            marks=pytest.mark.thorough,
         ),
     ],
 )
@@ -245,21 +218,6 @@ def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypat
         write_report(path, "second \ud800")
     assert path.read_text() == "first"
     assert list(path.parent.iterdir()) == [path]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("undrawn")
-def test_where_nothing_waits_the_page_says_that_the_comparison_says_nothing(schedules):
-    started = [replace(each, jobs=each.jobs.assign(start_s=each.jobs["submit_s"]), machine="site") for each in schedules]
-    assert nothing_waited(compare(schedules), 64) == ""
-    notice = nothing_waited(compare(started), 64)
-    assert notice.startswith("Nothing waits here: mean waits are at most 0.0 s, and ")
-    assert notice.endswith(
-        "of 64 processors are used at most; this comparison says nothing about schedulers or predictors: check --procs."
-    )
-    text = Page(page_of(started)).text
-    assert "Nothing waits here" in text
-    assert "Not modelled: partitions and disk. Jobs run on the clusters of the machine site." in text
 
 
 @pytest.mark.usefixtures("undrawn")

@@ -82,10 +82,3 @@ def test_bins_and_months_count_each_answer_once() -> None:
     every, *by_month = [int(str(row[1])) for row in months(judgements).rows]
     assert every == sum(by_month) == judgements["waits"].sum()
     assert len(by_month) == 3
-
-
-def test_jobs_that_still_wait_are_counted_and_not_judged() -> None:
-    table = answers()
-    table.loc[0, "waited_s"] = np.nan
-    assert len(judged(table)) == len(table) - 1
-    assert "1 about jobs that still wait" in shown(render_starts(table, {}))

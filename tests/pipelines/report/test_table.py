@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import io
 
-import pandas as pd
-import pytest
 from rich.console import Console
 
 from pipelines.report.page import template
-from pipelines.report.table import Cell, Table, markdown_of
+from pipelines.report.table import Cell, Table
 
 TABLE = Table(
     "waits",
@@ -57,18 +55,3 @@ def test_a_page_has_marks_and_no_markup_of_the_data() -> None:
     assert "&lt;b&gt;" in page
     assert "Of all jobs." in page
     assert "Of all jobs" not in str(template("parts.html.j2").make_module().shown(TABLE, note=False))  # type: ignore[attr-defined]
-
-
-def test_a_data_frame_is_written_with_its_fractions_in_the_form_asked_for() -> None:
-    frame = pd.DataFrame({"name": ["a", "b"], "share": [0.123456, float("nan")], "jobs": pd.array([1, None], "Int64")})
-    assert markdown_of(frame, ".3f").splitlines()[1:] == ["| --- | ---: | ---: |", "| a | 0.123 | 1 |", "| b | – | – |"]
-    assert markdown_of(frame.iloc[:0], empty="nothing") == "nothing"
-
-
-@pytest.mark.parametrize("width", [40, 60, 80])
-def test_a_cell_longer_than_the_terminal_is_folded_and_not_cut(width: int) -> None:
-    words = "a sentence of many words that no terminal of this width can show in one line, and so it goes on"
-    screen = Console(width=width, file=io.StringIO())
-    Table("", ["a name", "words", "number"], [["quite-a-long-name", words, "7"]], left=["words"]).show(screen)
-    lines = [line.split("│") for line in screen.file.getvalue().splitlines() if line.startswith("│")]  # type: ignore[attr-defined]
-    assert " ".join(" ".join(line[2].strip() for line in lines).split()).startswith(words)

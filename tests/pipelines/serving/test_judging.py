@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
 from models.runtime.answers import rows_of
@@ -75,12 +74,6 @@ def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
     assert (judged.running, judged.dropped, judged.unreadable) == (1, 7, 3)
 
 
-def test_answers_about_one_task_are_those_of_one_job(tmp_path):
-    asked = [{"job_id": number, "submit_unix_s": ORIGIN_S + 100} for number in ("9_1", "9_2", "9_1", "13")]
-    rows = rows_of([each | {"user": "ada", "procs": 4, "requested_s": 600} for each in asked], clean(MADE).jobs, ORIGIN_S)
-    assert rows == [1, 2, 1, 2]
-
-
 @pytest.mark.parametrize(
     ("changes", "row"),
     [
@@ -96,15 +89,6 @@ def test_a_job_is_joined_by_its_number_as_written_if_user_processors_and_request
     jobs = clean(MADE).jobs.assign(written_id=pd.Categorical([None, "5_1", "12", None]))
     asked = {"user": "ada", "procs": 4, "requested_s": 600, "submit_unix_s": ORIGIN_S + 100}
     assert rows_of([asked | changes], jobs, ORIGIN_S) == [row]
-
-
-def test_a_log_without_answers_of_the_model_is_refused(tmp_path):
-    with pytest.raises(InputError, match="is no log"):
-        judge(tmp_path, clean(MADE))
-    place = log(tmp_path / "asked", entry(0, model="runtime-a"), entry(0, model="runtime-b"))
-    with pytest.raises(InputError, match=r"no answer of runtime-site; there are those of runtime-a, runtime-b"):
-        judge(place, clean(MADE))
-    assert judge(place, clean(MADE), "runtime-b").versions()[0]["answers"] == 1
 
 
 def test_a_night_judges_the_log_of_the_home_directory(tmp_path, monkeypatch):

@@ -11,7 +11,7 @@ from fastapi import FastAPI
 
 from features.clock import DAY_S
 from models.packed.methods import LEVELS, METHODS
-from pipelines.serving.app import LARGEST, Service, application
+from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.models import AGAIN, Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, as_json, asked, asked_in_loop
@@ -136,21 +136,9 @@ def test_what_makes_no_sense_is_refused_by_its_name_in_one_line(registry, change
         assert "jobs[40]" in of_many["error"]
 
 
-@pytest.mark.parametrize("missing", ["user", "procs", "requested_s"])
-def test_a_missing_field_is_named(registry, missing):
-    answer = predict(service(registry), {name: value for name, value in JOB.items() if name != missing}, status=422)
-    assert answer == {"error": f"{missing}: field required", "field": missing}
-
-
 @pytest.mark.parametrize("body", [b"", b"{", b'"a"', b"\xff", b"[" * 100_000])
 def test_what_is_no_json_object_is_refused(registry, body):
     assert "\n" not in predict(service(registry), body, status=400)["error"]
-
-
-def test_what_is_too_much_is_refused(registry):
-    assert predict(service(registry), b" " * (LARGEST + 1), status=413)["error"] == f"a request may have {LARGEST:,} bytes"
-    assert predict(service(registry), {"jobs": [JOB] * 10_001}, status=422)["field"] == "jobs"
-    assert predict(service(registry), {"jobs": []}, status=422)["field"] == "jobs"
 
 
 def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
@@ -160,23 +148,6 @@ def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
         404,
         {"error": "only POST /predict, POST /start and GET /health are served here"},
     )
-
-
-def test_both_forms_their_answers_and_refusals_are_described(registry):
-    status, described = asked(service(registry), "GET", "/openapi.json")
-    predicting, schemas = described["paths"]["/predict"]["post"], described["components"]["schemas"]
-    one, many, listed = predicting["requestBody"]["content"]["application/json"]["schema"]["anyOf"]
-    assert (status, one, many) == (200, {"$ref": "#/components/schemas/OneJob"}, {"$ref": "#/components/schemas/ManyJobs"})
-    assert listed["items"] == {"$ref": "#/components/schemas/Job"}
-    assert predict(service(registry), [JOB, JOB]) == predict(service(registry), {"jobs": [JOB, JOB]})
-    assert predict(service(registry), [1], status=422)["field"] == "jobs[0]"
-    assert predicting["responses"]["422"]["content"]["application/json"]["schema"] == {"$ref": "#/components/schemas/Refusal"}
-    answer = predict(service(registry), {**JOB, "quantiles": [0.5]})
-    assert set(answer) == set(schemas["OneAnswer"]["properties"])
-    assert set(JOB) | {"jobs", "model", "quantiles"} <= set(schemas["OneJob"]["properties"]) | set(
-        schemas["ManyJobs"]["properties"]
-    )
-    assert set(predict(service(registry), {}, status=422)) == set(schemas["Refusal"]["properties"])
 
 
 def test_of_several_models_a_request_names_one(registry):
@@ -294,15 +265,3 @@ def test_a_log_has_files_of_bounded_size_and_counts_what_it_drops(registry, tmp_
     assert (written, dropped) == (state["written"], state["dropped"])
     assert written + dropped == 240
     assert len([*(tmp_path / "asked").iterdir()]) > 1
-
-
-def test_a_log_that_cannot_be_written_stops_no_answers(registry, tmp_path):
-    (tmp_path / "asked").mkdir()
-    (tmp_path / "asked" / "asked-2023-12-14.jsonl").symlink_to("/dev/full")
-    log = AskedLog(tmp_path / "asked")
-    app = service(registry, log=log)
-    assert predict(app, JOB)["version"] == QUANTILE
-    log.close()
-    state = asked(app)[1]["log"]
-    assert (state["written"], state["dropped"]) == (0, 1)
-    assert "cannot be written: it is a device" in state["problem"]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -27,9 +26,8 @@ from pipelines.serving import starts
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.judging import judge, started
-from pipelines.serving.loaded import Loaded
 from pipelines.serving.models import Served
-from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked, asked_in_loop
+from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
 from tests.support.learning import ORIGIN_S, ZONE
 
 NAME, MACHINE = "start-made", 64
@@ -140,20 +138,6 @@ def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_pa
         judge(tmp_path, clean(Trace("made", conform({"submit_s": [0], "runtime_s": [9], "procs": [1], "requested_s": [9]}, 1), 8)))
 
 
-def test_times_may_be_given_as_the_wall_clock(registry):
-    (entries, _), app = queue(), service(registry)
-    clock = [
-        {
-            **each,
-            "waits_s": None,
-            "submit_time": str(datetime.fromtimestamp(CLOCK_S - each["waits_s"] - (each["running_s"] or 0), UTC))[:19],
-        }
-        for each in entries
-    ]
-    now = str(datetime.fromtimestamp(CLOCK_S, UTC))[:19]
-    assert start(app, {"queue": clock, "job": JOB, "now": now, "procs": MACHINE}) == start(app, {"queue": entries, "job": JOB})
-
-
 def test_runtimes_are_those_of_the_model_of_the_same_trace_where_it_is_served(registry, predictor):
     (entries, jobs), app = queue(), service(registry, NAME, "runtime-made")
     assert not same(answer := start(app, {"queue": entries, "job": JOB}), expected(predictor, jobs))
@@ -180,21 +164,6 @@ def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strict
     assert start(app, questions[0], status=422)["field"] == "queue[3].procs"
     entries[3] = {**entries[3], "procs": 1, "user": "\ud800"}
     assert start(app, questions[0], status=422)["field"] == "queue"
-
-
-def test_questions_at_once_about_a_queue_ask_for_each_runtime_once(registry, monkeypatch: pytest.MonkeyPatch):
-    (entries, _), app, keys = queue(150), service(registry, NAME, "runtime-made"), list[object]()
-    quantiles = Loaded.quantiles
-    monkeypatch.setattr(Loaded, "quantiles", lambda model, jobs: keys.extend(jobs) or quantiles(model, jobs))
-    questions = [{"queue": entries, "job": {**JOB, "procs": each}} for each in (1, 2, 3)]
-
-    async def at_once() -> list[tuple[int, dict]]:
-        return await asyncio.gather(*(asked_in_loop(app, "POST", "/start", each) for each in questions))
-
-    replies = asyncio.run(at_once())
-    assert [status for status, _ in replies] == [200] * 3
-    assert len(keys) == len(set(keys)) > 150
-    assert [start(app, each) for each in questions] == [answer for _, answer in replies]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import json
-import os
 import tomllib
 from hashlib import sha256
 from pathlib import Path
@@ -14,7 +13,6 @@ from click.testing import CliRunner
 
 from features.jobs.schema import Trace
 from features.names import RULE
-from features.validation import validated
 from pipelines.cli.inspect import command as inspect_command
 from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
@@ -30,10 +28,6 @@ from tests.support.refusals import refusal
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
-KEYS = (
-    "title, place, sha256, sha256_content, procs, timezone, missing_request, processors, cpus_per_node, procs_from, cluster, machine, "
-    "format, options, grows, since"
-)
 PACKED = gzip.compress(SWF.encode(), mtime=0)
 
 
@@ -133,14 +127,6 @@ def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: st
     assert refusal(load_catalogue) == f"{path}{error}"
 
 
-def test_the_null_device_is_no_catalogue(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUEUECAST_CATALOGUE", "")
-    packaged = load_catalogue()
-    (elsewhere / "queuecast.toml").write_text("[traces.a]\nplace = 'a.swf'\n")
-    monkeypatch.setenv("QUEUECAST_CATALOGUE", os.devnull)
-    assert load_catalogue() == packaged
-
-
 def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_CATALOGUE", "none.toml")
     assert refusal(load_catalogue) == f"{elsewhere}/none.toml: no such file"
@@ -172,12 +158,6 @@ def test_what_is_given_overrules_the_catalogue_and_that_the_file(elsewhere: Path
     ):
         trace = read_trace(spec, **options)  # type: ignore[arg-type]
         assert (trace.name, trace.procs, trace.timezone) == expected
-
-
-def test_a_name_of_the_catalogue_goes_before_a_file(elsewhere: Path) -> None:
-    (elsewhere / "generated").write_text(SWF)
-    assert find_entry("generated") is not None
-    assert find_entry("./generated") is None
 
 
 ARCHIVED = f"""[traces."a-1"]
@@ -334,8 +314,3 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
     assert refusal(read_trace, "prose.txt") == f"prose.txt: {neither}"
     assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
-
-
-def test_the_packaged_catalogue_which_no_simulation_validates_is_valid() -> None:
-    for name, table in tomllib.loads(PACKAGED.read_text(encoding="utf-8"))["traces"].items():
-        assert validated(Entry, table, name, left_out=("name", "stated_in", "recorded")) == table

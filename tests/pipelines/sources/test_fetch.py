@@ -86,11 +86,6 @@ def test_a_server_that_unpacks_on_the_way_does_no_harm_where_the_content_is_chec
     assert read_trace("a", catalogue=catalogue).procs == 64
 
 
-def test_a_server_is_asked_not_to_unpack_so_that_the_file_is_the_archives(server: HTTPServer) -> None:
-    catalogue = remote(server, "negotiating/A-1.swf.gz")
-    assert fetch("a", catalogue, archive()).read_bytes() == PACKED
-
-
 @pytest.mark.parametrize(
     ("path", "keys", "error"),
     [
@@ -198,23 +193,6 @@ def test_a_damaged_file_of_checksums_is_refused_in_one_line(text: str) -> None:
     checksums().parent.mkdir()
     checksums().write_text(text)
     assert refusal(load_catalogue).startswith(str(checksums()))
-
-
-def test_no_network_is_said_in_one_line() -> None:
-    with HTTPServer(("127.0.0.1", 0), _Archive) as closed:
-        catalogue = remote(closed, "A-1.swf.gz")
-    assert (
-        refusal(fetch, "a", catalogue, archive())
-        == f"{catalogue['a'].place}: cannot be fetched: no connection (is there a network?)"
-    )
-    assert list(archive().iterdir()) == []
-
-
-def test_a_disk_that_takes_nothing_is_said_in_one_line(server: HTTPServer, elsewhere: Path) -> None:
-    (elsewhere / "file").write_text("")
-    catalogue = remote(server, "A-1.swf.gz")
-    assert refusal(fetch, "a", catalogue, elsewhere / "file") == f"{elsewhere}/file/A-1.swf.gz: cannot be written: File exists"
-    assert server.asked == []  # type: ignore[attr-defined]
 
 
 def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTPServer) -> None:

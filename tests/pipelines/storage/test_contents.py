@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import uuid
 from pathlib import Path
 
 import pandas as pd
@@ -13,11 +12,8 @@ from click.testing import CliRunner
 import queuecast as qc
 from features.errors import InputError
 from pipelines.cli.lake import command
-from pipelines.storage.contents import copy_pages
 from pipelines.storage.lake import Lake
-from pipelines.storage.places import place_of, write
 from pipelines.storage.views import views
-from tests.support.stores import SUBJECT
 
 
 @pytest.fixture
@@ -74,18 +70,3 @@ def test_a_notebook_reads_a_table_by_its_name(home: Path) -> None:
     assert (len(frame), frame.attrs["origin_unix_s"]) == (12, 1_000)
     with pytest.raises(InputError, match="materialise schedules of t first"):
         qc.table("schedules", "t")
-
-
-@pytest.mark.parametrize("at", ["directory", "memory"])
-def test_the_published_pages_are_copied(home: Path, tmp_path: Path, at: str) -> None:
-    place = home
-    if at == "memory":
-        place = place_of(f"memory://{uuid.uuid4().hex}/site")
-        lake = Lake(place / "lake", "run")
-        lake.write_page("t.html", SUBJECT, "2")
-        lake.versions(SUBJECT).publish("run")
-    assert copy_pages(place, tmp_path / "public") == (2 if at == "directory" else 1)
-    assert (tmp_path / "public" / "t.html").read_text() == "2"
-    write(place / "reports" / "sub" / "u.html", "u")
-    copy_pages(place, tmp_path / "public")
-    assert (tmp_path / "public" / "sub" / "u.html").read_text() == "u"

@@ -6,15 +6,12 @@ import struct
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import SimpleNamespace
 
-import psycopg2
 import pytest
 import yaml
-from sqlalchemy.exc import DisconnectionError
 
 from features.errors import InputError
-from pipelines.storage.database import _ask, connected, named
+from pipelines.storage.database import connected, named
 from pipelines.storage.instance import dagster_home
 
 SECRET = "hunter2-planted"
@@ -101,11 +98,6 @@ def test_what_is_no_url_is_not_repeated(url: str) -> None:
     assert SECRET not in str(refused.value)
 
 
-def test_a_database_is_named_by_its_place(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert named("postgresql://db.example.org/jobs") == "PostgreSQL database jobs at db.example.org:5432"
-    assert named("postgresql:///jobs?host=/run/postgresql") == "PostgreSQL database jobs at /run/postgresql:5432"
-
-
 @pytest.mark.slow
 def test_dagsters_settings_name_the_variable_and_not_the_database(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refusing: Callable[..., str]
@@ -126,14 +118,3 @@ def test_dagsters_settings_name_the_variable_and_not_the_database(
     del os.environ["DAGSTER_HOME"], os.environ["QUEUECAST_DATABASE"]
     dagster_home()
     assert settings.read_text() == alone
-
-
-def test_a_kept_connection_that_is_gone_is_made_anew() -> None:
-    def cut(_: object) -> None:
-        raise psycopg2.OperationalError("server closed the connection unexpectedly")
-
-    kept = type("connection", (), {"__module__": "psycopg2.extensions", "cursor": cut})()
-    record = SimpleNamespace(info={})
-    _ask(kept, record, None)  # new, and so not asked
-    with pytest.raises(DisconnectionError):
-        _ask(kept, record, None)

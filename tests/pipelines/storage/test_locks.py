@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
@@ -62,15 +61,6 @@ def test_a_lock_is_waited_for_as_long_as_is_asked(database: Connection, most_s: 
     (_, waits), (asked, number), (still,) = database.asked
     assert (waits, asked, still) == (limit, function, "1")
     assert -(2**63) <= number < 2**63
-
-
-def test_each_place_has_a_number_of_its_own_on_every_machine(database: Connection) -> None:
-    for place in ("/lake/x.lock", "/lake/y.lock", "/lake/x.lock"):
-        with held(Path(place)):
-            pass
-    first, other, again = (number for _, number in database.asked[1::2])
-    assert first == again == int.from_bytes(sha256(b"/lake/x.lock").digest()[:8], "big") - 2**63
-    assert other != first
 
 
 def test_a_lock_that_another_process_holds_is_busy(database: Connection) -> None:

@@ -12,9 +12,7 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.serving.asked_log import AskedLog
 from pipelines.storage import places
-from pipelines.storage.journal import Journal, Kind
 from tests.support.command import queuecast
 
 
@@ -65,16 +63,6 @@ def test_the_target_of_a_link_is_written_and_the_link_stays(there: bool, tmp_pat
     assert link.is_symlink()
     assert target.read_text() == "after"
     assert [path.name for path in target.parent.iterdir()] == ["target"]
-
-
-def test_a_journal_and_a_log_refuse_a_pipe_in_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    os.mkfifo(tmp_path / "out.journal")
-    with pytest.raises(InputError, match="named pipe"):
-        Journal(tmp_path / "out", Kind("work", dict, lambda piece: (0, 0)), {})
-    monkeypatch.setattr("pipelines.serving.asked_log.time.time", lambda: 0.0)
-    os.mkfifo(tmp_path / "asked-1970-01-01.jsonl")
-    with pytest.raises(InputError, match="named pipe"):
-        AskedLog(tmp_path)
 
 
 OUTPUTS = [

@@ -9,10 +9,8 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from models.policies import PolicyFile
-from pipelines.storage.policies import UNITS, checked, make_policy, read_policy, resolve, resolved, write_policy
+from pipelines.storage.policies import make_policy, read_policy, resolve, resolved, write_policy
 from sim.names import scheduler
-from sim.scores import FEATURES
 from tests.support.workloads import crowd
 
 RULE = "r**a*n-min(wait,2);a=2.0"
@@ -42,16 +40,6 @@ def refused(name: str) -> str:
     assert "\n" not in str(raised.value)
     assert len(str(raised.value)) <= 300
     return str(raised.value)
-
-
-def test_a_policy_says_what_its_features_are() -> None:
-    assert set(UNITS) == set(FEATURES)
-    policy = read_policy("a-b(1).json")
-    assert {name: each.unit for name, each in policy.features.items()} == {"n": "processors", "r": "s", "wait": "s"}
-    assert policy.formula == "r**a*n-min(wait,2)"
-    assert checked(policy, "f") == policy
-    bare = checked(PolicyFile("area", " R * N "), "f")
-    assert (bare.formula, list(bare.features)) == ("r*n", ["n", "r"])
 
 
 @pytest.mark.parametrize(

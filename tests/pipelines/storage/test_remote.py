@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import urlsplit
 
-import pandas as pd
 import pytest
 
 from features.errors import InputError
@@ -18,7 +17,6 @@ from pipelines.storage.alerts import alert, alerts_file
 from pipelines.storage.home import home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy, held
-from pipelines.storage.parquet import schema_of
 from pipelines.storage.places import listed, place_of, read, remove, write
 from pipelines.storage.publishing import alone
 from tests.server.faulty import FaultyProxy
@@ -72,16 +70,6 @@ def test_a_url_needs_a_database_for_its_locks() -> None:
     pytest.importorskip("s3fs")
     with pytest.raises(InputError, match="need locks: set QUEUECAST_DATABASE"), held(place_of("s3://bucket/x.lock")):
         pass
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [1, 3000], ids=["short footer", "long footer"])
-def test_columns_of_a_table_are_read_from_its_end(store: Path, columns: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(versions, "held", file_lock)
-    frame = pd.DataFrame({f"n{column}": range(2) for column in range(columns)})
-    lake = Lake(store / "lake", "one")
-    lake.write("jobs", "t", frame)
-    assert schema_of(lake.path("jobs", "t")).names == [*frame.columns, "trace"]
 
 
 @pytest.mark.slow

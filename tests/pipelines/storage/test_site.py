@@ -43,14 +43,6 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
     assert site.wait_s() == 5
 
 
-def test_nothing_is_set_where_nothing_is_stated(elsewhere: Path) -> None:
-    site_file.apply()
-    elsewhere.write_text("[traces]\n")
-    site_file.apply()
-    assert not [variable for variable in site.VARIABLES.values() if variable in os.environ]
-    assert site.wait_s() == site.WAIT_S
-
-
 @pytest.mark.parametrize(
     ("text", "error"),
     [
@@ -67,13 +59,6 @@ def test_a_bad_table_is_refused_with_file_and_key_and_without_its_value(text: st
     with pytest.raises(InputError) as refused:
         site_file.apply()
     assert str(refused.value) == f"{elsewhere}: {error}"
-
-
-def test_a_wait_that_is_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    for wrong in ("soon", "-1", "nan"):
-        monkeypatch.setenv("QUEUECAST_WAIT_S", wrong)
-        with pytest.raises(InputError, match="is not a number from 0"):
-            site.wait_s()
 
 
 def test_credentials_in_a_registrys_address_become_mlflows_own(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import json
 import os
 import shutil
 from collections.abc import Callable, Iterator, Mapping
@@ -16,7 +15,6 @@ import pytest
 from features.errors import InputError
 from pipelines.storage import versions
 from pipelines.storage.lake import Lake
-from pipelines.storage.version import subject_of
 from pipelines.storage.versions import Overtaken, Published, Versions
 from tests.support.stores import SUBJECT, lost_lock, publish, write_numbers
 
@@ -153,14 +151,6 @@ def test_a_registry_that_fails_is_told_and_asked_again(tmp_path: Path) -> None:
     assert (moves, subject.follows) == ([{"champion": "2"}], True)
 
 
-def test_aliases_that_a_version_does_not_change_are_left_alone(tmp_path: Path) -> None:
-    moves: list[Mapping[str, str]] = []
-    publish(tmp_path, "first", {"champion": "1"}, moves.append, jobs=1)
-    publish(tmp_path, "second", None, moves.append, jobs=2)
-    assert moves == [{"champion": "1"}]
-    assert Versions(tmp_path / "lake", SUBJECT).current().models == {"champion": "1"}
-
-
 class Killed(BaseException):
     """Not caught by anything."""
 
@@ -230,25 +220,6 @@ def test_a_table_that_grows_is_current_at_once_and_on_condition(tmp_path: Path) 
         before.write("probes", "t", pd.DataFrame({"number": [3]}))
     assert lake.read("probes", "t")[0]["number"].tolist() == [2]
     assert before.read("probes", "t")[0]["number"].tolist() == [1], "the version before stays for readers"
-
-
-def test_a_pointer_of_an_older_queuecast_is_read(tmp_path: Path) -> None:
-    publish(tmp_path, "first", jobs=1)
-    pointer = tmp_path / "lake" / "current" / f"{SUBJECT}.json"
-    current = json.loads(pointer.read_text())["current"]
-    del current["made_from"]
-    pointer.write_text(json.dumps({"current": current, "before": {"version": "", "made_by": "", "files": {}, "models": {}}}))
-    assert seen(tmp_path) == {"jobs": 1}
-    publish(tmp_path, "second", jobs=2)
-    assert [version.made_by for version in Versions(tmp_path / "lake", SUBJECT).kept()] == ["second", "first"]
-
-
-def test_every_table_belongs_to_one_subject() -> None:
-    assert subject_of("jobs", "t") == "runtime-t"
-    assert subject_of("variability_model", "t") == "variability-t"
-    assert subject_of("control_runs", "t") == "control_runs-t"
-    assert subject_of("counter_parts", "t") == subject_of("counters", "t") == "counters-t"
-    assert subject_of("current", "t") == ""
 
 
 def test_a_table_stands_alone(tmp_path: Path) -> None:

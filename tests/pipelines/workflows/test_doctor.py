@@ -77,12 +77,6 @@ def test_a_damaged_pointer_is_told_in_json_and_needs_a_backup(home: Path) -> Non
     assert (finding["part"], finding["where"], finding["by_hand"]) == ("lake", MODEL, True)
 
 
-def test_a_damaged_draft_is_told_and_forgotten(home: Path) -> None:
-    (home / "lake" / "drafts" / f"{MODEL}.json").write_text('{"files": ')
-    assert mended(home) == ["forget what was not published"]
-    assert seen(home) == (2, "2")
-
-
 def test_a_subject_at_which_a_night_works_is_left_alone(home: Path) -> None:
     Lake(home / "lake").path("jobs", "t").write_bytes(b"cut")
     with alone(home, "t"):

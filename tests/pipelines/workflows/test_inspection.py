@@ -8,15 +8,12 @@ import json
 import pytest
 from rich.console import Console
 
-from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, clean
-from features.jobs.schema import Trace, conform
-from pipelines.ingest.read import read_trace
+from features.jobs.schema import Trace
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
 from pipelines.report.inspection import render
-from pipelines.workflows.inspection import Inspection, Outlier, inspect_trace
-from tests.conftest import SHARED, needs_shared
+from pipelines.workflows.inspection import Inspection, inspect_trace
 
 DAY = 86_400
 HEADER = "; MaxProcs: 8\n; UnixStartTime: 1704067200\n; TimeZoneString: Europe/Berlin\n"
@@ -94,12 +91,6 @@ def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, r
     assert facts.jobs == len(case.jobs)
 
 
-def test_where_nothing_states_the_processors_it_counts_with_the_most_in_use_at_once() -> None:
-    facts, with_procs = inspect_trace(trace(header="")), inspect_trace(trace(header=""), procs=16)
-    assert (facts.procs, facts.cleaning) == (None, with_procs.cleaning)
-    assert "not stated: give --procs 16, as is counted with below, or the true number" in shown(facts)
-
-
 def test_what_is_shown_and_what_is_json_say_the_same() -> None:
     facts = inspect_trace(trace(lines=[line + " 7" for line in LINES]))
     as_json = json.loads(json.dumps(facts.to_json()))
@@ -118,40 +109,8 @@ def test_what_is_shown_and_what_is_json_say_the_same() -> None:
         assert part in text
 
 
-def test_times_of_over_a_year_are_told_of() -> None:
-    long = [
-        f"5 {12 * DAY} {366 * DAY} 100 4 -1 -1 4 {365 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
-        f"6 {13 * DAY} 1 100 4 -1 -1 4 {400 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
-        f"7 {13 * DAY} 1 100 4 -1 -1 4 {730 * DAY} -1 1 1 -1 -1 0 -1 -1 -1",
-    ]
-    facts = inspect_trace(trace(lines=[*LINES, *long]))
-    assert facts.over_a_year == {"wait_s": Outlier(1, 366 * DAY, 5), "requested_s": Outlier(2, 730 * DAY, 7)}
-    assert json.loads(json.dumps(facts.to_json()))["over_a_year"]["requested_s"]["jobs"] == 2
-    text = shown(facts)
-    assert "1 job of over a year, the longest 31,622,400 s (1.0 years) of job 5: is it a mistake?" in text
-    assert "2 jobs of over a year, the longest 63,072,000 s (2.0 years) of job 7: is it a mistake?" in text
-    assert inspect_trace(trace()).over_a_year == {}
-
-
 def test_a_generated_trace_says_so_and_markup_in_a_header_is_harmless() -> None:
     case = trace(header=HEADER + "; Note: [/bold] [red]\n")
     text = shown(inspect_trace(Trace(**{**vars(case), "generated": True})))
     assert "(generated)" in text
     assert "[/bold] [red]" in text
-
-
-def test_an_empty_trace_and_an_unknown_way_are_refused() -> None:
-    with pytest.raises(InputError, match=r"^empty: has no jobs$"):
-        inspect_trace(Trace("empty", conform({"job_id": [], "submit_s": []}, 0)))
-    with pytest.raises(InputError, match=r"^unknown way to treat missing requests 'guess'"):
-        inspect_trace(trace(), missing_request="guess")
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_the_gaps_between_the_chunks_of_theta_are_seen() -> None:
-    facts = inspect_trace(read_trace(str(SHARED / "traces" / "ALCF-Theta-2022-chunks.swf.gz")))
-    assert facts.gaps_over_a_week == 6
-    assert [round(gap.length_s / DAY, 1) for gap in facts.gaps] == [13.2, 13.1, 13.0, 11.8, 10.2]
-    assert facts.requests_exceeded == 7_093
-    assert facts.first_local == "2021-12-23 22:23:27"

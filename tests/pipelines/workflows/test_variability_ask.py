@@ -192,6 +192,7 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
     assert moment("2020-09-13T17:30:00+02:00") == FIRST_S + 11_000
 
 
+@pytest.mark.thorough
 def test_asking_imports_no_dagster_and_simulated_clusters_no_filters() -> None:
     code = (
         "import sys, pipelines.workflows.variability_ask, pipelines.storage.registry, pipelines.cli.variability.ask, sim.cluster.presets; "

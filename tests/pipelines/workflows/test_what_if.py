@@ -59,15 +59,6 @@ def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, error:
         read_candidates(file)
 
 
-def test_jobs_on_nodes_that_the_site_no_longer_has_are_counted(tmp_path: Path) -> None:
-    accounting = tmp_path / "renamed.txt"
-    accounting.write_text((GOLDEN / "tiers-A.txt").read_text().replace("|n[1-4]|", "|n[1-3],old1|"))
-    _, jobs = read_site_jobs(accounting, GOLDEN / "tiers-A", "UTC")
-    renamed = jobs.table["nodes"].eq("n[1-3],old1").sum()
-    assert renamed > 0
-    assert jobs.notes[-1].startswith(f"Jobs that ran on nodes that slurm.conf does not describe: {renamed};")
-
-
 def test_a_record_without_starts_has_nothing_to_compare_a_replay_with(recorded: tuple[Site, SlurmJobs]) -> None:
     site, jobs = recorded
     waiting = jobs._replace(table=jobs.table.assign(start_s=-1, end_s=-1))
@@ -143,14 +134,6 @@ def test_what_takes_minutes_is_tried_when_it_is_asked_for(
     assert {each.name for each in seen if each.slow} == tried
 
 
-def test_an_unknown_candidate_is_refused_in_a_line() -> None:
-    result = CliRunner().invoke(
-        cli, ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), "--only", "magic"]
-    )
-    assert result.exit_code == 1
-    assert str(result.exception).startswith("--only magic: no such candidate; known: no backfill, ")
-
-
 def test_limits_of_a_registered_version_are_its_quantiles(
     recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -172,12 +155,6 @@ def test_limits_of_a_registered_version_are_its_quantiles(
     assert changed.lines[0] == "queuecast serve runtime-here@night"
     with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: tells no such quantile; known: 0\.9"):
         what_if.asked_of_registry(jobs, [replace(tried, limits="registry:runtime-here 0.8", time_min="")], "UTC")
-
-
-def test_a_page_without_a_candidate_that_passed_says_so(recorded: tuple[Site, SlurmJobs]) -> None:
-    study = WhatIf(*recorded, {}, {}, (), {"no backfill": 0.5}, {}, {}, 10.0, 10.0, True, 8)
-    assert answer(study)[0].startswith("Nothing here is surely better")
-    assert "Nothing here is surely better" in render_what_if(study, {})
 
 
 def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
@@ -206,11 +183,6 @@ def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[Candidate, int], kill
     changes = {first.name: today._replace(kills=kills), second.name: today}
     verdicts, names = {first.name: "better", second.name: "not sure"}, {each.name: each for each, _ in tried}
     return WhatIf(site, jobs, names, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
-
-
-def test_settings_stand_before_other_nodes_however_good(recorded: tuple[Site, SlurmJobs]) -> None:
-    study = judged(recorded, (Candidate("more nodes", nodes="x2"), 5), (Candidate("a setting"), 10))
-    assert study.ranked == ["a setting", "more nodes"]
 
 
 def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:

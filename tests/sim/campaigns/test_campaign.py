@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import multiprocessing
 import threading
-import time
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from typing import Any
@@ -82,14 +81,6 @@ def test_a_planner_is_judged_by_what_it_told_first() -> None:
         error = evaluate(schedule)["predicted_start_error_s"]
         assert row["predicted_start_error_s"] == pytest.approx(error, rel=0, nan_ok=True)
         assert (error > 0) == (row["scheduler"] == "PlanRS")
-
-
-def test_rows_are_in_the_order_of_the_points_window_by_window() -> None:
-    asked = Campaign(schedulers=("EASY", "List"), predictors=("requested", "clairvoyant"), taus_s=(10.0, 60.0))
-    table = run(asked)
-    order = [(row.window, row.scheduler, row.predictor, row.tau_s) for row in table.itertuples()]
-    names = [(s, p, t) for s in asked.schedulers for p in asked.predictors for t in asked.taus_s]
-    assert order == [(window.number, *name) for window in WEEKS.windows for name in names]
 
 
 def test_short_simulations_of_one_window_and_seed_are_measured_together_and_long_ones_alone(monkeypatch) -> None:
@@ -184,11 +175,6 @@ def test_a_python_predictor_is_made_anew_for_each_simulation() -> None:
     assert table.query("window == 3 and scheduler == 'EASY-SJBF'")["mean_wait_s"].item() == evaluate(alone)["mean_wait_s"]
 
 
-def test_a_python_predictor_that_is_an_object_already_is_refused() -> None:
-    with pytest.raises(InputError, match=r"half-learnt: an object that learns holds the state of one simulation.*its class"):
-        run(Campaign(predictors=(Learner(),)))
-
-
 @pytest.mark.slow
 def test_what_is_done_is_not_computed_again_and_the_table_is_the_same() -> None:
     journal: dict[Point, Any] = {}
@@ -223,16 +209,6 @@ def test_a_name_that_is_not_known_is_refused_before_anything_is_simulated(asked:
     assert not simulated
 
 
-def test_a_choice_given_twice_is_refused() -> None:
-    with pytest.raises(InputError, match="takes each of its schedulers once, and FCFS-EASY-SPF is EASY-SJBF"):
-        run(Campaign(schedulers=("Strict", "EASY-SJBF", "FCFS-easy-SPF")))
-    with pytest.raises(InputError, match="takes each of its schedulers once, and EASY is given again"):
-        run(Campaign(schedulers=("EASY", "List", "EASY")))
-    again = TablePredictor("requested", lambda jobs: jobs["requested_s"].to_numpy())
-    with pytest.raises(InputError, match="takes each of its predictors once, and requested is given again"):
-        run(Campaign(predictors=("requested", again)))
-
-
 @pytest.mark.parametrize("map_points", [map, threads(2)])
 def test_an_error_names_the_point(map_points) -> None:
     seconds = JOBS["requested_s"].to_numpy(np.float64).copy()
@@ -242,20 +218,6 @@ def test_an_error_names_the_point(map_points) -> None:
         InputError, match=r"^EASY / broken / requested, per-second, seed 0, window 2: predictor broken: predicts nan"
     ):
         run(Campaign(schedulers=("EASY",), predictors=(broken,)), map_points=map_points)
-
-
-def test_threads_drop_what_has_not_begun_when_a_point_fails() -> None:
-    begun: list[int] = []
-
-    def fail(point: int) -> None:
-        begun.append(point)
-        if point == 0:
-            raise InputError("point 0")
-        time.sleep(0.01)
-
-    with pytest.raises(InputError, match="point 0"):
-        list(threads(1)(fail, range(1000)))
-    assert len(begun) < 1000
 
 
 def test_schedules_of_the_whole_workload_come_in_the_order_of_the_points() -> None:

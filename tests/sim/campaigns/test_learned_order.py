@@ -11,7 +11,7 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from features.jobs.shaking import moves, shaken
 from sim import simulate
-from sim.campaigns.learned_order import FEWEST_WEEKS, LearnedOrder, Learning, evolve, learn_order
+from sim.campaigns.learned_order import FEWEST_WEEKS, LearnedOrder, Learning, learn_order
 from sim.campaigns.windows import split_windows
 from tests.support.workloads import crowd
 
@@ -133,24 +133,3 @@ def test_of_a_long_trace_the_last_weeks_are_taken() -> None:
 def test_what_cannot_be_learned_is_refused(changes: dict[str, object], words: str) -> None:
     with pytest.raises(InputError, match=words):
         small(**changes)
-
-
-def test_too_few_weeks_are_refused() -> None:
-    with pytest.raises(
-        InputError, match=f"busy: 7 whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least"
-    ):
-        learned(busy(8))
-
-
-def test_a_search_keeps_to_its_budget_and_to_the_path_of_its_seed() -> None:
-    points: list[np.ndarray] = []
-
-    def away(tried: np.ndarray) -> np.ndarray:
-        points.append(tried)
-        return ((tried - [1.0, -2.0]) ** 2).sum(axis=1)
-
-    evolve(away, np.zeros(2), step=1.0, budget=100, seed=3)
-    assert [len(each) for each in points] == [6] * 16 + [4]
-    np.testing.assert_allclose(points[-1][-1], [1.01637306, -2.03252053], rtol=1e-6)
-    evolve(away, np.zeros(2), step=1e-3, budget=100, seed=3, closest=0.1)
-    assert len(points) == 18, "a generation within the bound ends the search"

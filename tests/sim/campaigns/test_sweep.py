@@ -45,27 +45,6 @@ def test_a_sweep_agrees_with_simulations_one_by_one(features: int, standardised:
     assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
 
 
-def test_the_order_behind_and_a_table_of_predictions_are_taken() -> None:
-    weights = random_weights(3)
-    policy = Policy("MIXED(1,0,0)-EASY-LAF", np.array(LOAD.estimates, float))
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=policy)
-    np.testing.assert_allclose(
-        swept[list(MEASURED)].to_numpy(),
-        by_simulation(weights, "LAF", False, 10.0, predictor=np.array(LOAD.estimates, float)),
-        rtol=1e-12,
-    )
-
-
-def test_policies_with_and_without_expansion_go_together_in_one_sweep() -> None:
-    """Expansion lets the order of waiting jobs change; the policies before and after it in the sweep do not."""
-    weights = random_weights(6, 6, seed=5)
-    weights[::2, 4] = 0.0
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, map_pieces=map)
-    np.testing.assert_allclose(
-        swept[list(MEASURED)].to_numpy(), by_simulation(weights, "SPF", False, 10.0, predictor="requested"), rtol=1e-12
-    )
-
-
 def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
     weights = random_weights(600)
     reports: list[tuple[int, int]] = []

@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.window_comparison import OF_REPLICATES, UNMOVED, over_windows
-from sim.metrics.verdict import policy_labels
+from sim.campaigns.window_comparison import UNMOVED, over_windows
 
 BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
 
@@ -94,27 +93,6 @@ def test_where_the_baseline_is_zero_there_is_no_ratio_and_where_it_may_be_no_int
     assert rarely["note"] == "no interval: the baseline is 0 without one window"
 
 
-def test_settings_are_summarised_apart_each_against_its_own_baseline() -> None:
-    slow = results({BASE: [4.0, 4.0], OTHER: [2.0, 2.0]}, starvation_s=60)
-    summary = over_windows(pd.concat([results({BASE: [1.0, 1.0], OTHER: [1.0, 1.0]}), slow]), metrics=["mean_wait_s"])
-    assert summary["ratio"].tolist() == [1.0, 1.0, 1.0, 0.5]
-    assert summary["rank"].tolist() == [1, 1, 2, 1]
-    assert summary["starvation_s"].isna().tolist() == [True, True, False, False]
-
-
-@pytest.mark.thorough
-def test_replicates_of_one_window_have_an_interval_that_covers() -> None:
-    rng, covered = np.random.default_rng(3), 0
-    for _ in range(200):
-        base = rng.lognormal(0, 1, 6)
-        other = base * 0.8 * rng.lognormal(0, 0.2, 6)
-        table = pd.concat([results({BASE: [base[seed]], OTHER: [other[seed]]}).assign(seed=seed) for seed in range(6)])
-        row = row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)
-        assert row["note"] == OF_REPLICATES
-        covered += row["low"] <= 0.8 <= row["high"]
-    assert 0.9 <= covered / 200 <= 0.99
-
-
 @pytest.mark.parametrize("windows", [1, 9])
 def test_replicates_that_are_copies_of_each_other_make_nothing_sure(windows: int) -> None:
     base = np.random.default_rng(5).lognormal(0, 1, windows)
@@ -148,12 +126,6 @@ def test_a_policy_that_lacks_a_window_is_refused_by_name() -> None:
         over_windows(table, metrics=["mean_sleep_s"])
 
 
-def test_labels_leave_out_what_all_policies_share() -> None:
-    other = ("EASY", "last2", "tsafrir")
-    assert list(policy_labels(results({BASE: [1.0], OTHER: [1.0]})).values()) == ["EASY", "SAF-EASY"]
-    assert policy_labels(results({BASE: [1.0], other: [1.0]}))[other] == "EASY / last2"
-
-
 def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
     rng = np.random.default_rng(6)
     base = rng.lognormal(0, 1, 12)
@@ -171,10 +143,3 @@ def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
     assert first["high"] - first["low"] < 1e-9  # one replay alone shows nothing of it
     with pytest.raises(InputError, match="has no mean_wait_s in window 12 with seed 2"):
         over_windows(table.iloc[:-1], metrics=["mean_wait_s"])
-
-
-def test_ties_are_counted() -> None:
-    third = ("LCFS-EASY", "requested", "requested")
-    summary = over_windows(results({BASE: [2.0, 4.0], OTHER: [4.0, 2.0], third: [1.0, 1.0]}), metrics=["mean_wait_s"])
-    ranks = {policy: row_of(summary, policy)[["rank", "tied"]].tolist() for policy in (BASE, OTHER, third)}
-    assert ranks == {BASE: [2, 1], OTHER: [2, 1], third: [1, 0]}

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.schema import REQUIRED, conform
-from sim import simulate
 from sim.campaigns.windows import split_windows
 from tests.conftest import SHARED, needs_shared
 
@@ -44,10 +43,6 @@ def test_weeks_count_from_the_first_submission_and_end_before_the_next_begins() 
     assert members(jobs, skip_first=False) == {0: [101, 102], 1: [103, 104], 2: [105]}
     window = split_windows(jobs, "weeks").windows[0]
     assert (window.number, window.begin_s, window.end_s) == (1, ORIGIN_S + WEEK_S, ORIGIN_S + 2 * WEEK_S)
-
-
-def test_a_month_is_thirty_days() -> None:
-    assert members(table([0, 30 * DAY_S - 2, 30 * DAY_S]), "months", skip_first=False) == {0: [101, 102], 1: [103]}
 
 
 def test_the_first_window_is_left_out_and_its_jobs_are_named() -> None:
@@ -86,14 +81,6 @@ def test_windows_without_jobs_are_named_whether_nobody_came_or_everybody_was_dro
     assert split.empty == (2, 3, 4)
 
 
-def test_whole_is_one_window_of_everybody() -> None:
-    jobs = table([0, 5 * WEEK_S], runtime=[9 * WEEK_S, 1])
-    split = split_windows(jobs, "whole")
-    assert [(window.number, len(window.jobs)) for window in split.windows] == [(0, 2)]
-    assert len(split.dropped) == 0
-    assert split.empty == ()
-
-
 @pytest.mark.slow
 @settings(max_examples=30)
 @given(st.data())
@@ -112,13 +99,6 @@ def test_every_job_is_in_one_window_or_dropped_by_one_rule(data: st.DataObject) 
     for window in split.windows:
         pd.testing.assert_frame_equal(window.jobs, jobs.iloc[window.rows].reset_index(drop=True))
         assert window.jobs["submit_s"].between(window.begin_s, window.end_s - 1).all()
-
-
-def test_a_window_is_simulated_as_if_there_were_no_other() -> None:
-    submit = [0, WEEK_S, WEEK_S + 10, WEEK_S + 20]
-    window = split_windows(table(submit, runtime=[2 * WEEK_S, 100, 100, 100]), "weeks", drop="none").windows[0]
-    starts = simulate(window.jobs, procs=2, scheduler="EASY").jobs["start_s"] - window.begin_s
-    assert starts.tolist() == [0, 10, 100]  # the job of the first week would have held a processor
 
 
 @pytest.mark.parametrize(

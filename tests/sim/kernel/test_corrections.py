@@ -47,8 +47,3 @@ def test_a_table_of_which_a_prediction_is_too_short_is_refused(correction: str) 
 def test_okcm_steps_are_a_minute_a_quarter_of_an_hour_and_twice_as_much_each_time(runtime: int, corrections: int) -> None:
     load = Workload(10, [5], [runtime], [1], [10_000], [None], [10])
     assert by_kernel(load, correction="tsafrir(steps=okcm)").corrections == [corrections]
-
-
-@pytest.mark.parametrize("correction", ["tsafrir(steps=okcm)", "conditional"])
-def test_the_schedule_says_which_correction_was_used(correction: str) -> None:
-    assert LOAD.schedule("EASY", "requested", correction=correction).correction == correction

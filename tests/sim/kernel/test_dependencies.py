@@ -28,16 +28,6 @@ def test_metrics_wait_from_the_simulated_submission() -> None:
     assert metrics["mean_bounded_slowdown"] == pytest.approx((1 + 2.2 + 1 + 1.1) / 4)
 
 
-def test_the_schedule_keeps_the_order_of_the_table() -> None:
-    jobs = FOLLOWED.schedule("SPF-EASY", dependencies=True).jobs
-    assert jobs[["job_id", "submit_s", "end_s", "runtime_s"]].T.to_numpy().tolist() == [
-        [1, 2, 3, 4],
-        [0, 10, 9, 12],
-        [10, 32, 18, 23],
-        [10, 9, 8, 5],
-    ]
-
-
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(dependent_workloads(), any_scheduler, st.randoms(use_true_random=False))

@@ -9,13 +9,9 @@ import numpy as np
 import pytest
 
 from features.jit import njit
-from features.jobs.cleaning import clean
 from features.limits import PROCESSORS
-from sim import simulate
 from sim.kernel.queue import CLASSES, GROUP_BITS, LONG, NARROW, class_of, narrowest
 from sim.kernel.scratch import Scratch
-from sim.workloads.workload import Workload as Generated
-from sim.workloads.workload import generate
 from tests.support.workloads import Workload, columns, crowd, policy_of
 
 
@@ -59,13 +55,6 @@ def test_plans_of_a_thousand_jobs_are_those_of_a_search_through_the_whole_plan(s
     assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == frozen
 
 
-def test_jobs_that_arrive_behind_times_at_which_nothing_changes_any_more_get_the_earliest_place() -> None:
-    """Early ends leave such times in the plan of Conservative; frozen like those above."""
-    trace = clean(generate(Generated(1000, 32, load=1.5, generator=1, seed=3)))
-    start = simulate(trace.jobs, procs=32, scheduler="Conservative").jobs["start_s"].to_numpy()
-    assert hashlib.sha256(start.astype("<i8").tobytes()).hexdigest()[:16] == "8cc8cef308ce513a"
-
-
 @pytest.mark.parametrize("order", ["FCFS", "SAF", "LCFS"])
 @pytest.mark.parametrize("correction", ["requested", "tsafrir"])
 def test_a_plan_that_leaves_far_places_open_starts_the_same_jobs(order: str, correction: str) -> None:
@@ -74,35 +63,6 @@ def test_a_plan_that_leaves_far_places_open_starts_the_same_jobs(order: str, cor
     just_bf = columns(load.schedule(f"{order}-JustBF", correction=correction))
     assert waiting(load, just_bf[0]) > 250
     assert just_bf == columns(load.schedule(f"{order}-EASY(reservations=800)-{order}", correction=correction))
-
-
-@pytest.mark.thorough
-def test_ten_thousand_waiting_jobs_are_served_as_by_a_plain_scan() -> None:
-    """Compare with List written as a scan: each second, all jobs that fit, in order. The oracle would take minutes."""
-    load = flood(5, 10_000)
-    started = load.schedule("SPF-List", load.requested).jobs["start_s"].to_numpy()
-    assert waiting(load, started.tolist()) > 5_000
-    submit, runtime, procs = np.array(load.submit), np.array(load.runtime), np.array(load.procs)
-    rank = np.lexsort((np.arange(len(submit)), submit, load.requested))
-    start = np.full(len(submit), -1)
-    ends: dict[int, int] = {}
-    free, came = load.machine, 0
-    moments = sorted(set(submit.tolist()))
-    waits = np.zeros(len(submit), bool)
-    while moments or ends:
-        now = min([*moments[:1], *ends])
-        if moments and moments[0] == now:
-            moments.pop(0)
-        free += ends.pop(now, 0)
-        upto = int(np.searchsorted(submit, now, side="right"))
-        waits[came:upto] = True
-        came = upto
-        for job in rank[waits[rank] & (procs[rank] <= free)]:
-            if procs[job] <= free:
-                start[job], waits[job] = now, False
-                free -= procs[job]
-                ends[now + runtime[job]] = ends.get(now + runtime[job], 0) + procs[job]
-    assert np.array_equal(started, start)
 
 
 @pytest.mark.parametrize("procs", [1, 2, 3, 100, NARROW, NARROW + 1, 5 * NARROW, PROCESSORS])

@@ -13,9 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.campaigns.campaign import campaign_schedules
 from sim.semantics import SEMANTICS
-from sim.settings import Campaign
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days
 from tests.models.runtime.test_okcm import OkcmByHand
@@ -71,7 +69,7 @@ semantics = st.sampled_from([*SEMANTICS, "per-second(expiry=pass)", "per-event(e
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(st.one_of(workloads(most=40), dependent_workloads()), names, schedulers, semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:
     agree(load, name, scheduler, semantics=semantics, dependencies=bool(load.preceding))
@@ -109,20 +107,3 @@ LOAD = Workload(10, [0], [10], [6], [20], ["u"], [9])
 def test_a_predictor_in_python_is_refused(semantics: str) -> None:
     with pytest.raises(InputError, match=r"conditional\(when=pass\) asks too often for a predictor in Python, and told is one"):
         LOAD.schedule("EASY", Told([5], [5], [5]), correction=EACH_PASS, semantics=semantics)
-
-
-@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "requested*2"])
-@pytest.mark.parametrize("scheduler", ["FCFS-EASY-SPF", "SAF-JustBF"])
-def test_a_table_that_is_never_too_short_is_left_as_it_is(predictor: str, scheduler: str) -> None:
-    load = crowd(np.random.default_rng(4))
-    plain, renewed = (by_kernel(load, scheduler, predictor, correction=one) for one in ("requested", EACH_PASS))
-    assert renewed == plain
-
-
-def test_in_a_campaign_as_alone() -> None:
-    load = crowd(np.random.default_rng(4))
-    campaign = Campaign(schedulers=("EASY-SJBF", "SAF-JustBF"), predictors=("last2",), corrections=(EACH_PASS,))
-    for one in campaign_schedules(load.table(), campaign, procs=load.machine):
-        alone = load.schedule(one.scheduler, "last2", correction=EACH_PASS)
-        assert one.jobs.equals(alone.jobs)
-        assert one.correction == EACH_PASS

@@ -12,8 +12,6 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import Schedule, simulate
-from sim.names import Rush
-from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Whim, decided
@@ -55,7 +53,7 @@ def agree(load: Workload, scheduler: str, whim: Whim, skips: int = 10, predictor
 
 
 @pytest.mark.slow
-@settings(max_examples=150)
+@settings(max_examples=60)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(30))), whims, limits)
 def test_any_small_workload(case: tuple[Workload, str, Any, dict], whim: Whim, skips: int) -> None:
     load, scheduler, predictor, policy = case
@@ -98,15 +96,6 @@ LOAD = Workload(10, [0], [10], [10], [10], ["u"], [10])
 # Names and refusals
 
 
-def test_the_options_of_rush() -> None:
-    assert named("EASY").rush is None
-    assert named("EASY+RUSH").rush == named("easy+rush()").rush == Rush("", 10, "variation")
-    assert named("SAF-JustBF+RUSH(model=m/x@champion, skips=3,classes=little)").rush == Rush("m/x@champion", 3, "little")
-    assert named("EASY+rush(MODEL=M,Skips=3,Classes=Little)").rush == Rush("M", 3, "little")
-    assert named("EASY+RUSH(model=m,cutoff=0.25)").rush == Rush("m", 10, "variation", cutoff=0.25)
-    assert named("EASY-SJBF+RUSH(skips=0)").backfill == named("EASY-SJBF").backfill
-
-
 @pytest.mark.parametrize(
     ("name", "says"),
     [
@@ -135,15 +124,3 @@ def test_other_names_are_refused_in_one_line(name: str, says: str) -> None:
         simulate(LOAD.table(), procs=10, scheduler=name, start_decision=Whim())
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
-
-
-def test_rush_without_anybody_to_decide_is_refused() -> None:
-    with pytest.raises(
-        InputError, match=r"scheduler 'EASY\+RUSH': RUSH asks a model that sees monitoring counters, and a trace has none"
-    ):
-        LOAD.schedule("EASY+RUSH")
-
-
-def test_somebody_who_would_never_be_asked_is_refused() -> None:
-    with pytest.raises(InputError, match="scheduler 'EASY' asks no model whether a job may start: add"):
-        LOAD.schedule("EASY", start_decision=Whim())

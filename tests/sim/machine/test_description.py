@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -14,7 +13,6 @@ from features.jobs.frames import jobs_from
 from features.jobs.schema import Trace
 from sim.machine.description import UNLIMITED, Cluster, Limit, Machine, Nodes
 from sim.machine.nodes import NO_LIMIT
-from sim.simulate import simulate
 
 BIG, SMALL = Cluster("big", (Nodes(2, 80, 1000), Nodes(1, 40, 500, 4, ("gpu",)))), Cluster("small", (Nodes(3, 12, 90),))
 SITE = Machine("site", (BIG, SMALL))
@@ -135,24 +133,6 @@ def test_jobs_that_no_cluster_can_hold_are_dropped_and_counted() -> None:
         clean(Trace("t", jobs({"gpus": 9})), SITE.procs, holds=lambda kept: SITE.could_hold(kept) != 0)
 
 
-def test_a_schedule_has_its_machines_processors_and_name() -> None:
-    table = jobs({"procs": 80, "nodes": 1}, {"procs": 81, "nodes": 2}, {"procs": 41, "nodes": 1}, {"memory_kib": 600})
-    schedule = simulate(table, machine=SITE)
-    assert (schedule.procs, schedule.machine) == (236, "site")
-    # job 2 asks for 41 processors on each of two nodes: the third has only 40, so it waits for the first
-    assert schedule.jobs["start_s"].tolist() == [0, 5, 0, 0]
-    for given, complaint in (
-        ({"procs": 5, "machine": SITE}, "machine site has 236 processors, not 5"),
-        ({}, "give procs, the number"),
-    ):
-        with pytest.raises(InputError, match=f"^{complaint}"):
-            simulate(table, **given)
-    with pytest.raises(
-        InputError, match=r"^1 jobs that no cluster they may use can hold, the first is job 1: clean the trace first$"
-    ):
-        simulate(jobs({"gpus": 9}), machine=SITE)
-
-
 @pytest.mark.parametrize(
     ("make", "complaint"),
     [
@@ -175,11 +155,3 @@ def test_what_cannot_be_is_refused(make: Any, complaint: str) -> None:
     with pytest.raises(InputError) as caught:
         make()
     assert str(caught.value).startswith(complaint)
-
-
-def test_a_machine_of_many_nodes_is_cheap_to_lay_out() -> None:
-    machine, wide = Machine("m", (Cluster("c", (Nodes(10_000, 128),)),)), jobs({"procs": 1_280_000})
-    layout, _ = machine.arrays_for(wide)
-    assert layout.capacity.shape == (10_000, 1)
-    assert machine.could_hold(wide).tolist() == [1]
-    assert np.diff(layout.first).tolist() == [10_000]

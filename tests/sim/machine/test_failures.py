@@ -15,12 +15,12 @@ from features.errors import InputError
 from sim import Schedule
 from sim.machine.failures import failures
 from tests.oracle.clusters import Ask, Node, Site, simulated_on
-from tests.support.machines import Outages, crowded, described, given_as, one_node, random_outages
+from tests.support.machines import Outages, crowded, described, given_as, random_outages
 from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, any_scheduler, crowd, policy_of
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     seed=st.integers(0, 10**9),
     scheduler=st.one_of(any_scheduler, st.sampled_from([CONSERVATIVE, "FCFS-EASY-FCFS"])),
@@ -106,16 +106,3 @@ def test_failures_that_cannot_be_are_one_line(table: dict[str, list], refusal: s
     load = crowd(np.random.default_rng(1), size=3, machine=10)
     with pytest.raises(InputError, match=refusal):
         load.schedule("EASY", machine=described(TWO, [Ask(1, (1,))] * 3), failures=failures(pd.DataFrame(table)))
-
-
-def test_nodes_fail_on_machines_of_clusters_alone() -> None:
-    load = crowd(np.random.default_rng(1), size=3, machine=4)
-    some = given_as([(0, 0, 0, False)])
-    with pytest.raises(InputError, match="one pool of processors"):
-        load.schedule("EASY", failures=some)
-    with pytest.raises(InputError, match="wait for jobs"):
-        load.schedule("EASY", machine=one_node(4), failures=some, dependencies=True)
-    with pytest.raises(InputError, match="known: requeued, lost"):
-        given_as([], "gone")
-    with pytest.raises(InputError, match="Harm': foresees no nodes that fail"):
-        load.schedule("Harm", machine=one_node(4), failures=some)

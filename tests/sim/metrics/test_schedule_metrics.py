@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from fractions import Fraction
 
 import numpy as np
@@ -12,9 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.metrics.names import COMPARED, FAIRNESS, METRICS, SHOWN
+from sim.metrics.names import FAIRNESS, METRICS
 from sim.metrics.predictability import first_told
-from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, nothing_waits, ratios
+from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, ratios
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
 from tests.conftest import SHARED, needs_shared
@@ -134,21 +133,6 @@ def test_what_was_told_first_is_compared_with_what_came():
         assert np.isnan(evaluate(schedule_of(*given, plans=none))["predicted_start_error_s"])
 
 
-def test_the_record_is_json_with_whole_counts():
-    text = json.dumps(evaluate(schedule_of([0], [5], [10], [1])).to_dict())
-    assert '"jobs": 1,' in text
-    assert '"makespan_s": 15,' in text
-
-
-def test_what_a_schedule_carries_does_not_depend_on_the_last_tenth_of_its_jobs():
-    # Of ten jobs of one processor nine have ended at 900; of the tenth, which starts at 800, 100 s count.
-    start = [0, 100, 200, 300, 400, 500, 600, 700, 799, 800]
-    for last in (1000, 90_000):
-        record = evaluate(schedule_of([0] * 10, start, [100] * 8 + [101, last], [1] * 10))
-        assert record["throughput_per_day"] == 9 * 86_400 / 900
-        assert record["carried_load"] == pytest.approx((8 * 100 + 101 + 100) / (10 * 900))
-
-
 def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
     schedule = schedule_of([0, 0, 0], [0, 3, 90], [1, 1, 10], [1, 1, 1])
     np.testing.assert_array_equal(bounded_slowdown(schedule), [1.0, 1.0, 10.0])
@@ -157,7 +141,7 @@ def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(jobs_of_any_size)
 def test_p2sf_agrees_with_exact_fractions(jobs):
     schedule = schedule_of(*zip(*jobs, strict=True))
@@ -165,7 +149,7 @@ def test_p2sf_agrees_with_exact_fractions(jobs):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(jobs_of_any_size)
 def test_ratios_of_sums_give_the_metrics(jobs):
     schedule = schedule_of(*zip(*jobs, strict=True), predicted=[100.0] * len(jobs))
@@ -209,14 +193,6 @@ def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expe
         assert round(record[metric], digits) == value, metric
 
 
-def test_every_metric_of_a_schedule_is_in_the_registry_that_tables_ask() -> None:
-    schedule = schedule_of([0, 0], [0, 10], [10, 10], [10, 10])
-    measured = evaluate(schedule).drop("jobs")
-    assert set(measured.index) - METRICS.keys() == set()
-    assert set(ratios(schedule)) <= set(COMPARED) <= METRICS.keys()
-    assert all(METRICS[name].short and format(measured[name], METRICS[name].form) for name in SHOWN)
-
-
 def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     submit, runtime, procs, user = [0, 100, 200, 86_400], [3600, 60, 600, 7200], [1, 2, 4, 2], ["a", "b", "a", "c"]
     plans = pd.DataFrame({"job_id": [1, 2, 3, 4], "time_s": submit, "planned_start_s": submit})
@@ -230,15 +206,3 @@ def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     differ = {name for name in metrics if name in prompt and abs(prompt[name] - late[name]) > 0}
     assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_below_1", "predicted_start_error_s"} <= differ
     assert {name for name in differ if (prompt[name] < late[name]) != metrics[name].lower_is_better} == set()
-
-
-def test_nothing_waits_below_a_hundredth_of_the_runtime_and_a_slowdown_of_eleven_tenths():
-    def note(wait: float, slowdown: float, runtime: float = 1000.0) -> str:
-        calm = {"mean_wait_s": 0.0, "mean_response_s": 5.0, "mean_bounded_slowdown": 1.0, "utilization": 0.125}
-        row = {"mean_wait_s": wait, "mean_response_s": wait + runtime, "mean_bounded_slowdown": slowdown, "utilization": 0.25}
-        return nothing_waits([calm, row, calm], 2048)
-
-    words = "nothing waits here: mean waits are at most 9.9 s, and 25.0% of 2,048 processors are used at most; "
-    assert note(9.9, 1.09).startswith(words)
-    assert note(10.0, 1.0) == note(0.0, 1.1) == note(5000.0, 3.0) == ""
-    assert note(0.005, 1.0, runtime=0.1), "means below a second count as one"

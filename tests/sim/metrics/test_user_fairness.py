@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from features.errors import InputError
 from sim.metrics.satisfaction import dissatisfaction, user_jobs
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.user_fairness import fairness, fairness_of, per_user
@@ -42,9 +40,3 @@ def test_jobs_of_no_known_user_are_counted_apart():
     assert record["nuwt_mean"] == 1.0
     assert np.isnan(dissatisfaction(user_jobs(schedule))[1])
     assert evaluate(schedule)["nuwt_mean"] == 1.0
-
-
-def test_a_trace_without_users_says_so():
-    schedule = schedule_of([0], [0], [1], [1], user=pd.Categorical.from_codes([-1], categories=["x"]))
-    with pytest.raises(InputError, match="names no users"):
-        fairness(schedule)

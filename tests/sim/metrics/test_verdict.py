@@ -10,7 +10,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.metrics.formats import change, interval
 from sim.metrics.verdict import WEIGHED, Verdict, verdict
 
 BASE, SJBF, HARM = ("EASY", "requested", "requested"), ("EASY-SJBF", "last2", "tsafrir"), ("Harm", "quantile", "requested")
@@ -36,7 +35,7 @@ tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(tables, st.integers(1, 3))
 def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)
@@ -49,15 +48,6 @@ def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_d
     rows = len({SJBF, HARM} & changes.keys())
     assert changes[judged.best][0][1] <= 0.05
     assert not any(relative > 0 and p * rows <= 0.05 for relative, p in changes[judged.best])
-
-
-@pytest.mark.slow
-@settings(max_examples=50)
-@given(tables)
-def test_every_size_in_the_text_stands_in_the_table(changes: dict) -> None:
-    asked = table(changes)
-    cells = {f"({change(row.relative)} {interval(row.low, row.high)}".rstrip() + ")" for row in asked.itertuples()}
-    assert set(re.findall(r"\([^()]*%[^()]*\)", verdict(asked).text)) <= cells
 
 
 def best_of(changes: dict, replicates: int = 20) -> Verdict:
@@ -112,13 +102,6 @@ def test_a_change_sure_alone_is_not_sure_as_the_luckiest_of_many() -> None:
     lucky, others = [(-0.2, 0.02)] + [(0.0, 1.0)] * 3, [(0.001, 1.0)] * 4
     assert best_of({SJBF: lucky}).best == SJBF
     assert best_of({SJBF: lucky, **{(f"F{number}-EASY", "last2", "tsafrir"): others for number in (1, 2, 3, 4)}}).best is None
-
-
-def test_a_tie_is_called_one() -> None:
-    same = [(-0.2, SURE)] * 4
-    assert best_of({SJBF: same, HARM: same}).text.startswith(
-        "EASY-SJBF / last2 (a tie with Harm / quantile) is the best of 2 combinations"
-    )
 
 
 def test_one_replay_is_one_draw_and_tells_sizes_alone() -> None:

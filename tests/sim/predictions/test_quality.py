@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 
 import numpy as np
@@ -13,14 +12,11 @@ from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.schema import REQUIRED, conform
 from models.runtime.distribution import runtimes_so_far
-from models.runtime.protocol import TablePredictor
 from models.runtime.quantile import USUAL
-from sim import Schedule, simulate
-from sim.predictions.cost import prediction_cost
+from sim import Schedule
 from sim.predictions.quality import MONTH_S, UNKNOWN, judge
 from sim.predictions.sharpness import CONSTANT, NO_FEATURES, RANDOM, REFERENCES, outside, update_rate
 from sim.schedule import schedule_table
-from tests.support.workloads import Told, crowd
 
 
 def trace(rng: np.random.Generator, weeks: int = 12, size: int = 600, users: int = 9) -> pd.DataFrame:
@@ -121,16 +117,6 @@ def test_halves_share_out_the_jobs_and_what_is_left_out_is_not_judged(jobs, pair
     assert rows(parts["second-half"], "better", "month").index[0] == str(jobs["submit_s"][half] // MONTH_S + 1)
     with pytest.raises(InputError, match=r"no job is left to judge predictions by \(part all, 600 of all 600 left out\)"):
         judge(jobs, pair, clock(jobs), leave_out=np.ones(len(jobs), bool))
-
-
-def test_few_weeks_have_figures_without_intervals_and_say_so():
-    jobs = trace(np.random.default_rng(3), weeks=3, size=60)
-    quality = judge(jobs, [schedule(jobs, jobs["requested_s"].to_numpy(), "requested")], clock(jobs))
-    assert quality.baseline == "requested"
-    overall = rows(quality, "requested", "all").loc["all"]
-    assert overall["value"] == pytest.approx(0.25)
-    assert overall[["low", "high"]].isna().all()
-    assert overall["note"] == "no interval: 3 weeks are too few"
 
 
 def test_jobs_of_nobody_are_in_no_stage_and_a_trace_of_nobody_has_none(jobs, pair):
@@ -252,11 +238,6 @@ def test_only_where_levels_are_updated_is_there_a_band_with_feedback(jobs):
     ]
 
 
-def test_the_seed_decides_no_measure(jobs, pair):
-    first, other = (judge(jobs, pair, clock(jobs), seed=seed).measures for seed in (1, 2))
-    pd.testing.assert_frame_equal(first, other)
-
-
 def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
     with pytest.raises(InputError, match="baseline 'sp2' is none of the predictors judged: last2, better"):
         judge(jobs, pair, clock(jobs), baseline="sp2")
@@ -267,34 +248,3 @@ def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
     with pytest.raises(InputError, match=r"quantile levels are above 0 and below 1, unlike 1\.5"):
         judge(jobs, pair, clock(jobs), levels=(0.5, 1.5))
     assert judge(jobs, [replace(pair[0], predictor="a"), replace(pair[1], predictor="b")], clock(jobs)).baseline == "a"
-
-
-class Slow(Told):
-    """A predictor that takes a millisecond for an answer."""
-
-    def estimate(self, question: int, job: int, now_s: int, elapsed_s: int) -> float:
-        time.sleep(1e-3)
-        return super().estimate(question, job, now_s, elapsed_s)
-
-
-@pytest.mark.slow
-def test_the_cost_is_that_of_the_predictor_and_not_of_the_simulation():
-    load = crowd(np.random.default_rng(7))
-    jobs, policy = load.table(), {"procs": load.machine}
-    cost = {}
-    for kind in (Told, Slow):
-        source = kind(load.estimates, load.estimates, load.estimates)
-        cost[kind] = prediction_cost(jobs, simulate(jobs, predictor=source, **policy), source, repeats=3)
-        assert cost[kind].repeats == 3
-        assert cost[kind].retraining_share == 0
-    assert cost[Slow].microseconds - cost[Told].microseconds > 900
-    assert prediction_cost(jobs, simulate(jobs, predictor="last2", **policy), "last2").microseconds < 100
-
-
-def test_a_table_made_beforehand_costs_nothing_here_and_none_is_told():
-    load = crowd(np.random.default_rng(8), 20)
-    jobs = load.table()
-    replayed = simulate(jobs, procs=load.machine, predictor="requested")
-    assert prediction_cost(jobs, replayed, "requested") is None
-    assert prediction_cost(jobs, replayed, TablePredictor("t", lambda jobs: np.ones(len(jobs)))) is None
-    assert prediction_cost(jobs, replayed, "last2", repeats=0) is None

@@ -64,8 +64,8 @@ def recorded(table: pd.DataFrame, before: Site, after: Site, seed: int) -> pd.Da
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        pytest.param("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n", marks=pytest.mark.thorough),
-        ("PriorityTier=2", "PriorityTier=1"),
+        ("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n"),
+        pytest.param("PriorityTier=2", "PriorityTier=1", marks=pytest.mark.thorough),
     ],
 )
 def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new: str) -> None:

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -14,13 +12,11 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.dependencies import OPEN, Graph
-from features.jobs.schema import codes
 from pipelines.ingest.read import read_trace
 from sim.replays import user_graph
 from sim.users.closed import graph
 from sim.users.facts import Facts, facts_of
 from sim.users.names import LOOPS, RULES, Users, users
-from sim.users.sessions import batches
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.scheduler import Waits
 from tests.oracle.sessions import batches as plain_batches
@@ -135,27 +131,3 @@ def test_unknown_users_are_refused_by_name(name: str, complaint: str) -> None:
 
 def test_by_default_a_session_begins_twenty_minutes_after_the_end_of_the_last_job() -> None:
     assert users("closed") == Users("closed", 20 * 60, "last") == users("closed(session=1200,rule=last)")
-
-
-def test_codes_of_unknown_users_make_batches_of_their_own() -> None:
-    frame = pd.DataFrame({"user": pd.Categorical(["a", None, None, "a"])})
-    grouped = batches(codes(frame, "user"), np.arange(4), np.arange(4) + 9, Users())
-    assert grouped.of_job.tolist() == [0, 1, 2, 0]
-
-
-def test_no_jobs_have_no_batches() -> None:
-    nothing = np.zeros(0, np.int64)
-    for loop in LOOPS[1:]:
-        empty = graph(nothing, nothing, nothing, Users(loop))
-        assert len(empty[0].parents) == 0
-        assert facts_of(*empty, 0) == Facts(0, 0, 0, 0, 0, None, 0, 0, 0, 0)
-
-
-def test_facts_are_told_in_sentences() -> None:
-    facts = Facts(2, 1030, 2040, 9012, 1005, 60, 7010, 1001, 3, 4)
-    assert facts.notes() == [
-        "2 reacting users, in 1,030 sessions of 2,040 batches: 2,002 of 9,012 jobs are submitted when batches have ended, "
-        "1,001 when several have; the others as recorded.",
-        "1,005 jobs name no user, and are submitted as recorded.",
-    ]
-    assert replace(facts, unnamed=0).notes() == facts.notes()[:1]

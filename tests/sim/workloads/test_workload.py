@@ -12,14 +12,13 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from features.clock import DAY_S, WEEK_S, local_clock_s, second_of_week
+from features.clock import DAY_S, WEEK_S
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, codes, fingerprint
 from pipelines.ingest.swf import read_swf
 from sim.workloads import lublin, people
 from sim.workloads.workload import Workload, generate
 from tests.conftest import SHARED, needs_shared
-from tests.support.refusals import refusal
 
 MACHINE = 256
 SIZE_CLASSES = ((1, 1), (2, 8), (9, 32), (33, MACHINE))
@@ -130,16 +129,6 @@ def test_people_and_limits_leave_the_published_distributions(smallest: int, larg
     assert stats.ks_2samp(runtime[within], theirs[(their_size >= smallest) & (their_size <= largest)]).pvalue > P_VALUE
 
 
-def test_only_sizes_that_round_up_to_the_machine_differ_from_the_published_model() -> None:
-    ours = lublin.sizes(np.random.default_rng(1), 60_000, MACHINE, whole=False)
-    published = lublin.sizes(np.random.default_rng(1), 60_000, MACHINE)
-    again = ours != published
-    assert (published[again] == MACHINE).all()
-    assert (ours == MACHINE).mean() < 0.001 < 0.015 < (published == MACHINE).mean()
-    log2 = np.log2(ours[again])  # drawn again from the upper stage: a quarter of the machine to all of it, uniform in log2
-    assert stats.kstest((log2 - 6) / 2, "uniform").pvalue > P_VALUE
-
-
 def deciding_shares(trace: Trace) -> tuple[float, float]:
     """Shares of jobs as wide as the machine, and of those under 10 minutes that ask over 4 hours, in plain pandas."""
     jobs = trace.jobs.astype({"procs": "int64", "runtime_s": "int64", "requested_s": "int64"})
@@ -156,19 +145,6 @@ def test_full_width_jobs_and_short_ones_that_ask_for_hours_are_as_rare_as_on_rea
     full, unsaid = deciding_shares(generated(seed=seed, load=load, generator=1))
     assert full > 0.015
     assert unsaid > 0.05
-
-
-@pytest.mark.parametrize(("procs", "most"), [(8, 0.004), (16, 0.002), (100, 0.002), (128, 0.002), (1152, 0.002)])
-def test_full_width_jobs_are_rare_on_a_machine_of_any_usual_size(procs: int, most: float) -> None:
-    shares = [deciding_shares(generate(Workload(jobs=5000, procs=procs, seed=seed))) for seed in range(4)]
-    assert np.mean([full for full, _ in shares]) <= most
-    assert all(0.002 <= unsaid <= 0.062 for _, unsaid in shares)
-
-
-def test_times_between_arrivals_are_distributed_as_in_the_published_model() -> None:
-    draw = random.Random(7)
-    ours = np.diff(lublin.even_arrivals(np.random.default_rng(4), 20_000))
-    assert stats.ks_2samp(ours, [scalar_gap(draw) for _ in range(20_000)]).pvalue > P_VALUE
 
 
 def test_the_daily_cycle_is_put_on_as_the_model_says_slot_by_slot() -> None:
@@ -191,27 +167,6 @@ def test_arrivals_follow_the_hours_of_the_day_at_any_load(load: float) -> None:
 def test_the_offered_load_is_what_was_asked_for(config: Workload) -> None:
     submit, procs, runtime = numbers(generate(config), "submit_s", "procs", "runtime_s")
     assert procs @ runtime / (config.procs * (submit[-1] - submit[0])) == pytest.approx(config.load, rel=1e-4)
-
-
-def test_load_changes_when_jobs_come_and_not_what_they_are() -> None:
-    light, heavy = (numbers(generated(load=load), "procs", "runtime_s") for load in (0.3, 1.5))
-    assert sorted(zip(*light, strict=True)) == sorted(zip(*heavy, strict=True))
-
-
-def test_the_first_second_is_a_monday_midnight() -> None:
-    trace = generated()
-    assert trace.timezone == "UTC"
-    assert second_of_week(local_clock_s(np.array([0]), trace.origin_unix_s, trace.timezone)) == [0]
-    assert trace.jobs["submit_s"].iloc[0] == 0
-
-
-def test_activity_of_users_is_zipf_like() -> None:
-    jobs = np.sort(np.bincount(codes(generated(jobs=50_000).jobs, "user")))[::-1]
-    assert 90 <= len(jobs) <= 100
-    rank = np.arange(1, len(jobs) + 1)
-    assert stats.linregress(np.log(rank), np.log(jobs)).slope == pytest.approx(-1, abs=0.25)
-    assert 0.05 < jobs[0] / jobs.sum() < 0.12
-    assert 0.3 < jobs[:10].sum() / jobs.sum() < 0.55
 
 
 def test_users_work_in_sessions_and_come_back_for_some_days() -> None:
@@ -266,14 +221,6 @@ def test_consecutive_jobs_of_a_user_repeat_application_size_and_request() -> Non
     assert 0.6 < repeated("requested_s") < 0.85  # 0.64 and 0.79
 
 
-def test_a_user_has_one_group_and_applications_of_their_own() -> None:
-    jobs = generated().jobs
-    assert (jobs.groupby("user", observed=True)["group"].nunique() == 1).all()
-    assert (jobs.groupby("executable", observed=True)["user"].nunique() == 1).all()
-    assert jobs.groupby("user", observed=True)["executable"].nunique().max() == people.APPLICATIONS
-    assert jobs["group"].nunique() < jobs["user"].nunique() / 4
-
-
 def test_requests_are_few_and_round_and_never_below_the_runtime() -> None:
     runtime, requested = numbers(generated(), "runtime_s", "requested_s")
     assert (requested >= runtime).all()
@@ -311,35 +258,10 @@ def test_people_who_yield_make_the_load_of_weeks_vary_no_more_than_chance() -> N
     assert ratio < 1.15  # sessions of alike jobs alone make it 1.5 or more; 0.41 on KTH-SP2, where people see the queue
 
 
-def test_waits_are_left_open_and_the_trace_says_that_it_is_generated() -> None:
-    trace = generated()
-    assert trace.jobs["wait_s"].isna().all()
-    assert trace.generated
-    assert trace.name == "generated"
-    (note,) = trace.notes
-    assert "generated" in note
-    assert "Lublin" in note
-    assert "seed 0" in note
-
-
 def test_same_config_same_bytes_and_another_seed_another_workload() -> None:
     first, again, other = (fingerprint(generate(Workload(seed=seed)).jobs) for seed in (0, 0, 1))
     assert first == again
     assert first != other
-
-
-def test_generator_1_gives_the_jobs_of_the_first_version() -> None:
-    config = Workload(jobs=500, procs=100, users=20, load=0.9, seed=7, generator=1)
-    assert fingerprint(generate(Workload(generator=1)).jobs) == "93b9e8abfc68a7af"
-    assert fingerprint(generate(config).jobs) == "a8d0841526c649ad"
-
-
-@pytest.mark.parametrize("generator", [1, 2])
-def test_the_version_of_the_generator_is_told_wherever_the_trace_is_described(generator: int) -> None:
-    trace = generate(Workload(jobs=50, generator=generator))
-    assert f"generator {generator}" in trace.source
-    assert f"generator {generator}" in trace.notes[0]
-    assert trace.header["generator"] == str(generator)
 
 
 def test_a_run_that_is_much_shorter_asks_for_less_unless_it_failed() -> None:
@@ -376,25 +298,3 @@ def test_any_machine_and_number_of_users_get_jobs_that_fit_and_cleaning_alters_n
     assert len(cleaned.rejected_jobs) == 0
     assert cleaned.jobs["procs"].between(1, config.procs).all()
     assert cleaned.jobs["submit_s"].is_monotonic_increasing
-
-
-@pytest.mark.parametrize(
-    ("options", "complaint"),
-    [
-        ({"jobs": 1}, "jobs must be a whole number of at least 2, not 1"),
-        ({"jobs": 1e4}, "jobs must be a whole number of at least 2, not 10000.0"),
-        ({"procs": 0}, "procs must be a whole number of at least 1, not 0"),
-        ({"users": 0}, "users must be a whole number of at least 1, not 0"),
-        ({"users": True}, "users must be a whole number of at least 1, not True"),
-        ({"seed": -1}, "seed must be a whole number of at least 0, not -1"),
-        ({"jobs": 50, "kept": 51}, "kept must be a whole number from 2 to 50, the jobs, not 51"),
-        ({"kept": 1}, "kept must be a whole number from 2 to 10000, the jobs, not 1"),
-        ({"generator": 0}, "generator must be a whole number of at least 1, not 0"),
-        ({"generator": 3}, "generator must be at most 2, not 3"),
-        ({"load": 0}, "load must be a number from 0.01 to 10, not 0"),
-        ({"load": float("nan")}, "load must be a number from 0.01 to 10, not nan"),
-        ({"load": "high"}, "load must be a number from 0.01 to 10, not 'high'"),
-    ],
-)
-def test_options_out_of_range_are_refused_in_one_line(options: dict[str, object], complaint: str) -> None:
-    assert refusal(Workload, **options) == f"generated workload: {complaint}"
