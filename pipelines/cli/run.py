@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import re
 import signal
 import subprocess
 import sys
@@ -21,8 +20,9 @@ from typing import Any
 import click
 import dagster as dg
 import pandas as pd
+from dagster._core.errors import DagsterAssetCheckFailedError
 
-from features.errors import InputError, masked, one_line, unknown
+from features.errors import InputError, unknown
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
 from pipelines.cli.progress import stage_bars
@@ -35,14 +35,6 @@ from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.settings import TraceSettings
 
-_INTERRUPTIONS = ("DagsterExecutionInterruptedError", "KeyboardInterrupt")
-_OUTSIDE = {
-    MemoryError.__name__,
-    OSError.__name__,
-    *(kind.__name__ for kind in OSError.__subclasses__()),
-    *("DatabaseError", "OperationalError", "MlflowException"),
-}
-"""Classes of errors of the machine, a database or a registry, which are no defects."""
 BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
@@ -227,27 +219,36 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     run_id = str(uuid.uuid4())
     with instance() as running, stage_bars() as bars:
         running.add_dynamic_partitions(str(kind.name), [name])
-        with listening(bars):
-            result = definition.execute_in_process(
-                run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-                partition_key=name,
-                asset_selection=applicable(definition, name),
-                instance=running,
-                raise_on_error=False,
-                run_id=run_id,
-                tags={NIGHT_TAG: night} if night else {},
-            )
-        if any(_interrupted(event) for event in result.all_events):
+        try:
+            with listening(bars):
+                definition.execute_in_process(
+                    run_config={"ops": ops, "loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+                    partition_key=name,
+                    asset_selection=applicable(definition, name),
+                    instance=running,
+                    run_id=run_id,
+                    tags={NIGHT_TAG: night} if night else {},
+                )
+        except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
             _cancel(running, run_id)
-            raise KeyboardInterrupt
-        forgotten = not running.has_dynamic_partition(str(kind.name), name)
-    if not result.success and forgotten:
-        raise InputError(f"{name} was forgotten by another process while the run started; run it again")
-    if not result.success:
-        _explain(result)
-    checks = result.get_asset_check_evaluations()
+            raise KeyboardInterrupt from error
+        except DagsterAssetCheckFailedError:
+            _say_checks(_checks(running, run_id))
+            note("queuecast: its results were not made; earlier results stay")
+            sys.exit(1)
+        except dg.DagsterError as error:
+            if running.has_dynamic_partition(str(kind.name), name):
+                raise
+            raise InputError(f"{name} was forgotten by another process while the run started; run it again") from error
+        checks = _checks(running, run_id)
     note(f"{sum(check.passed for check in checks)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
-    return _say_checks(result)
+    return _say_checks(checks)
+
+
+def _checks(running: dg.DagsterInstance, run_id: str) -> list[dg.AssetCheckEvaluation]:
+    """Return the checks that a run evaluated."""
+    entries = running.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
+    return [entry.dagster_event.asset_check_evaluation_data for entry in entries if entry.dagster_event]
 
 
 def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
@@ -256,55 +257,14 @@ def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
         running.report_run_canceled(run)
 
 
-def _interrupted(event: dg.DagsterEvent) -> bool:
-    """Tell whether a step, or the run between two, failed because of Ctrl-C."""
-    error = _error(event)
-    while error is not None and error.cls_name not in _INTERRUPTIONS:
-        error = error.cause
-    return error is not None
-
-
-def _error(event: dg.DagsterEvent) -> Any:
-    """Return the error of a failed step, or of a run that failed between steps, else None."""
-    return getattr(event.event_specific_data, "error", None) if event.is_failure else None
-
-
-def _say_checks(result: dg.ExecuteInProcessResult) -> bool:
+def _say_checks(checks: Sequence[dg.AssetCheckEvaluation]) -> bool:
     """Print a line for each check that did not pass; return False if one is an error."""
-    wrong = [check for check in result.get_asset_check_evaluations() if not check.passed]
+    wrong = [check for check in checks if not check.passed]
     for check in wrong:
         kind = "warning" if check.severity == dg.AssetCheckSeverity.WARN else "check failed"
         details = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
         note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({details})")
     return not any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong)
-
-
-def _explain(result: dg.ExecuteInProcessResult) -> None:
-    """End the command: raise InputError for bad input, else print the error and exit with 1."""
-    for event in result.all_events:
-        error = _error(event)
-        if error is None:
-            continue
-        root, outside = error, ""
-        refusals = {InputError.__name__, *(each.__name__ for each in InputError.__subclasses__())}
-        while root.cause is not None and root.cls_name not in refusals:
-            outside = outside or root.message * (root.cls_name in _OUTSIDE)
-            root = root.cause
-        if root.cls_name in refusals:
-            raise InputError(re.sub(rf"^\S*\b{root.cls_name}: ", "", root.message.strip()))
-        if root.cls_name == "DagsterAssetCheckFailedError":
-            _say_checks(result)
-            note("queuecast: its results were not made; earlier results stay")
-            sys.exit(1)
-        outside = outside or root.message * (root.cls_name in _OUTSIDE)
-        if outside:
-            note(f"queuecast: {one_line(masked(outside))}")
-            sys.exit(1)
-        note(root.to_string())
-        break
-    where = ", ".join(sorted(result.get_failed_step_keys())) or "no stage, but between them"
-    note(f"queuecast: failed in {where}; a defect of Queuecast's own, please report what is above")
-    sys.exit(1)
 
 
 def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:

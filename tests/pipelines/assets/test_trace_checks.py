@@ -9,9 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.assets.checks import broken
 from pipelines.assets.trace_checks import (
     HISTORY,
     JOBS,
@@ -22,10 +20,8 @@ from pipelines.assets.trace_checks import (
     check_schedules,
     check_simulated_model,
 )
-from pipelines.cli.run import _explain
 from pipelines.dated.history import user_history
 from pipelines.dated.served import ServedModel
-from pipelines.storage.versions import Overtaken
 from sim import Schedule, simulate
 from sim.workloads.workload import Workload, generate
 
@@ -104,38 +100,3 @@ def test_a_schedule_that_cannot_be(schedule):
     assert "no_start_before_submission" in failed(check_schedules([early], [early]))
     narrow = replace(schedule, procs=3)
     assert failed(check_schedules([narrow], [narrow])) == {"never_more_processors_than_there_are"}
-
-
-@pytest.mark.parametrize("kind", [InputError, Overtaken])
-def test_every_kind_of_refusal_in_a_step_is_bad_input(kind):
-    @dg.asset
-    def refused() -> None:
-        raise kind("s3://bucket/site: is another") from OSError("pre-condition failed")
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([refused], instance=instance, raise_on_error=False)
-    with pytest.raises(InputError, match=r"^s3://bucket/site: is another$"):
-        _explain(result)
-
-
-def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(capsys):
-    ran = []
-
-    @dg.asset(check_specs=[dg.AssetCheckSpec("sound", asset="first", blocking=True)])
-    def first() -> dg.MaterializeResult:
-        return dg.MaterializeResult(check_results=[broken("sound", 3, of=4)])
-
-    @dg.asset(deps=[first])
-    def second() -> None:
-        ran.append("second")
-
-    with dg.DagsterInstance.ephemeral() as instance:
-        result = dg.materialize([first, second], instance=instance, raise_on_error=False)
-    assert not result.success
-    assert ran == []
-    with pytest.raises(SystemExit) as ended:
-        _explain(result)
-    assert ended.value.code == 1
-    err = capsys.readouterr().err
-    assert "check failed: first sound (broken 3, of 4)" in err
-    assert "defect" not in err
