@@ -11,7 +11,6 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from threading import Lock
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -135,29 +134,6 @@ def test_swf_has_each_job_once_with_its_own_fields_where_numbers_repeat(tmp_path
     back = read_swf(tmp_path / "t.swf").jobs
     assert back[["job_id", "submit_s", "wait_s"]].to_numpy().tolist() == [[7, 0, 0], [7, 2, 88], [7, 5, 94]]
     assert back[["user", "group"]].to_numpy().tolist() == [["1", "10"], ["2", "20"], ["3", "30"]]
-
-
-@pytest.mark.parametrize("origin", [1_000_000, None])
-def test_submissions_in_swf_are_not_shaken_below_second_0(tmp_path: Path, origin: int | None) -> None:
-    rows = pd.DataFrame({"submit_s": [0, 30, 40], "runtime_s": 9, "procs": 2, "requested_s": 90})
-    trace = replace(queuecast.read(rows, procs=2), origin_unix_s=origin)
-    schedule = queuecast.simulate(trace, shake_s=60, seed=1)
-    first = schedule.jobs["submit_s"].min()
-    assert first < 0
-    queuecast.write(schedule, tmp_path / "t.swf", trace)
-    back = read_swf(tmp_path / "t.swf")
-    assert (back.jobs["submit_s"] + first).tolist() == schedule.jobs["submit_s"].tolist()
-    assert (back.jobs["wait_s"] + back.jobs["submit_s"] + first).tolist() == schedule.jobs["start_s"].tolist()
-    assert back.origin_unix_s == (None if origin is None else origin + first)
-    assert f"all times {-first} s later than in the trace" in back.header["Note"]
-
-
-@pytest.mark.parametrize(("change", "words"), [({"load": 2.5}, "load 2.5"), ({"users": "closed"}, "users closed")])
-def test_swf_takes_no_schedule_of_changed_jobs(tmp_path: Path, change: dict[str, Any], words: str) -> None:
-    rows = pd.DataFrame({"submit_s": [0, 30], "runtime_s": 9, "procs": 2, "requested_s": 90, "wait_s": 0, "user": "a"})
-    trace = queuecast.read(rows, procs=2)
-    with pytest.raises(InputError, match=rf"t\.swf: with {words} the jobs are not the trace's"):
-        queuecast.write(queuecast.simulate(trace, **change), tmp_path / "t.swf", trace)
 
 
 def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() -> None:

@@ -115,26 +115,6 @@ def test_a_schedule_shows_itself_in_five_lines() -> None:
     assert lines[-1].split("; ")[0] == "  waits      mean 46 s, max 130 s"
 
 
-def test_a_series_that_cannot_be_aligned_is_refused() -> None:
-    jobs, runtimes = jobs_from(FRAME), FRAME["runtime_s"]
-    end = "by the index of the table of 5 jobs: give it that index, or an array to go by position"
-    for series, error in (
-        (runtimes.reset_index(drop=True), f"predictions are a Series with no value for 5 of 5 jobs {end}"),
-        (runtimes.iloc[:4], f"predictions are a Series with no value for 1 of 5 jobs {end}"),
-        (pd.concat([runtimes, pd.Series([1], ["f"])]), f"predictions are a Series with 6 values {end}"),
-        (runtimes.rename({"a": "b"}), "the index of the predictions has 'b' twice, so a Series cannot be aligned"),
-        (runtimes.mask(FRAME["procs"] == 4), "predictor given: predicts nan for job 3"),
-        (FRAME["user"], "a Series is no predictor: give a name, a predictor, or seconds, one a job"),
-        (dict, "dict is a class and no predictor: give an object, dict()"),
-        (None, "a NoneType is no predictor: give a name, a predictor, or seconds, one a job"),
-    ):
-        assert message(simulate, jobs, procs=4, predictor=series) == error
-    twice = jobs.rename(index={"a": "b"})
-    assert message(simulate, twice, procs=4, predictor=runtimes) == (
-        "the index of the jobs has 'b' twice, so a Series cannot be aligned"
-    )
-
-
 JOBS = jobs_from(FRAME)
 DAY = pd.Timestamp("2024-05-01")
 MORE = "features.jobs_from tells more"

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Callable
-from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -181,20 +179,6 @@ def test_what_is_no_score_is_refused_in_one_line(text: str, message: str) -> Non
         scheduler(f"SCORE({text})-EASY-SPF")
     assert "\n" not in str(refused.value)
     assert len(str(refused.value)) < 700
-
-
-def tokens(formula: str) -> str:
-    """Return a formula without blanks and brackets, its numbers written alike."""
-    text = re.sub(r"[ ()]", "", re.sub(r", *\)", ")", formula.lower()))
-    return re.sub(r"(?<![a-z_])[\d.]+(e[+-]?\d+)?", lambda number: repr(float(number[0])), text)
-
-
-@given(formulas, st.integers(0, 60), st.text(st.sampled_from("#\\\n\t\f ()+*rn1.,;a=\uff52\u017f\u0661"), max_size=3))
-@example(("(r*n)", lambda _: 0.0), 5, "#+1e6*wait")
-def test_no_character_of_a_formula_is_left_out_of_what_is_parsed(written: Written, place: int, put_in: str) -> None:
-    text = written[0][:place] + put_in + written[0][place:]
-    with suppress(InputError):
-        assert tokens(score(text).formula) == tokens(text.partition(";")[0])
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,8 @@ from mlflow.artifacts import download_artifacts
 
 from features.errors import InputError
 from models.packed.policy_predictor import LARGEST, score
-from models.policies import PolicyFile
 from models.registry.loading import consumer_model
-from models.registry.policy_registration import FILE, POLICY, gain, load, register, spans
+from models.registry.policy_registration import FILE, POLICY, load, register
 from models.registry.tracking import Tracking
 from tests.models.test_policies import LEARNED
 from tests.sim.test_scores import Written, formulas
@@ -67,13 +66,6 @@ def test_a_version_that_was_changed_or_is_another_kind_is_refused(opened: Tracki
     opened.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
     with pytest.raises(InputError, match="is no policy that this Queuecast reads"):
         load(opened, "policy-changed", number)
-
-
-def test_gains_are_said_with_their_doubts() -> None:
-    assert gain(PolicyFile("a", "r")) == "nothing says what it gains"
-    assert "chance" not in gain(LEARNED)
-    assert spans((9, 1, 2, 3, 5, 5, 8)) == "1-3 5 8-9"
-    assert spans(()) == ""
 
 
 @pytest.mark.slow

@@ -20,7 +20,7 @@ UNREACHABLE = (
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("command", "uri"),
-    [*(("predict", uri) for uri in UNREACHABLE), ("run", UNREACHABLE[0])],
+    [*(("predict", uri) for uri in UNREACHABLE), pytest.param("run", UNREACHABLE[0], marks=pytest.mark.thorough)],
     ids=["server", "directory", "no database", "no driver or server", "run"],
 )
 def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(

@@ -19,7 +19,6 @@ from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import encode
 from pipelines.report.tables import leading
 from sim.metrics.comparison import compare
-from sim.metrics.formats import change, interval, number
 from sim.metrics.verdict import verdict
 from sim.schedule import Schedule
 from tests.sim.metrics.test_schedule_metrics import schedule_of
@@ -136,14 +135,6 @@ def test_every_number_of_the_answer_stands_below_it(schedules):
         page = page_of(compared, comparison=compare(compared))
         assert numbers_from_nowhere(page) == set()
         assert numbers_from_nowhere(page.replace("</section>", "4,321.0 %</section>")) == {"4,321.0"}
-
-
-def test_numbers_are_printed_by_their_kind_and_absent_ones_as_a_dash():
-    assert [number(1234.567, kind) for kind in ("seconds", "ratio", "count")] == ["1,235", "1,234.57", "1,235"]
-    assert number(0.1234, "share") == "12.3 %"
-    assert number(np.nan, "seconds") == change(np.nan) == "–"
-    assert [change(value) for value in (0.0, -0.0001, 0.5, 72.6)] == ["0.0 %", "0.0 %", "+50.0 %", "+7,260.0 %"]
-    assert interval(np.nan, np.nan) == ""
 
 
 @pytest.mark.parametrize("generated", [True, False])

@@ -80,12 +80,6 @@ def test_a_trace_is_fetched_once_and_then_read(server: HTTPServer, elsewhere: Pa
     assert read_trace("a", catalogue=catalogue).procs == 64
 
 
-def test_a_server_that_unpacks_on_the_way_does_no_harm_where_the_content_is_checked(server: HTTPServer) -> None:
-    catalogue = remote(server, "unpacking/A-1.swf.gz", sha256_content=sha256(SWF.encode()).hexdigest())
-    assert fetch("a", catalogue, archive()).read_bytes() == SWF.encode()
-    assert read_trace("a", catalogue=catalogue).procs == 64
-
-
 @pytest.mark.parametrize(
     ("path", "keys", "error"),
     [

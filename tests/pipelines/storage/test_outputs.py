@@ -13,7 +13,6 @@ import pytest
 
 from features.errors import InputError
 from pipelines.storage import places
-from tests.support.command import queuecast
 
 
 def device(path: Path) -> None:
@@ -63,31 +62,3 @@ def test_the_target_of_a_link_is_written_and_the_link_stays(there: bool, tmp_pat
     assert link.is_symlink()
     assert target.read_text() == "after"
     assert [path.name for path in target.parent.iterdir()] == ["target"]
-
-
-OUTPUTS = [
-    ["simulate", "t.swf", "--schedule-out", "pipe.csv"],
-    ["simulate", "t.swf", "--scheduler", "PlanRS", "--plans-out", "pipe.parquet"],
-    ["campaign", "t.swf", "--out", "pipe"],
-    ["campaign", "t.swf", "--out", "file", "--table", "pipe.md"],
-    ["campaign", "t.swf", "--out", "file", "--report", "page.html"],  # its rows are page.csv
-    ["evaluate", "t.swf", "--out", "pipe"],
-    ["evaluate", "t.swf", "--report", "pipe.html"],
-    ["parity", "t.swf", "--machine", "site", "--report", "pipe.html"],
-    ["whatif", "t.swf", "--machine", "site", "--report", "pipe.html"],
-    ["policies", "t.swf", "--out", "pipe"],
-    ["variability", "emit", "--out", "pipe"],
-    ["variability", "experiment", "--report", "pipe.html"],
-]
-
-
-@pytest.mark.parametrize("arguments", OUTPUTS, ids=" ".join)
-def test_every_command_refuses_before_it_works(arguments: list[str], tmp_path: Path) -> None:
-    (tmp_path / "t.swf").write_text("; MaxProcs: 4\n1 0 -1 10 1 -1 -1 1 20 -1 1 1 1 1 1 -1 -1 -1\n")
-    names = ("pipe", "pipe.csv", "pipe.parquet", "pipe.md", "pipe.html", "page.csv")
-    for name in names:
-        os.mkfifo(tmp_path / name)
-    done = queuecast(*arguments, home=tmp_path / "home", cwd=tmp_path)
-    assert (done.returncode, done.stderr.count("\n")) == (2, 1), done.stderr
-    assert "named pipe" in done.stderr
-    assert all(stat.S_ISFIFO((tmp_path / name).stat().st_mode) for name in names)

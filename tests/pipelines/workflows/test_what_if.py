@@ -118,22 +118,6 @@ def test_the_first_screen_has_the_answer_what_to_paste_and_what_changes_nothing(
     assert re.search(r"Changes nothing here: .*plan a week", screen)
 
 
-@pytest.mark.parametrize(("asked", "tried"), [((), set()), (("--slow",), {"Harm", "PlanRS"}), (("--only", "Harm"), {"Harm"})])
-def test_what_takes_minutes_is_tried_when_it_is_asked_for(
-    asked: tuple[str, ...], tried: set[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    seen: list[Candidate] = []
-
-    def measured(site: Site, jobs: SlurmJobs, candidates: list[Candidate], *rest: object) -> None:
-        seen.extend(candidates)
-        raise InputError("enough is seen")
-
-    monkeypatch.setattr(what_if, "measure", measured)
-    CliRunner().invoke(cli, ["whatif", str(GOLDEN / "tiers-A.txt"), "--machine", str(GOLDEN / "tiers-A"), *asked])
-    assert seen
-    assert {each.name for each in seen if each.slow} == tried
-
-
 def test_limits_of_a_registered_version_are_its_quantiles(
     recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
 ) -> None:

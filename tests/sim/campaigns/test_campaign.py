@@ -83,24 +83,6 @@ def test_a_planner_is_judged_by_what_it_told_first() -> None:
         assert (error > 0) == (row["scheduler"] == "PlanRS")
 
 
-def test_short_simulations_of_one_window_and_seed_are_measured_together_and_long_ones_alone(monkeypatch) -> None:
-    seen: list[int] = []
-
-    def alone(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
-        seen.extend(len(group) for group in groups)
-        assert all(len({(point.window, point.policy.seed) for point in group}) == 1 for group in groups)
-        return map(function, groups)
-
-    asked = Campaign(
-        schedulers=("EASY", "List", "JustBF"), predictors=("requested", "last2"), seeds=(1, 2), shake_s=60, taus_s=(10.0, 60.0)
-    )
-    together = run(asked, map_points=alone)
-    assert seen == [6] * 2 * len(WEEKS.windows)
-    monkeypatch.setattr("sim.campaigns.points._TOGETHER", 1)
-    assert_same(run(asked, map_points=alone), together)
-    assert seen[-1] == 1
-
-
 def processes(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:
     """What a cluster would do: function and groups are pickled, results come back."""
     context = multiprocessing.get_context("forkserver")

@@ -17,7 +17,6 @@ from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
 from sim import evaluate, simulate
 from sim.harm import Harm, uniforms
-from sim.names import scheduler as named
 from sim.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.models.runtime.test_sp import SurvivalByHand
@@ -244,21 +243,6 @@ def test_the_seed_decides_where_runtimes_are_uncertain_and_only_there() -> None:
     assert kernel_starts(load, Harm(), "clairvoyant", seed=1) == kernel_starts(load, Harm(), "clairvoyant", seed=2)
     with pytest.raises(InputError, match="seed 1 changes nothing"):
         load.schedule("EASY", "requested", seed=1)
-
-
-def test_options_by_name() -> None:
-    assert named("harm").harm == Harm()
-    assert named("Harm(Scenarios=64, packing=2)+RUSH").harm == Harm(scenarios=64, packing=2.0)
-    for name, problem in {
-        "Harm(k=3)": "unknown option 'k'; known: scenarios, width_credit, fairness",
-        "Harm(packing=-1)": "packing=-1: must be a finite number, at least 0",
-        "Harm(scenarios=0)": "scenarios=0: must be a finite number, at least 1, at most 1024",
-        "Harm(short_level=2)": "at most 1",
-        "SAF-Harm": "Harm has an order of its own",
-        "Harm-SPF": "Harm has an order of its own",
-    }.items():
-        with pytest.raises(InputError, match=problem):
-            named(name)
 
 
 def test_slowdown_falls_and_packing_does_not_suffer() -> None:

@@ -12,8 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim import Campaign, evaluate, run_campaign, simulate
-from sim.campaigns.windows import split_windows
+from sim import simulate
 from sim.semantics import SEMANTICS
 from sim.users.names import LOOPS, RULES
 from tests.oracle.sessions import waits
@@ -110,20 +109,6 @@ def test_a_shaken_closed_loop_moves_think_times_and_comes_back_in_order() -> Non
     assert by_seed[0]["job_id"].tolist() == by_seed[1]["job_id"].tolist() == RECORDED.table()["job_id"].tolist()
     assert (by_seed[0]["submit_s"] != by_seed[1]["submit_s"]).mean() > 0.9
     pd.testing.assert_frame_equal(by_seed[1], RECORDED.schedule("EASY", "last2", users="closed", shake_s=60, seed=1).jobs)
-
-
-def test_a_campaign_closes_the_loop_in_each_window() -> None:
-    table = RECORDED.table()
-    table["submit_s"] += np.where(np.arange(300) < 150, 0, 7 * 86_400)
-    weeks = split_windows(table, "weeks", skip_first=False, drop="none")
-    asked = Campaign(schedulers=("EASY",), predictors=("last2",), users="closed", seeds=(0, 1), shake_s=30, load=2.0)
-    rows = run_campaign(table, asked, procs=MACHINE, windows=weeks, trace="toy")
-    policy = {"predictor": "last2", "users": "closed", "shake_s": 30, "load": 2.0}
-    alone = evaluate(simulate(weeks.windows[0].jobs, procs=MACHINE, seed=0, **policy))
-    assert rows["mean_wait_s"][0] == alone["mean_wait_s"]
-    assert set(rows["trace"]) == {"toy (users closed, load 2)"}
-    assert set(rows["users"]) == {"closed"}
-    assert rows["window"].tolist() == [0, 0, 1, 1]
 
 
 def test_users_react_on_a_machine_of_clusters_as_on_the_pool() -> None:

@@ -264,18 +264,6 @@ def test_same_config_same_bytes_and_another_seed_another_workload() -> None:
     assert first != other
 
 
-def test_a_run_that_is_much_shorter_asks_for_less_unless_it_failed() -> None:
-    of_one = {name: np.zeros(5, np.int64) for name in ("user", "application", "configuration", "size_rank", "runtime_rank")}
-    behaviour = people.Behaviour(failed=np.array([False, False, False, True, False]), **of_one)
-    runtime_s, killed = np.array([40_000, 3_000, 2_000, 5, 30]), np.zeros(5, bool)
-    split = people.by_length(behaviour, runtime_s, killed).configuration
-    assert split.tolist() == [0, 0, 1, 0, 2]
-    asked = people.requests(np.random.default_rng(0), people.by_length(behaviour, runtime_s, killed), runtime_s, killed)
-    assert asked[0] == asked[1] == asked[3]
-    assert len(np.unique(people.requests(np.random.default_rng(0), behaviour, runtime_s, killed))) == 1
-    assert (asked >= runtime_s).all()
-
-
 def test_the_jobs_kept_are_the_first_of_the_whole_workload() -> None:
     whole, kept = (generate(Workload(jobs=500, kept=kept)).jobs for kept in (None, 200))
     assert len(kept) == 200
