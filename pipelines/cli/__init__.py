@@ -31,7 +31,7 @@ _COMMANDS = {
     "nights": "replay a trace night by night: retrain, judge, promote or refresh, report",
     "variability": "performance variability: counters, control runs, models",
     "doctor": "say whether what is published and served is whole, or go back",
-    "lake": "say what lies in the lake, collect what nothing names any more, copy its pages",
+    "lake": "say where each published table lies",
     "ui": "start the web server on what was materialised",
 }
 

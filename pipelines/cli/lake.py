@@ -1,19 +1,15 @@
-"""``queuecast lake``: print where each table lies, copy the pages."""
+"""``queuecast lake``: print where each table lies."""
 
 import sys
-from pathlib import Path
 
 import click
 
 from pipelines.cli.notes import note
 
 
-@click.group(invoke_without_command=True)
-@click.pass_context
-def command(context: click.Context) -> None:
+@click.command()
+def command() -> None:
     """Print where each published table lies, with its rows and what made it."""
-    if context.invoked_subcommand is not None:
-        return
     from pipelines.storage.contents import contents
     from pipelines.storage.home import home
     from pipelines.storage.views import write_views
@@ -25,13 +21,3 @@ def command(context: click.Context) -> None:
     lake = home() / "lake"
     note(f"{lake}: {len(rows):,} tables" + (f"; as views for DuckDB: {write_views(lake)}" if rows else ""))
     sys.stdout.flush()
-
-
-@command.command()
-@click.argument("directory", type=click.Path(path_type=Path, file_okay=False))
-def pages(directory: Path) -> None:
-    """Copy the published pages into DIRECTORY, to read them without the lake."""
-    from pipelines.storage.contents import copy_pages
-    from pipelines.storage.home import home
-
-    note(f"{directory.absolute()}: {copy_pages(home(), directory.absolute()):,} pages")
