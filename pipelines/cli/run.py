@@ -155,10 +155,19 @@ def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool
 
 
 def _run_system(name: str, seed: int) -> bool:
-    """Run all assets of a monitored system, as :func:`_run_trace` does for a trace."""
+    """Run all assets of a monitored system, as :func:`_run_trace` does for a trace.
+
+    A trace of its name, which is its accounting, is run before it.
+    """
+    from pipelines.sources.catalogue import load_catalogue
     from pipelines.storage.home import home
 
-    fine = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
+    fine = True
+    if name in load_catalogue():
+        policies = {"schedulers": ["EASY", "EASY-SJBF"], "predictors": ["requested"], "corrections": ["requested"]}
+        fine = _materialise("full_run", name, {"schedules": {"config": {**policies, "replicates": 1, "seed": seed}}})
+        click.echo("registry    " + _serves(Lake(home() / "lake"), name))
+    fine &= _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
     _print_variability(Lake(home() / "lake"), name)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")

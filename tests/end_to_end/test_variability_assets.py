@@ -162,7 +162,10 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
     runs = len(stored(Lake(home / "lake"), RUNS, SIMULATED))
-    assert features.groupby("scope").size().to_dict() == {"own": runs, "all": runs}
+    assert features[features["control"]].groupby("scope").size().to_dict() == {"own": runs, "all": runs}
+    jobs = features[~features["control"]]
+    assert jobs.groupby("scope")["job_id"].nunique().min() > 50
+    assert jobs["user"].nunique() > 3
     page = (home / "reports" / "variability" / f"{SIMULATED}.html").read_text()
     assert "simulated" in page.lower()
     assert 'src="http' not in page
