@@ -83,12 +83,15 @@ def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def simulate_if_needed(home: Path, name: str) -> None:
-    """Simulate the simulated cluster before anything of it is read; leave real systems alone."""
+def simulate_if_needed(home: Path, name: str, nights: int) -> None:
+    """Simulate the simulated cluster, with a day for each of ``nights``, before it is read.
+
+    Real systems, and other traces, are left alone.
+    """
     if name != SIMULATED:
         return
-    from pipelines.sources.simulated_site import simulate_site
+    from pipelines.sources.simulated_site import DAYS, simulate_site
 
     report_progress("simulate the cluster", 0, 1)
-    simulate_site(home)
+    simulate_site(home, DAYS + nights)
     report_progress("simulate the cluster", 1, 1)
