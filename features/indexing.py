@@ -7,16 +7,11 @@ detect it.
 
 from __future__ import annotations
 
-import operator
-from collections.abc import Callable
 from typing import Any
 
 from numba.core import compiler, ir, types
 from numba.core.compiler_machinery import FunctionPass, register_pass
 from numba.core.typed_passes import NopythonTypeInference
-
-_PLAIN = types.Number, types.Boolean, types.Array
-"""Types for which an operator's signature depends on the argument types alone."""
 
 
 @register_pass(mutates_CFG=False, analysis_only=False)
@@ -44,36 +39,10 @@ class UnsignedIndices(FunctionPass):
         return True
 
 
-def remember_signatures(context: Any) -> None:
-    """Make each operator remember its signature for numbers and arrays.
-
-    To type ``a + b`` numba tries dozens of signatures, even those for dates and lists, and does so for each expression.
-    """
-    for name in operator.__all__:
-        function = context._lookup_global(getattr(operator, name))
-        if isinstance(function, types.Function) and "get_call_type" not in vars(function):
-            vars(function)["get_call_type"] = _remembering(function.get_call_type)
-
-
-def _remembering(resolve: Callable[..., Any]) -> Callable[..., Any]:
-    resolved: dict[Any, Any] = {}
-
-    def get_call_type(context: Any, args: Any, keywords: Any) -> Any:
-        if keywords or not all(isinstance(each, _PLAIN) for each in args):
-            return resolve(context, args, keywords)
-        key = context, tuple(args)
-        if key not in resolved:
-            resolved[key] = resolve(context, args, keywords)
-        return resolved[key]
-
-    return get_call_type
-
-
 class Compiler(compiler.CompilerBase):
     """Numba's compiler with the pass :class:`UnsignedIndices`."""
 
     def define_pipelines(self) -> list[Any]:
-        remember_signatures(self.state.typingctx)
         passes = compiler.DefaultPassBuilder.define_nopython_pipeline(self.state)
         passes.add_pass_after(UnsignedIndices, NopythonTypeInference)
         passes.finalize()

@@ -64,7 +64,7 @@ class Shortest(Ordering):
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(workloads(), st.sampled_from(PREDICTORS), st.sampled_from(TABLE_CORRECTIONS))
 def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
     load: Workload, predictor: str | None, correction: str
@@ -78,6 +78,7 @@ def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
         assert columns(schedule) == columns(load.schedule(scheduler, predictor, correction=correction)), scheduler
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("kind", "algorithm", "scheduler"), [("Backfill", "EASY", "EASY"), *(("Order", e, f"SPF-{e}") for e in ALGORITHMS)]
 )
@@ -159,6 +160,7 @@ def test_no_agent_sees_later_weeks(kth: CleanTrace) -> None:
     assert len(test._jobs) == (weeks >= round(0.5 * (weeks.max() + 1))).sum()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
     for wrong, words in (

@@ -35,6 +35,7 @@ def message(call: object, *arguments: object, **options: object) -> str:
     return str(caught.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_page_prints_what_it_says() -> None:
     page = Path(__file__).parents[2] / "docs" / "notebooks.md"

@@ -125,6 +125,7 @@ def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_a
     assert other.against == []
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_champion_that_got_worse_is_reported_and_one_that_did_not_is_not() -> None:
     rng = np.random.default_rng(4)

@@ -90,6 +90,7 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(records, at)
     assert carried(later, records, at - DAY_S) is later
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records):
     outlived = []

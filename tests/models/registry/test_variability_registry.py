@@ -171,6 +171,7 @@ def _days(rng, days: int, better: float):
     return [np.where(varied, hit, alarm) for hit, alarm in zip(hits, alarms, strict=True)], varied, day
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_their_interval_covers_the_difference_of_a_long_time():
     (ours, theirs), varied, _ = _days(np.random.default_rng(1), 100_000, 0.1)

@@ -131,6 +131,7 @@ def _judged(rng: np.random.Generator, days: int, often: int) -> pd.DataFrame:
     )  # fmt: skip
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_intervals_cover_what_a_long_time_would_show(monkeypatch):
     monkeypatch.setattr(evaluation, "_RESAMPLES", 300)

@@ -13,6 +13,7 @@ from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.usefixtures("quick_methods")
 def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -276,6 +276,7 @@ def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
     assert json.loads(row.stdout)["predictor"] == marked
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_suite_pools_its_traces_and_writes_tables(trace: Path, tmp_path: Path) -> None:
     for number in range(3):

@@ -153,6 +153,7 @@ def test_a_generated_workload_says_so_and_a_distribution_is_drawn_and_stored(tra
     assert page.count("(constant, adapted)") == 4, "the scores, and the windows of three levels"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_by_names_of_their_own(
     trace: Path, tmp_path: Path

@@ -60,6 +60,7 @@ def test_what_cannot_be_done_is_one_line_and_exit_code_2(tmp_path: Path, argumen
     assert not (tmp_path / "new").exists()
 
 
+@pytest.mark.thorough
 def test_what_is_emitted_can_be_ingested(tmp_path: Path) -> None:
     done = queuecast(tmp_path, "emit", "--days", "0.005", "--gzip", "--out", "site")
     assert done.returncode == 0, done.stderr

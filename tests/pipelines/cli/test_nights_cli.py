@@ -38,6 +38,7 @@ def trace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_ended(trace: Path) -> None:
     done = nights(trace, "--start", "8", "--nights", "1")
     assert done.returncode == 0, done.stderr

@@ -40,6 +40,7 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     }.items():
         monkeypatch.setenv(name, value)
     s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setattr(s3fs.S3FileSystem, "retries", 1)  # of which each waits
     monkeypatch.setattr("models.registry.tracking._SITE", f"http://{address}")  # what a new process would read
     (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
     return tmp_path

@@ -13,6 +13,7 @@ from tests.support.process import python
 HOUSE = Path(__file__).resolve().parents[3]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_dagsters_own_commands_find_the_workspace(tmp_path):
     environment = {name: value for name, value in os.environ.items() if name != "DAGSTER_HOME"}  # other tests set it

@@ -118,6 +118,7 @@ def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, st
     fails(failing, prepared[1], stage)
 
 
+@pytest.mark.thorough
 def test_the_night_after_one_that_raised_works(prepared, home: Path) -> None:
     trace, champion = prepared[1], aliases(home)["champion"]
     fails(home, trace, "registering")

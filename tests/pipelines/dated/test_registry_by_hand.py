@@ -111,12 +111,11 @@ def tag(name: str, value: str | None) -> Callable[[Tracking], None]:
 
 
 CHANGES = [
-    alias_astray,
     champion_deleted,
     foreign,
     damaged,
     place_astray,
-    *(pytest.param(change, marks=pytest.mark.thorough) for change in (trained_version_deleted, run_deleted)),
+    *(pytest.param(change, marks=pytest.mark.thorough) for change in (alias_astray, trained_version_deleted, run_deleted)),
     *(pytest.param(tag(*edit), marks=pytest.mark.thorough) for edit in (("training_window_s", "soon"), ("method", None))),
 ]
 
@@ -146,7 +145,12 @@ def test_after_a_change_by_hand_all_answer_and_the_doctor_names_it(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("changed", [champion_deleted, damaged], indirect=True, ids=lambda change: change.__name__)
+@pytest.mark.parametrize(
+    "changed",
+    [damaged, pytest.param(champion_deleted, marks=pytest.mark.thorough)],
+    indirect=True,
+    ids=lambda change: change.__name__,
+)
 def test_a_run_after_a_change_by_hand_registers_and_serves(changed: Path) -> None:
     trace = source(jobs=900)
     run = registered_in(changed, trace.accounting(trace.midnights[FIRST + 3]))

@@ -184,6 +184,7 @@ def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_
     assert (fresh.estimate(later.jobs) >= 1).all()
 
 
+@pytest.mark.thorough
 def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, record) -> None:
     home, run = ran
     store = own_registry(home)

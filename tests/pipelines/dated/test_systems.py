@@ -89,6 +89,7 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
         retrained(table, "all", opened, learning(NAMES))
 
 
+@pytest.mark.thorough
 def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, control):
     """A champion trained on a few runs whose counters said nothing is judged on runs it never saw, and loses."""
     blind = table_of(control, slice(0, 150), "second")
@@ -189,6 +190,7 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     assert asked[2] == ("own", False, ("adaboost",))
 
 
+@pytest.mark.thorough
 def test_elimination_shortens_what_is_registered(opened, control):
     small = table_of(control, slice(0, 300), "fifth")
     few = TrainingTable("fifth", small.runs, {"own": control.features.iloc[:300, 66:108:3]})
@@ -237,6 +239,7 @@ def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path)
     assert all(row["generated"] is True for row in rows)
 
 
+@pytest.mark.thorough
 def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
     few = table_of(control, slice(0, 60), "seventh", every=30)
@@ -250,6 +253,7 @@ def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(control, mon
     assert "nan" not in done.output
 
 
+@pytest.mark.thorough
 def test_importances_are_drawn_alike_each_time_and_name_the_simulated():
     names = [f"{sampler}.metric{number}.mean" for sampler in ("sysclassib", "probe", "type") for number in range(15)]
     share = pd.Series(np.random.default_rng(0).dirichlet(np.ones(45)), index=names)

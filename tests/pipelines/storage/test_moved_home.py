@@ -51,9 +51,8 @@ def linked(first: Path, second: Path) -> None:
     second.symlink_to(first)
 
 
-@pytest.mark.parametrize(
-    "displace", [shutil.copytree, *(pytest.param(each, marks=pytest.mark.thorough) for each in (moved, linked))]
-)
+@pytest.mark.thorough
+@pytest.mark.parametrize("displace", [moved, shutil.copytree, linked])
 def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
     original: Path, tmp_path: Path, displace: Callable[[Path, Path], object], monkeypatch: pytest.MonkeyPatch, capsys
 ) -> None:

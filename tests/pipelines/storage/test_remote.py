@@ -75,6 +75,7 @@ def test_a_url_needs_a_database_for_its_locks() -> None:
 @pytest.mark.slow
 def test_a_store_that_is_gone_is_told_in_one_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     point_at("http://127.0.0.1:9", monkeypatch)
+    monkeypatch.setattr("s3fs.S3FileSystem.retries", 1)  # of which each waits
     monkeypatch.setenv("QUEUECAST_LAKE", "s3://nowhere/site/")
     assert str(home()) == "s3://nowhere/site"
     with pytest.raises(

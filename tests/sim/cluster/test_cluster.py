@@ -189,6 +189,7 @@ class Shifted:
         return self.whim.skip(row, now_s + 100_000)
 
 
+@pytest.mark.thorough
 def test_a_trial_of_nichols_et_al_on_the_congested_cluster() -> None:
     jobs = trial(Workload(190, nodes=(8, 16, 32)), 1)
     agree(simulate_on(WHOLE, jobs, seed=1), by_oracle(WHOLE, jobs, 1))

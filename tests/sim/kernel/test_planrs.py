@@ -109,6 +109,7 @@ def test_by_default_a_reservation_survives_jobs_of_a_queue_that_comes_first(sche
     assert load.schedule(scheduler).jobs["start_s"].tolist() == starts == starts_by_oracle(load, scheduler)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(seed=st.integers(0, 10**9))

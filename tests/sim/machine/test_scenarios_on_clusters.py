@@ -36,7 +36,7 @@ def wide_ask(rng: np.random.Generator, site: Site) -> Ask:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.integers(0, 10**9),
     rules,
