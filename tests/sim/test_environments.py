@@ -103,35 +103,6 @@ def test_an_agent_that_decides_as_the_kernel_makes_its_schedule(kth: CleanTrace,
     assert total == pytest.approx(-info["relative"], rel=1e-9)
 
 
-class Second:
-    """Take a candidate at every second question alone."""
-
-    asked = 0
-
-    def __call__(self, seen: dict) -> int:
-        self.asked += 1
-        return 0 if self.asked % 2 else len(seen["mask"]) - 1
-
-
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_an_agent_is_a_scheduler_beside_others(kth: CleanTrace) -> None:
-    month = replace(kth, jobs=kth.jobs.iloc[:800])
-    agents = [Agent(lambda _: 0, name="first"), Agent(lambda _: 1, slots=1, name="none")]
-    agents += [Agent(shortest, "Order", 500, each, f"shortest, {each}") for each in ALGORITHMS]
-    rules = ["EASY", "Strict", *(f"SPF-{each}" for each in ALGORITHMS)]
-    table = qc.campaign(month, [*rules, *agents], replicates=2, shake_s=60).drop(columns="simulate_s").set_index("scheduler")
-    for rule, agent in zip(rules, agents, strict=True):
-        assert table.loc[rule].reset_index(drop=True).equals(table.loc[agent.name].reset_index(drop=True)), agent.name
-    assert table["mean_wait_s"].nunique() == 2 * 5
-    first = Second()
-    several = qc.campaign(month, [Agent(first)], replicates=2, shake_s=60)["mean_wait_s"].tolist()
-    alone = [qc.evaluate(qc.decide(month, Agent(Second()), seed=seed, shake_s=60))["mean_wait_s"] for seed in range(2)]
-    assert (several, first.asked) == (alone, 0), "each simulation has an agent of its own"
-    with pytest.raises(InputError, match="the agent answers 'first', which is no number of an action"):
-        qc.decide(month, Agent(lambda _: "first"))  # type: ignore[arg-type,return-value]
-
-
 @pytest.mark.parametrize("kind", ["Backfill", "Order"])
 @pytest.mark.filterwarnings("error")
 def test_gymnasium_finds_nothing_wrong(kth: CleanTrace, kind: str) -> None:

@@ -11,7 +11,6 @@ from features.jobs.cleaning import clean
 from features.jobs.shaking import moves, shaken
 from models.runtime.names import predictor, takes_seed
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.windows import split_windows
 from sim.workloads.workload import Workload, generate
 
 PROCS = 64
@@ -110,13 +109,3 @@ def test_a_campaign_shakes_each_seed_alike_for_all_policies():
     assert row["shake_s"] == 60
     for metric in ("mean_wait_s", "awf_s", "mean_bounded_slowdown"):
         assert row[metric] == pytest.approx(evaluate(alone)[metric], rel=1e-12)
-
-
-def test_windows_are_those_of_the_recorded_submissions_and_moves_those_of_the_trace():
-    asked = Campaign(schedulers=("EASY",), seeds=(2,), shake_s=60)
-    windows = split_windows(JOBS, "weeks", skip_first=False, drop="none")
-    table = run_campaign(JOBS, asked, procs=PROCS, windows=windows)
-    assert table["jobs"].sum() == len(JOBS)
-    last = windows.windows[-1]
-    expected = simulate(shaken(last.jobs, moves(len(JOBS), 60, 2)[last.rows])[0], procs=PROCS)
-    assert table["mean_wait_s"].iloc[-1] == pytest.approx(evaluate(expected)["mean_wait_s"], rel=1e-12)

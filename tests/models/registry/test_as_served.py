@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from features.clock import DAY_S
@@ -81,12 +80,3 @@ def test_before_anything_has_ended_the_request_answers(records):
     served = predict_served(records, rows, [int(records.jobs["submit_s"].iloc[0])])
     for name in TRAINERS:
         assert (served[name] == served["requested"]).all()
-
-
-@pytest.mark.slow
-def test_without_users_there_is_no_history_and_every_job_is_answered(records):
-    nameless = records.jobs.assign(user=pd.Categorical.from_codes([-1] * len(records.jobs), categories=pd.Index([], dtype="str")))
-    rows, instants = some(records)
-    served = predict_served(accounting(nameless, records.start_s, ORIGIN_S, ZONE), rows, instants)
-    assert (served["last2"] == served["requested"]).all()
-    assert served["lightgbm"].between(1, served["requested"]).all()

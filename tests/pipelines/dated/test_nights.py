@@ -14,8 +14,7 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
-from models.packed.methods import DATED, Boosting, Quantile
-from models.registry.as_served import quantile_columns
+from models.packed.methods import DATED
 from models.registry.promotion import JUDGED_DAYS, served_evidence
 from pipelines.dated.dated import dated
 from pipelines.dated.night import night, own_registry, replay_nights
@@ -25,7 +24,7 @@ from sim.history_starts import history_starts
 from tests.support.answers import numbers_from_nowhere
 from tests.support.arriving import CHANGE_DAY, PROCS, arriving, source
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 FIRST, NIGHTS = CHANGE_DAY - 2, 6
 """The first night, counted in days, and how many there are: two up to when people change their ways, four after."""
 
@@ -155,17 +154,6 @@ def test_every_night_simulates_harm_with_the_champion_as_served(replayed) -> Non
     assert outcomes[-1].row["slowdown_harm_champion"] == slowdown["Harm", "champion"]
     assert outcomes[-1].nights["slowdown_harm_champion"].notna().all()
     assert "Harm, champion" in (home / "reports/nights/arriving/index.html").read_text()
-
-
-def test_quantiles_are_kept_as_they_were_served(replayed) -> None:
-    home, _, _, _ = replayed
-    served, _ = Lake(home / "lake").read("served", "arriving")
-    answered = served[served["champion"].notna()]
-    for name in (Quantile.name, "champion"):
-        quantiles = answered[[*quantile_columns(name).values()]].to_numpy()
-        assert quantiles.shape[1] == 9
-        assert (np.diff(quantiles, axis=1) >= 0).all()
-    assert not {f"{Boosting.name}_80_s", "last2_80_s"} & set(served.columns)
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:

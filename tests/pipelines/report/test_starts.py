@@ -7,7 +7,6 @@ import re
 
 import numpy as np
 import pandas as pd
-import pytest
 
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES
@@ -58,20 +57,6 @@ def test_the_page_says_what_its_table_says() -> None:
     median = np.median(np.abs(table["wait_50_s"] - table["waited_s"]))
     assert f"told median was off by {row[2]} (median), the plan by {row[3]}" in page
     assert str(row[2]) == f"{median / 60:,.1f} min"
-
-
-def test_losses_are_those_of_the_answers_the_plan_and_a_constant_that_knows_the_waits() -> None:
-    table = answers()
-    judgements, waited = judged(table), table["waited_s"].to_numpy()
-
-    def loss(quantiles: np.ndarray) -> np.ndarray:
-        return np.mean(
-            [np.maximum(q * (waited - each), (q - 1) * (waited - each)) for q, each in zip(LEVELS, quantiles, strict=True)], axis=0
-        )
-
-    assert judgements["loss"].to_numpy() == pytest.approx(loss(table[list(QUANTILES)].to_numpy().T))
-    assert judgements["plan_loss"].to_numpy() == pytest.approx(np.abs(waited - table["plan_s"]) / 2)
-    assert judgements["constant_loss"].to_numpy() == pytest.approx(loss(np.quantile(waited, LEVELS)[:, None]))
 
 
 def test_bins_and_months_count_each_answer_once() -> None:

@@ -11,7 +11,7 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from features.jobs.shaking import moves, shaken
 from sim import simulate
-from sim.campaigns.learned_order import FEWEST_WEEKS, LearnedOrder, Learning, learn_order
+from sim.campaigns.learned_order import LearnedOrder, Learning, learn_order
 from sim.campaigns.windows import split_windows
 from tests.support.workloads import crowd
 
@@ -110,14 +110,6 @@ def test_the_evidence_is_what_simulations_of_the_held_out_weeks_say(first: Learn
                 sums[-1] += slowdown(shaken(week.jobs, by_s)[0], scheduler)
     assert evidence.relative == pytest.approx(sums[0] / sums[1] - 1)
     assert (evidence.against, evidence.replicates) == ("SAF-EASY-SPF", SMALL.replicates)
-
-
-def test_of_a_long_trace_the_last_weeks_are_taken() -> None:
-    order = learned(learning=small(most_jobs=16 * JOBS))
-    assert (order.trained.weeks[0], len(order.trained.weeks)) == (3, 11)
-    few = learned(learning=small(most_jobs=1))
-    assert few.evidence is not None
-    assert len(few.trained.weeks) + len(few.evidence.weeks) == FEWEST_WEEKS
 
 
 @pytest.mark.parametrize(

@@ -118,14 +118,6 @@ def test_the_baseline_is_the_first_policy_or_the_one_that_is_named() -> None:
         over_windows(table, ("List", "requested"), ["mean_wait_s"])
 
 
-def test_a_policy_that_lacks_a_window_is_refused_by_name() -> None:
-    table = results({BASE: [1.0, 1.0, 1.0], OTHER: [2.0, 2.0]})
-    with pytest.raises(InputError, match="SAF-EASY / requested / requested has no mean_wait_s in window 3"):
-        over_windows(table, metrics=["mean_wait_s"])
-    with pytest.raises(InputError, match="unknown metric 'mean_sleep_s'"):
-        over_windows(table, metrics=["mean_sleep_s"])
-
-
 def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
     rng = np.random.default_rng(6)
     base = rng.lognormal(0, 1, 12)

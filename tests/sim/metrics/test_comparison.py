@@ -132,12 +132,6 @@ def test_sums_by_week_and_user_are_those_of_their_jobs():
     assert sums.denominator.tolist() == [[1, 0, 0, 1], [0, 1, 0, 1]]
 
 
-def test_weeks_without_jobs_do_not_count():
-    base, _ = pair_of(np.random.default_rng(12), 10)
-    kept = replace(base, jobs=base.jobs[base.jobs["submit_s"] // WEEK_S != 4].reset_index(drop=True))
-    assert (compare([kept], metrics=("awf_s",))["weeks"] == 9).all()
-
-
 def test_a_baseline_of_zero_gives_no_change_and_says_so():
     submit, common = np.arange(6) * WEEK_S, ([10] * 6, [1] * 6)
     base = schedule_of(submit, [0] * 6, *common)

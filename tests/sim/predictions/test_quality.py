@@ -14,7 +14,7 @@ from features.jobs.schema import REQUIRED, conform
 from models.runtime.distribution import runtimes_so_far
 from models.runtime.quantile import USUAL
 from sim import Schedule
-from sim.predictions.quality import MONTH_S, UNKNOWN, judge
+from sim.predictions.quality import MONTH_S, judge
 from sim.predictions.sharpness import CONSTANT, NO_FEATURES, RANDOM, REFERENCES, outside, update_rate
 from sim.schedule import schedule_table
 
@@ -117,17 +117,6 @@ def test_halves_share_out_the_jobs_and_what_is_left_out_is_not_judged(jobs, pair
     assert rows(parts["second-half"], "better", "month").index[0] == str(jobs["submit_s"][half] // MONTH_S + 1)
     with pytest.raises(InputError, match=r"no job is left to judge predictions by \(part all, 600 of all 600 left out\)"):
         judge(jobs, pair, clock(jobs), leave_out=np.ones(len(jobs), bool))
-
-
-def test_jobs_of_nobody_are_in_no_stage_and_a_trace_of_nobody_has_none(jobs, pair):
-    some = jobs.assign(user=jobs["user"].where(np.arange(len(jobs)) % 10 != 0))
-    stages = rows(judge(some, pair, clock(jobs)), "better", "experience")
-    assert stages.loc[UNKNOWN, "jobs"] == 60
-    assert stages["jobs"].sum() == len(jobs)
-    nobody = jobs.assign(user=jobs["user"].where(np.zeros(len(jobs), bool)))
-    quality = judge(nobody, pair, clock(jobs))
-    assert not quality.knows_users
-    assert set(quality.measures["by"]) == {"all", "month"}
 
 
 @pytest.mark.slow
