@@ -26,6 +26,8 @@ config: Any = numba_config
 _HOUSE = Path(__file__).resolve().parents[1]
 _PACKAGES = ("features", "models", "sim")
 """Packages whose compiled functions call each other across files."""
+COMPILED = not config.DISABLE_JIT
+"""Whether the decorators compile: they return functions as they are if numba is switched off, and in registered models."""
 _DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef, ast.AsyncFunctionDef)
 
 
@@ -180,7 +182,7 @@ class Cache(FunctionCache):
 def njit(function: Callable[..., Any]) -> Any:
     """Compile ``function`` (arrays and numbers in and out) on first call, or load it."""
     options = {"nopython": True, "boundscheck": None, "nogil": True}
-    return function if config.DISABLE_JIT else _cached(Function(function, targetoptions=options))
+    return function if not COMPILED else _cached(Function(function, targetoptions=options))
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -198,7 +200,7 @@ def apart(function: Callable[..., Any]) -> Any:
 
 
 def _kernel(function: Callable[..., Any], *, inline: bool) -> Any:
-    return function if config.DISABLE_JIT else _cached(Kernel(function, inline=inline))
+    return function if not COMPILED else _cached(Kernel(function, inline=inline))
 
 
 def _cached(dispatcher: Function) -> Function:

@@ -1,4 +1,4 @@
-"""Measure the per-user history features on random traces: seconds and jobs a second.
+"""Measure the table ``runtime_features`` on random traces: seconds and jobs a second.
 
 Seconds are the median of five, after compilation. Users are as many and as unequal as in archive traces: one
 for every 300 jobs, activity by Zipf's law (SDSC-SP2 has 428 users for 54,006 jobs, LANL-CM5 213 for 122,060).
@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from features.jobs.history import history, model_inputs
+from features.jobs.runtime_features import runtime_features
 
 JOBS_PER_USER = 300
 REPEATS = 5
@@ -38,6 +38,8 @@ def random_trace(jobs: int, rng: np.random.Generator) -> tuple[pd.DataFrame, np.
             "procs": procs,
             "allocated_procs": pd.array(procs, dtype="Int64"),
             "requested_s": runtime * rng.integers(1, 10, jobs),
+            "group": pd.Categorical([None] * jobs),
+            "executable": pd.Categorical([None] * jobs),
             "user": pd.Categorical.from_codes(
                 rng.choice(users, jobs, p=activity / activity.sum()), categories=[str(number) for number in range(users)]
             ),
@@ -50,20 +52,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, action="append", help="size of the trace; may be repeated (default: 10^4 to 10^6)")
     sizes = parser.parse_args().jobs or [10_000, 100_000, 1_000_000]
-    history(*_arguments(100))
-    print(f"{'jobs':>10} {'history s':>10} {'jobs/s':>12} {'with inputs s':>14}")
+    runtime_features(*_arguments(100))
+    print(f"{'jobs':>10} {'seconds':>10} {'jobs/s':>12}")
     for jobs in sizes:
-        arguments = _arguments(jobs)
-        alone, both = [], []
+        arguments, taken = _arguments(jobs), []
         for _ in range(REPEATS):
             begin = time.perf_counter()
-            past = history(*arguments)
-            alone.append(time.perf_counter() - begin)
-            model_inputs(arguments[0], past)
-            both.append(time.perf_counter() - begin)
-            del past
-        seconds = statistics.median(alone)
-        print(f"{jobs:>10,} {seconds:>10.4f} {jobs / seconds:>12,.0f} {statistics.median(both):>14.4f}")
+            table = runtime_features(*arguments)
+            taken.append(time.perf_counter() - begin)
+            del table
+        seconds = statistics.median(taken)
+        print(f"{jobs:>10,} {seconds:>10.4f} {jobs / seconds:>12,.0f}")
 
 
 def _arguments(jobs: int) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:

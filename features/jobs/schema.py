@@ -161,6 +161,11 @@ def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
     return jobs[column].cat.codes.to_numpy(np.int64)
 
 
+def known_users(jobs: pd.DataFrame) -> int:
+    """Return the number of users in a jobs table; their codes are below it, -1 is unknown."""
+    return int(codes(jobs, "user").max(initial=-1)) + 1
+
+
 def alike(keys: Sequence[np.ndarray]) -> np.ndarray:
     """Number the distinct rows by first appearance, int64 [rows].
 

@@ -11,22 +11,24 @@ from typing import Any
 
 import numpy as np
 
-from .boosting import NIGHT, Trees
-from .forest import LEAVES, Forest
-from .groups import GROUPS, Columns
+from features.jobs.like_jobs import UNKNOWN
+
+from .boosting import Trees
+from .forest import LEAVES, Asked, Forest
+from .snapshot import GROUPS, Columns
 
 PREDICTED = "predicted_s"
 LEVELS = {f"predicted_{100 * level:02.0f}_s": level for level in (0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.8, 0.9, 0.95)}
 """Levels of the returned quantiles, by column. A level is the share of jobs that run at most as long."""
-DATED = (LEAVES, GROUPS, NIGHT)
-"""Files of methods that change every night without training."""
+DATED = (LEAVES, GROUPS)
+"""Files that change every night without training, beside the users' histories."""
 
 
 class Method:
     """A trained method. ``outputs`` names its answers, ``predicted_s`` first.
 
-    All are seconds in 1..request. ``optional`` are columns of a submission that it reads if present. ``state`` is what it has
-    learned, None for a fixed formula.
+    All are seconds in 1..request. ``optional`` are columns of a submission that help if present. ``state`` is what it has learned,
+    None for a fixed formula. It reads ``columns`` of the table ``runtime_features``.
     """
 
     name: str
@@ -35,21 +37,25 @@ class Method:
     state: Any = None
 
     @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the features that it reads."""
+        raise NotImplementedError
+
+    @property
     def levels(self) -> tuple[float, ...]:
         """Return the levels of :meth:`distribution`, ascending in (0, 1)."""
         return ()
 
-    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
+    def distribution(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` [jobs] and quantiles [jobs, levels], float64."""
-        point = self.answer(inputs, asked)[PREDICTED]
+        point = self.answer(features)[PREDICTED]
         return point, np.empty((len(point), 0))
 
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
+    def answer(self, features: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
 
-        ``inputs`` are model inputs (``features.jobs.history.model_inputs``, ``History.inputs``) and ``asked`` the same
-        submissions: ``user procs requested_s submit_s``, the trace's seconds, and, if known, ``group`` and ``executable``. Both
-        are arrays by name, or tables. Columns that a method does not read may be empty.
+        ``features`` are those of the table ``runtime_features``, of its rows or from a snapshot (``Snapshot.features``): arrays
+        by name, or a table.
         """
         raise NotImplementedError
 
@@ -62,13 +68,23 @@ class Method:
         return cls()
 
 
+def matrix(features: Columns, columns: tuple[str, ...]) -> np.ndarray:
+    """Return ``columns`` as learners read them, float64 [jobs, columns].
+
+    Missing values are ``UNKNOWN``.
+    """
+    inputs = np.column_stack([np.asarray(features[name], np.float64) for name in columns])
+    return np.where(np.isnan(inputs), UNKNOWN, inputs)
+
+
 class Requested(Method):
     """The requested time."""
 
     name = "requested"
+    columns = ("requested_s",)
 
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        return {PREDICTED: np.asarray(inputs["requested_s"], np.float64)}
+    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+        return {PREDICTED: np.asarray(features["requested_s"], np.float64)}
 
 
 class Last2(Method):
@@ -78,21 +94,25 @@ class Last2(Method):
     """
 
     name = "last2"
+    columns = ("requested_s", "mean_last2_runtime_s")
 
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        requested = np.asarray(inputs["requested_s"], np.float64)
-        last2 = np.floor(np.asarray(inputs["mean_last2_runtime_s"], np.float64))
-        return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, last2), 1.0, requested)}
+    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+        requested, last2 = (np.asarray(features[name], np.float64) for name in self.columns)
+        return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, np.floor(last2)), 1.0, requested)}
 
 
 class _Learned(Method):
-    """A method with its own state, of type ``kept``, that reads no model inputs."""
+    """A method with its own state, of type ``kept``."""
 
     optional = ("group", "executable")
     kept: type[Trees | Forest]
 
     def __init__(self, state: Any) -> None:
         self.state = state
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return self.state.columns
 
     def write(self, directory: Path) -> None:
         self.state.write(directory)
@@ -108,8 +128,9 @@ class Boosting(_Learned):
     name = "lightgbm"
     kept = Trees
 
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        return {PREDICTED: self.state.answer(asked)}
+    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+        requested = np.asarray(features["requested_s"], np.float64)
+        return {PREDICTED: self.state.answer(matrix(features, self.columns), requested)}
 
 
 class Quantile(_Learned):
@@ -124,13 +145,14 @@ class Quantile(_Learned):
 
     @property
     def levels(self) -> tuple[float, ...]:
-        return self.state.plan.levels
+        return self.state.levels
 
-    def distribution(self, inputs: Columns, asked: Columns) -> tuple[np.ndarray, np.ndarray]:
-        return self.state.predict(asked)
+    def distribution(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
+        asked = Asked(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
+        return self.state.predict(matrix(features, self.columns), asked)
 
-    def answer(self, inputs: Columns, asked: Columns) -> dict[str, np.ndarray]:
-        point, quantiles = self.state.predict(asked)
+    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+        point, quantiles = self.distribution(features)
         return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
 
 

@@ -13,14 +13,13 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .conditional import conditional
+from .forest import conditional
 from .methods import LEVELS, METHODS, PREDICTED, Method
 from .settings import SETTINGS, read_settings
 from .site_names import HASHED, as_stored
-from .snapshot_inputs import History
+from .snapshot import Snapshot
 from .submitted import columns, refuse
 
-HISTORY = "history.parquet"
 EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
 """Error for such a time if the snapshot is of a later decade."""
 _YEAR_S = 365 * 86_400
@@ -63,7 +62,7 @@ class RuntimePredictor:
         self._dated = settings["origin_unix_s"] is not None
         self.origin_s: int = settings["origin_unix_s"] or 0
         self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
-        self._history = History.from_frame(pd.read_parquet(directory / HISTORY))
+        self.snapshot = Snapshot.read(directory, self._at_s)
 
     def predict(self, submissions: pd.DataFrame, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """Answer ``submissions``, one row each.
@@ -77,7 +76,7 @@ class RuntimePredictor:
         refuse(given["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
         elapsed_s = given.pop("elapsed_s")
         asked = self.asked(given)
-        answers = self.method.answer(self._history.columns(asked.given), asked.given)
+        answers = self.method.answer(self.snapshot.features(asked.given))
         if (late := elapsed_s > 0).any() or len(quantiles):
             named = {name: level for name, level in LEVELS.items() if name in answers}
             point, quantiles_s = self.given_elapsed(asked, elapsed_s, (*named.values(), *quantiles))
@@ -96,16 +95,14 @@ class RuntimePredictor:
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
-        point, own = self.method.distribution(self._history.columns(asked.given), asked.given)
+        point, own = self.method.distribution(self.snapshot.features(asked.given))
         own_levels, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
-
-        def beyond(row: int, wanted: Sequence[float]) -> list[float]:
-            return conditional(own_levels, own[row].tolist(), float(request_s[row]), float(elapsed_s[row]), wanted)
-
-        for row in np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point)).tolist():
-            point[row] = beyond(row, (0.5,))[0] if own_levels else request_s[row]
-        quantiles_s = [beyond(row, levels) if own_levels else [] for row in range(len(point))] if levels else []
-        return point, np.array(quantiles_s, np.float64).reshape(len(point), len(levels) if own_levels else 0)
+        late = np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point))
+        if not own_levels:
+            point[late] = request_s[late]
+            return point, np.empty((len(point), 0))
+        point[late] = conditional(own_levels, own[late], request_s[late], elapsed_s[late], (0.5,))[:, 0]
+        return point, conditional(own_levels, own, request_s, elapsed_s, levels)
 
     def asked(self, given: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Asked:
         """Return checked submissions in the form that the method reads.
@@ -122,7 +119,7 @@ class RuntimePredictor:
             for name in ("user", "group", "executable"):
                 if name in given:
                     asked[name] = np.array(as_stored(given[name], self.hashed_with, "the model"), object)
-        return Asked(asked, submit - self._at_s, self._history.lists(asked["user"]))
+        return Asked(asked, submit - self._at_s, self.snapshot.lists(asked["user"]))
 
     @property
     def earliest_local_s(self) -> int:

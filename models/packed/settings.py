@@ -6,8 +6,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-FORMAT = 2
-"""Version of a model's files. In format 1 a variability model had one cutoff, chosen on folds that shared the machine's state."""
+FORMAT = 3
+"""Version of a model's files. In format 1 a variability model had one cutoff, chosen on folds that shared the machine's state. In
+format 2 a runtime model had features of its own."""
 SETTINGS = "model.json"
 
 

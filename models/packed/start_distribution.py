@@ -13,8 +13,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from .groups import leaves_of
-
 _MINUTES = (0, 1, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 960, 1200, 1440)
 _DAYS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 14, 28, 60)
 EDGES_S = np.array([*(60 * minute for minute in _MINUTES), *(86_400 * day for day in _DAYS)], np.float64)
@@ -122,11 +120,25 @@ def of_odds(odds: np.ndarray) -> np.ndarray:
     return np.column_stack((1.0 - np.cumprod(stays, axis=1), np.ones(len(stays))))
 
 
+def leaves_of(nodes: np.ndarray, thresholds: np.ndarray, features: np.ndarray) -> np.ndarray:
+    """Return the leaf of each job in each tree, int64 [jobs, trees].
+
+    ``nodes`` int64 [trees, leaves, 3] are (feature, child if it is at most the threshold, other child); child -1 is leaf 0.
+    """
+    tree, row = np.arange(len(nodes)), np.arange(len(features))[:, None]
+    node = np.where(nodes[:, 0, 0] < 0, -1, 0) + 0 * row
+    while (inner := node >= 0).any():
+        at = np.maximum(node, 0)
+        low = features[row, nodes[tree, at, 0]] <= thresholds[tree, at]
+        node = np.where(inner, np.where(low, nodes[tree, at, 1], nodes[tree, at, 2]), node)
+    return -1 - node
+
+
 @dataclass(frozen=True)
 class Hazard:
     """Boosted trees of a hazard: nodes int64 [trees, leaves, 3], thresholds and values.
 
-    As in ``groups.leaves_of``; the values of a row's leaves add up to the log odds of starting in its bin.
+    As in :func:`leaves_of`; the values of a row's leaves add up to the log odds of starting in its bin.
     """
 
     nodes: np.ndarray

@@ -1,4 +1,4 @@
-"""Accounting at an instant: the ended jobs of a trace, for training and snapshots."""
+"""Accounting: the ended jobs of a trace with their features."""
 
 from __future__ import annotations
 
@@ -8,27 +8,24 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.jobs.history import history, model_inputs
+from features.jobs.groups import distinct
+from features.jobs.like_jobs import columns_of
+from features.jobs.runtime_features import States, runtime_features, states_at
 from features.jobs.schema import recorded_end_s
-from features.jobs.snapshot import snapshot
-from models.packed.snapshot_inputs import KNOWN, History
-
-REMEMBERED_JOBS = 100_000
-"""Max number of ended jobs, the most recent, that a model is trained on: more cost time and no longer improve its accuracy."""
 
 
 @dataclass(frozen=True)
 class Accounting:
-    """Ended jobs: a cleaned canonical table, starts int64 [jobs], and model inputs.
+    """Ended jobs: a cleaned canonical table, starts int64 [jobs], and their features.
 
     The table is in order of submission. Ends are those recorded, although the runtimes that models learn are cut at the request.
-    ``inputs`` (``features.jobs.history.model_inputs``) are those known at each submission, from histories up to that second.
-    ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    ``features`` is the table ``runtime_features`` (:mod:`features.jobs.runtime_features`), a row a job: models are trained from
+    it. ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
     """
 
     jobs: pd.DataFrame
     start_s: np.ndarray
-    inputs: pd.DataFrame
+    features: pd.DataFrame
     origin_unix_s: int | None = None
     timezone: str | None = None
     end_s: np.ndarray = field(init=False)
@@ -41,19 +38,24 @@ class Accounting:
         """Return the last end."""
         return int(self.end_s.max())
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the features that learners read: of the levels that the jobs tell apart."""
+        return columns_of(tuple(distinct(self.jobs)))
+
     def ended(self, at_s: int) -> np.ndarray:
         """Return rows of the jobs that had ended by ``at_s``."""
         return np.flatnonzero(self.end_s <= at_s)
 
-    def then(self, at_s: int) -> Accounting:
-        """Return the accounting as of ``at_s``, without later knowledge."""
-        rows = self.ended(at_s)
-        return accounting(self.jobs.iloc[rows], self.start_s[rows], self.origin_unix_s, self.timezone)
+    def by_end(self, after_s: int, until_s: int) -> np.ndarray:
+        """Return rows of jobs that ended after ``after_s`` and by ``until_s``, by end."""
+        order = np.lexsort((self.start_s, self.end_s))
+        first, last = np.searchsorted(self.end_s[order], [after_s, until_s], side="right")
+        return order[first:last]
 
-    def snapshot(self, at_s: int) -> pd.DataFrame:
-        """Return ``features.jobs.snapshot.snapshot`` as of a night at ``at_s``."""
-        rows = self.ended(at_s)
-        return snapshot(self.jobs.iloc[rows], self.start_s[rows], at_s, self.end_s[rows])
+    def snapshot(self, at_s: int) -> States:
+        """Return users and groups as of a night at ``at_s``."""
+        return states_at(self.jobs, self.start_s, at_s, self.end_s, running=False)
 
     def asked(self, rows: np.ndarray) -> pd.DataFrame:
         """Return the jobs ``rows`` as submitted.
@@ -64,20 +66,28 @@ class Accounting:
         submit = jobs["submit_s"].to_numpy(np.int64)
         people = {name: jobs[name].astype(object).to_numpy() for name in ("user", "group", "executable")}
         numbers = {name: jobs[name].to_numpy(np.int64) for name in ("procs", "requested_s")}
-        local = local_clock_s(submit, self.origin_unix_s, self.timezone)
-        return pd.DataFrame({**people, **numbers, "submit_s": submit, "local_s": local}, index=jobs.index)
+        return pd.DataFrame({**people, **numbers, "submit_s": submit, "local_s": self._local(submit)}, index=jobs.index)
 
-    def served_inputs(self, rows: np.ndarray, at_s: int) -> pd.DataFrame:
-        """Return model inputs of the jobs ``rows`` from the snapshot at ``at_s``."""
-        no_users_yet = History([], np.empty((0, len(KNOWN))), None)
-        users = History.from_frame(self.snapshot(at_s)) if len(self.ended(at_s)) else no_users_yet
-        return users.inputs(self.asked(rows))
+    def served(self, rows: np.ndarray, at_s: np.ndarray | int) -> pd.DataFrame:
+        """Return features of jobs from the accounting of the nights ``at_s``.
+
+        ``rows`` of the jobs ascend, and so do the nights, int64 [rows] or one for all.
+        """
+        local = self._local(self.jobs["submit_s"].to_numpy(np.int64))
+        nights = np.broadcast_to(np.asarray(at_s, np.int64), len(rows))
+        return runtime_features(self.jobs, self.start_s, local, self.end_s, rows=rows, known_s=nights)
+
+    def _local(self, submit_s: np.ndarray) -> np.ndarray:
+        return local_clock_s(submit_s, self.origin_unix_s, self.timezone)
 
 
 def accounting(
     jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None
 ) -> Accounting:
-    """Return :class:`Accounting` of ended jobs; errors as in ``features.jobs.history``."""
+    """Return :class:`Accounting` of ended jobs, whose features are made now.
+
+    Errors are those of ``features.jobs.history.events_of``.
+    """
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
-    past = history(jobs, start_s, local, recorded_end_s(jobs, start_s))
-    return Accounting(jobs, start_s, model_inputs(jobs, past), origin_unix_s, timezone)
+    table = runtime_features(jobs, start_s, local, recorded_end_s(jobs, start_s))
+    return Accounting(jobs, start_s, table, origin_unix_s, timezone)

@@ -71,13 +71,12 @@ def serve(
     if len(rows) and night.min() < 0:
         raise ValueError("jobs were submitted before the first night")
     table = pd.DataFrame(np.nan, index=np.arange(len(rows)), columns=list(method.outputs))
+    features = accounting.served(rows, np.asarray(instants, np.int64)[night])
     numbers = np.unique(night).tolist()
     asked_nights = [int(instants[number]) for number in numbers]
-    for done, (number, at_s, then) in enumerate(
-        zip(numbers, asked_nights, carried_through(method, accounting, asked_nights), strict=True)
-    ):
+    for done, (number, then) in enumerate(zip(numbers, carried_through(method, accounting, asked_nights), strict=True)):
         mine = np.flatnonzero(night == number)
-        answers = then.answer(accounting.served_inputs(rows[mine], at_s), accounting.asked(rows[mine]))
+        answers = then.answer(features.iloc[mine])
         for output, seconds in answers.items():
             table.loc[mine, output] = seconds
         if progress is not None:
@@ -128,20 +127,21 @@ def predict_served(
     )
     for column in answer_columns(names):
         table[column] = np.nan
+    features = accounting.served(rows, table["at_s"].to_numpy())
     table["champion_version"] = pd.array([""] * len(rows), dtype="str")
 
     def one(number: int) -> tuple[np.ndarray, dict[str, np.ndarray], list[tuple[np.ndarray, str, dict[str, np.ndarray]]]]:
         at, mine = int(instants[number]), np.flatnonzero(night == number)
-        then, asked = accounting.served_inputs(rows[mine], at), accounting.asked(rows[mine])
+        then = features.iloc[mine]
         answers: dict[str, np.ndarray] = {}
         for name in names:
             model = models.get((name, at)) or train(name, accounting, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
-            answers |= by_column(name, model.answer(then, asked))
+            answers |= by_column(name, model.answer(then))
             answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[mine])
         groups = [
-            (mine[mask], version, by_column(CHAMPION, carried_on(method, accounting, at).answer(then[mask], asked[mask])))
+            (mine[mask], version, by_column(CHAMPION, carried_on(method, accounting, at).answer(then[mask])))
             for mask, version, method in champion(at, rows[mine])
             if mask.any()
         ]

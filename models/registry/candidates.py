@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from types import ModuleType
 
 import numpy as np
 
-from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested
-from models.registry import boosting_training, quantile_training
+from features.jobs.runtime_features import FEATURES
+from models.packed.boosting import Trees
+from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested, matrix
+from models.registry import quantile_training
 from models.registry.accounting import Accounting
 from models.runtime import lightgbm
 
@@ -21,8 +22,8 @@ def _as_trained(method: Method, accounting: Accounting, nights: Sequence[int]) -
     return iter([method] * len(nights))
 
 
-def _from_histories(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.answer(accounting.inputs.iloc[rows], accounting.asked(rows))[PREDICTED]
+def _from_the_table(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
+    return method.answer(accounting.features.iloc[rows])[PREDICTED]
 
 
 @dataclass(frozen=True)
@@ -31,7 +32,7 @@ class Trainer:
 
     It is called only if some job has ended by then, and uses only what accounting held then. ``learns`` is false for a fixed
     formula: training it again changes nothing, so it never challenges itself. ``carry_on(method, accounting, nights)`` yields the
-    trained method in later nights, ascending, if it keeps its own state beside the users' histories. ``up_to_the_second(method,
+    trained method in later nights, ascending, if it goes on learning. ``up_to_the_second(method,
     accounting, rows)`` returns its answers to submissions after its night as if every end were known at once, seconds [rows].
     """
 
@@ -39,32 +40,35 @@ class Trainer:
     parameters: Callable[[int], Mapping[str, object]]
     learns: bool
     carry_on: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
-    up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_histories
+    up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_the_table
 
 
-def _learned(kind: type[Boosting | Quantile], code: ModuleType, parameters: Callable[[int], Mapping[str, object]]) -> Trainer:
-    """Return the trainer of a method with its own state, trained by ``code``."""
-    return Trainer(
-        lambda accounting, at_s, seed: kind(code.grow(accounting, at_s, seed)),
-        parameters,
-        learns=True,
-        carry_on=lambda method, accounting, nights: map(kind, code.carry_on(method.state, accounting, nights)),
-        up_to_the_second=lambda method, accounting, rows: code.up_to_the_second(method.state, accounting, rows),
-    )
+def _boosted(accounting: Accounting, at_s: int, seed: int) -> Method:
+    """Grow trees from the rows of the most recent jobs ended by ``at_s``."""
+    rows, columns = accounting.by_end(-(2**62), at_s)[-int(lightgbm.USUAL["jobs"]) :], accounting.columns
+    inputs, runtime = matrix(accounting.features.iloc[rows], columns), accounting.jobs["runtime_s"].to_numpy(np.int64)[rows]
+    trees, leaves = (int(lightgbm.USUAL[name]) for name in ("trees", "leaves"))
+    return Boosting(Trees(columns, *lightgbm.grown(inputs, runtime, trees if len(rows) >= lightgbm.ENOUGH else 0, leaves, seed)))
 
 
 TRAINERS: dict[str, Trainer] = {
     "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
-    Boosting.name: _learned(
-        Boosting,
-        boosting_training,
+    Boosting.name: Trainer(
+        _boosted,
         lambda seed: (
             lightgbm.USUAL
             | {"seed": str(seed)}
             | {"learning_rate": lightgbm.LEARNING_RATE, "min_jobs_in_leaf": lightgbm.MIN_JOBS_IN_LEAF}
         ),
+        learns=True,
     ),
-    Quantile.name: _learned(Quantile, quantile_training, lambda _: quantile_training.parameters()),
+    Quantile.name: Trainer(
+        lambda accounting, at_s, seed: Quantile(quantile_training.grow(accounting, at_s, seed)),
+        lambda _: quantile_training.parameters(),
+        learns=True,
+        carry_on=lambda method, accounting, nights: map(Quantile, quantile_training.carry_on(method.state, accounting, nights)),
+        up_to_the_second=lambda method, accounting, rows: quantile_training.up_to_the_second(method.state, accounting, rows),
+    ),
 }
 """Trainers by name, the simplest first: of two equally good methods the simpler is chosen."""
 
@@ -97,9 +101,10 @@ def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -
     The submissions are of the day after the night of ``method``.
     """
     trainer = TRAINERS.get(method.name)
-    return (trainer.up_to_the_second if trainer else _from_histories)(method, accounting, rows)
+    return (trainer.up_to_the_second if trainer else _from_the_table)(method, accounting, rows)
 
 
 def outdated(method: Method) -> bool:
     """Tell whether this code cannot carry ``method`` on, only train it anew."""
-    return isinstance(method, Quantile) and not quantile_training.fits(method.state)
+    fits = not isinstance(method, Quantile) or quantile_training.fits(method.state)
+    return not (fits and set(method.columns) <= set(FEATURES))

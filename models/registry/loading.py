@@ -20,7 +20,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.pyfunc import PyFuncModel
 
 from features.errors import Damaged, InputError, first_line
-from models.registry.packing import SCRIPT, artifact, content_hash, packed_modules, packed_script, private_name
+from models.registry.packing import SCRIPT, artifact, content_hash, modules_in, packed_modules, packed_script, private_name
 
 CONTENT = "content_sha256"
 """Entry of a version's MLflow metadata: :func:`data_hash` of its data when it was made."""
@@ -88,7 +88,7 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
             raise FileNotFoundError("its files are missing")
         for compiled in [*home.rglob("__pycache__")]:
             shutil.rmtree(compiled)
-        packages = [content_hash(each.glob("*.py")) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
+        packages = [content_hash(modules_in(each)) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
         if not packages:
             raise FileNotFoundError("its code is missing")
         if not all(packages):
@@ -109,7 +109,7 @@ def _check_own(home: Path) -> None:
         "loader": flavor.get("loader_module") == _LOADER and "python_model" not in flavor and flavor.get("code") == "code",
         "script": Path(flavor.get("model_code_path", "")).name == SCRIPT
         and (home / SCRIPT).read_bytes() == packed_script().read_bytes(),
-        "code": {*(home / "code").rglob("*")} == {package, *(package / module.name for module in packed_modules())},
+        "code": {*(home / "code").rglob("*")} == {package, *(package / name for name in packed_modules())},
     }
     if other := [part for part, same in own.items() if not same]:
         raise ValueError(f"it brings code that is not this Queuecast's own, which is not run here ({', '.join(other)})")

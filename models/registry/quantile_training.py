@@ -1,36 +1,44 @@
-"""Training of ``quantile`` for the registry: the simulator's kernel replays accounting.
+"""Training of ``quantile`` for the registry, from rows of the table ``runtime_features``.
 
-The kernel's memory then is the model. All trees of a night's model were grown in its last nights: as in the simulator, all are
-grown that many nights before and a few are replaced each night, while leaves and levels learn from each job that ends. After
-training the trees stay fixed. Each night the model is carried on: leaves, calibrated levels and groups of jobs learn what ended
-since training. They always start from the training, so that served answers can be reproduced at any time.
+All trees of a night's model were grown in its last nights: as in the simulator, all are grown that many nights before and a few
+are replaced each night, while leaves and levels learn from each job that ends. After training the trees stay fixed. Each night the
+model is carried on: leaves and calibrated levels learn what ended since training. They always start from the training, so that
+served answers can be reproduced at any time.
 """
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from features.clock import DAY_S
 from features.jit import njit
-from models.packed.forest import Forest, Plan
+from features.jobs.like_jobs import PER_LEVEL
+from features.jobs.runtime_features import FEATURES
+from models.packed.forest import PLAN, Forest
+from models.packed.methods import matrix
 from models.registry.accounting import Accounting
-from models.registry.walk import Walk, ended_by, ended_since
-from models.runtime import job_features, levels, quantile, ratios
+from models.runtime import quantile, quantile_forest
+from models.runtime.levels import weigh
+from models.runtime.memory import Memory, width
+from models.runtime.quantile_forest import GROWN, LEVELS, TREES, count, distribute, learn_from, mass_at, work_at
 
-NIGHTS = -(-quantile.TREES // quantile.NEW_TREES)
+NIGHTS = -(-TREES // quantile.NEW_TREES)
 """Nights after which every tree has been replaced."""
 
 
 def grow(accounting: Accounting, at_s: int, seed: int) -> Forest:
-    """Train the forest as of a night at ``at_s``, on the most recent jobs ended by then."""
+    """Train the forest as of a night at ``at_s``, on the jobs ended by then."""
     nights = [at_s - DAY_S * number for number in range(NIGHTS, -1, -1)]
-    walk = _Walk(accounting, ended_by(accounting, at_s), seed)
+    walk = _Walk(accounting, accounting.by_end(-(2**62), at_s), accounting.columns)
     for night in nights:
         walk.learn(night, since_s=nights[0])
-        walk.retrain(night)
+        ended = np.arange(np.searchsorted(walk.end, night, side="right"))
+        if len(ended) >= quantile.ENOUGH:
+            quantile.grow(walk.memory, ended, walk.jobs.runtime, seed)
     return walk.forest(at_s)
 
 
@@ -44,10 +52,9 @@ def carry_on(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> I
         if at_s <= forest.at_s:
             yield forest
             continue
-        if walk is None:
-            walk = _Walk(accounting, ended_since(accounting, forest.at_s, last, last), 0, forest)
+        walk = walk or _Walk.on_from(forest, accounting, last, last)
         walk.learn(at_s, since_s=forest.at_s)
-        yield replace(walk.forest(at_s), nodes=forest.nodes, thresholds=forest.thresholds)
+        yield walk.forest(at_s)
 
 
 def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
@@ -56,126 +63,90 @@ def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -
     Seconds, float64 [rows]. The jobs were submitted after ``forest.at_s``.
     """
     last = int(accounting.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
-    taken = ended_since(accounting, forest.at_s, int(accounting.end_s.max()), last)
-    walk = _Walk(accounting, taken, 0, forest)
+    walk = _Walk.on_from(forest, accounting, accounting.until_s, last)
     walk.learn(last, since_s=forest.at_s)
     place = np.empty(len(accounting.jobs), np.int64)
-    place[taken] = np.arange(len(taken))
-    return walk.points()[place[rows]]
+    place[walk.rows] = np.arange(len(walk.rows))
+    points_s = walk.memory.jobs[place[rows], -1]
+    return np.clip(points_s, 1.0, walk.jobs.requested[place[rows]])
 
 
 def parameters() -> dict[str, object]:
     """Return the parameters by which a forest is grown, to be logged."""
-    names = (
-        "TREES",
-        "NEW_TREES",
-        "LEAVES",
-        "MIN_JOBS_IN_LEAF",
-        "FEATURE_SHARE",
-        "JOB_SHARE",
-        "LEARNED_JOBS",
-        "SHARES",
-        "POINT_SHARES",
-    )
-    return {name.lower(): getattr(quantile, name) for name in names}
+    grown = ("NEW_TREES", "MIN_JOBS_IN_LEAF", "FEATURE_SHARE", "JOB_SHARE", "LEARNED_JOBS")
+    kernel = ("TREES", "LEAVES", "SHARES", "POINT_SHARES")
+    of = {name: getattr(quantile, name) for name in grown} | {name: getattr(quantile_forest, name) for name in kernel}
+    return {name.lower(): value for name, value in of.items()}
 
 
 def fits(forest: Forest) -> bool:
-    """Tell whether the current kernel can carry ``forest`` on."""
-    plan, here = forest.plan, _plan(forest.plan.alike)
-    nodes = (len(forest.nodes), forest.nodes.shape[1])
-    return plan == here and nodes in ((1, quantile.LEAVES), (quantile.TREES, quantile.LEAVES))
+    """Tell whether the current kernels can carry ``forest`` on."""
+    kept = forest.levels == tuple(quantile.REGULAR.tolist())
+    return forest.plan == json.dumps(PLAN) and kept and set(forest.columns) <= set(FEATURES)
 
 
-def _plan(alike: tuple[tuple[str, ...], ...]) -> Plan:
-    ends, kept = tuple(ratios.ENDS.tolist()), tuple(quantile.REGULAR.tolist())
-    return Plan(
-        quantile.STEP, quantile.BINS, quantile.REACH, ends, quantile.SHARES, quantile.POINT_SHARES, levels.UPPER, alike, kept
-    )
+class _Jobs(NamedTuple):
+    """The kernels' columns, int64 [jobs]."""
+
+    submit: np.ndarray
+    runtime: np.ndarray
+    requested: np.ndarray
+    procs: np.ndarray
 
 
-class _Walk(Walk):
-    """A walk with ``quantile``, from scratch or from a trained forest."""
+class _Walk:
+    """Jobs in order of their ends, and a forest that learns event by event from their rows of the table."""
 
-    def __init__(self, accounting: Accounting, rows: np.ndarray, seed: int, forest: Forest | None = None) -> None:
-        super().__init__(accounting, rows, quantile.quantile(seed=str(seed)), forest.plan.alike if forest else None)
-        self.plan = _plan(self.alike)
-        if forest is not None:
-            self._take(forest)
+    def __init__(self, accounting: Accounting, rows: np.ndarray, columns: tuple[str, ...]) -> None:
+        jobs, table = accounting.jobs.iloc[rows], accounting.features.iloc[rows]
+        self.rows, self.columns, self.end = rows, columns, accounting.end_s[rows]
+        self.jobs = _Jobs(*(jobs[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "requested_s", "procs")))
+        inputs = np.empty((len(rows), len(columns) + len(quantile.REGULAR) + 1))
+        inputs[:, : len(columns)], inputs[:, len(columns) :] = matrix(table, columns), 0.0
+        fresh = Memory(jobs=inputs, keys=np.empty((0, len(columns) // PER_LEVEL), np.int64))
+        self.memory = quantile.usual(fresh)
+        time, number = np.concatenate((self.end, self.jobs.submit)), np.tile(np.arange(len(rows)), 2)
+        submitted = np.repeat([0, 1], len(rows))  # within a second, ends come first
+        order = np.lexsort((number, submitted, time))
+        self._time, self._event, self._gone = time[order], (2 * number + submitted)[order], 0
+
+    @classmethod
+    def on_from(cls, forest: Forest, accounting: Accounting, until_s: int, submitted_s: int) -> _Walk:
+        """Return a walk of ``forest`` over jobs ended since, by ``until_s``, and submitted by ``submitted_s``."""
+        if not fits(forest):
+            raise ValueError("this Queuecast grows no such forest: it can only be trained anew")
+        rows = accounting.by_end(forest.at_s, until_s)
+        walk = cls(accounting, rows[accounting.jobs["submit_s"].to_numpy(np.int64)[rows] <= submitted_s], forest.columns)
+        walk.memory.model[: len(forest.model)] = forest.model
+        walk.memory.links[:], walk.memory.leaves[:] = forest.links, forest.leaves
+        return walk
 
     def learn(self, until_s: int, *, since_s: int) -> None:
-        """Process all events up to ``until_s``.
-
-        Leaves and levels learn from jobs that end after ``since_s``, groups from all jobs.
-        """
-        _events(self.memory, self.columns, self.end, self.events(until_s), since_s)
-
-    def points(self) -> np.ndarray:
-        """Return the most accurate points of the estimated jobs, seconds, float64 [jobs]."""
-        quantiles = self.memory.keys.shape[1] * job_features.PER_LEVEL + job_features.COMMON
-        points_s = self.memory.jobs[:, quantiles + len(self.plan.levels)]
-        return np.clip(points_s, 1.0, self.columns.requested)
-
-    def _arrays(self) -> tuple[np.ndarray, ...]:
-        """Return views of the memory.
-
-        In order: calibrated levels, their tilt, work by size; nodes, thresholds and leaves of the current trees.
-        """
-        model, kept, trees = self.memory.model, len(self.plan.levels), int(self.memory.model[quantile.GROWN])
-        leaves = quantile.TREES * quantile.LEAVES
-        at_thresholds, at_leaves = quantile.thresholds_at(kept), quantile.leaves_at(kept)
-        shape = (quantile.TREES, quantile.LEAVES)
-        return (
-            model[quantile.LEVEL + kept :][:kept],
-            model[quantile.tilt_at(kept) :][:kept],
-            model[quantile.work_at(kept) :][: levels.WORK],
-            self.memory.links.reshape(*shape, 3)[:trees],
-            model[at_thresholds : at_thresholds + leaves].reshape(shape)[:trees],
-            model[at_leaves : quantile.edges_at(kept)].reshape(*shape, quantile.LEAF)[:trees],
-        )
-
-    def _take(self, forest: Forest) -> None:
-        if self.plan != forest.plan or not fits(forest):
-            raise ValueError("this accounting, or this Queuecast, has no such forest: it can only be trained anew")
-        self.memory.model[quantile.GROWN] = len(forest.nodes)
-        calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
-        calibrated[:], tilt[:], nodes[:], thresholds[:] = forest.calibrated, forest.tilt, forest.nodes, forest.thresholds
-        if len(forest.nodes) == 1:  # no trees yet: the single leaf learns from the replay
-            return
-        work[:] = forest.work
-        leaves[:, :, : quantile.MEMBERS] = forest.counts
-        leaves[:, :, quantile.MEMBERS] = forest.counts[:, :, : quantile.BINS].sum(axis=2)
-        of_all = self.memory.model[quantile.common_at(len(self.plan.levels)) :][: quantile.BINS]
-        of_all[:] = forest.counts[0, :, : quantile.BINS].sum(axis=0)
+        """Process all events up to ``until_s``; leaves and levels learn from jobs that end after ``since_s``."""
+        begin, self._gone = self._gone, int(np.searchsorted(self._time, until_s, side="right"))
+        _events(self.memory, self.jobs, self.end, self._event[begin : self._gone], since_s)
 
     def forest(self, at_s: int) -> Forest:
         """Return the current memory as a forest."""
-        calibrated, tilt, work, nodes, thresholds, leaves = self._arrays()
-        counts = leaves[:, :, : quantile.MEMBERS]
-        counts = counts.astype(np.min_scalar_type(int(counts.max(initial=0))))
-        dated = (calibrated.copy(), tilt.copy(), work.copy())
-        return Forest(self.plan, nodes.copy(), thresholds.copy(), counts, *dated, self.groups(at_s))
+        kept = int(self.memory.model[LEVELS])
+        learned = self.memory.links.copy(), self.memory.leaves.copy(), self.memory.model[: mass_at(kept)].copy()
+        return Forest(self.columns, at_s, *learned)
 
 
 @njit
 def _events(memory, jobs, end, events, since):
-    """Process ``events`` in order."""
-    model, quantiles = memory.model, job_features.width(memory)
+    """Process ``events`` in order; each is twice a job's number, plus one for a submission."""
+    model, quantiles = memory.model, width(memory)
     for event in events:
         job = event // 2
-        grown = model[quantile.GROWN] > 1.0
+        grown = model[GROWN] > 1.0
         if event % 2 == 1:
             # levels will learn from jobs that still run after ``since``, so these are estimated
             if jobs.submit[job] > since or (grown and end[job] > since):
-                quantile.estimate(memory, job, jobs)
-            else:
-                job_features.describe(memory, job, jobs)
+                distribute(memory, job, jobs)
         elif end[job] > since and memory.jobs[job, quantiles] > 0.0:
-            quantile.learn(memory, job, jobs, end[job])
-        else:
-            if end[job] > since or not grown:  # the forest, or the single leaf before there is a forest
-                work = quantile.work_at(np.int64(model[quantile.LEVELS]))
-                levels.weigh(model, work, jobs.procs[job], jobs.requested[job], jobs.runtime[job])
-                for tree in range(np.int64(model[quantile.GROWN])):
-                    quantile.count(memory, job, jobs.runtime[job], tree)
-            job_features.remember(memory, job, jobs.runtime[job], end[job])
+            learn_from(memory, job, jobs)
+        elif end[job] > since or not grown:  # the forest, or the single leaf before there is a forest
+            weigh(model, work_at(int(model[LEVELS])), jobs.procs[job], jobs.requested[job], jobs.runtime[job])
+            for tree in range(int(model[GROWN])):
+                count(memory, job, jobs.runtime[job], tree)

@@ -1,6 +1,6 @@
 """The content of a version of ``runtime-<trace>``, and how to load it and predict with it.
 
-A version holds a method, trained once, and the snapshot of one night: the users' histories and the method's own state of jobs. A
+A version holds a method, trained once, and the snapshot of one night: what was known of users and of groups of like jobs. A
 refreshed version has the model of an older one, named by the tag ``refreshed_from``, and a new snapshot.
 """
 
@@ -17,14 +17,16 @@ from mlflow.types.schema import AnyType
 
 from features.clock import local_clock_s
 from features.errors import Damaged
+from features.jobs.runtime_features import States
 from models.packed.methods import METHODS, Method
-from models.packed.runtime_predictor import HISTORY, RuntimePredictor, read_method
+from models.packed.runtime_predictor import RuntimePredictor, read_method
 from models.packed.settings import FORMAT
 from models.packed.site_names import HASHED
+from models.packed.snapshot import GROUPS, USERS
 from models.registry.loading import version_data
 from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM
+from models.registry.versions import READS, REFRESHED_FROM
 
 _DESCRIPTION = """Predicts how long a job will run, from what is known when it is submitted and from what its user ran before.
 
@@ -41,13 +43,13 @@ _ASKED = ("user", "procs", "requested_s", "submit_time")
 
 @dataclass(frozen=True)
 class Snapshot:
-    """Users' histories at ``at_s`` seconds from the trace's origin.
+    """Users and groups of like jobs at ``at_s`` seconds from the trace's origin.
 
-    ``users`` is the table of ``features.jobs.snapshot.snapshot``; ``fingerprint`` is that of its data. ``origin_unix_s`` and
+    ``fingerprint`` is that of its data. ``origin_unix_s`` and
     ``timezone`` are as in ``features.clock``. ``hashed_with`` is the check value of the key with which names are hashed.
     """
 
-    users: pd.DataFrame
+    states: States
     at_s: int
     origin_unix_s: int | None = None
     timezone: str | None = None
@@ -80,6 +82,7 @@ class RuntimeContent(Content):
         return {
             "snapshot_s": str(self.snapshot.at_s),
             "snapshot_fingerprint": self.snapshot.fingerprint,
+            READS: " ".join(self.trained.columns),
             **refreshed,
             **self._names,
         }
@@ -98,7 +101,7 @@ class RuntimeContent(Content):
 
     @property
     def example(self) -> pd.DataFrame:
-        users = self.snapshot.users["user"].tolist()
+        users = self.snapshot.states.users["user"].tolist()
         local = local_clock_s(np.full(2, self.snapshot.at_s), self.snapshot.origin_unix_s, self.snapshot.timezone)
         return pd.DataFrame(
             {
@@ -110,7 +113,8 @@ class RuntimeContent(Content):
         )
 
     def write(self, directory: Path) -> Mapping[str, object]:
-        self.snapshot.users.to_parquet(directory / HISTORY, index=False)
+        self.snapshot.states.users.to_parquet(directory / USERS, index=False)
+        self.snapshot.states.groups.to_parquet(directory / GROUPS, index=False)
         self.trained.write(directory)
         return {
             "method": self.trained.name,

@@ -19,6 +19,8 @@ from features.errors import first_line
 from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
+READS = "reads"
+"""Tag of a version of a runtime model: the columns of ``runtime_features`` that it reads, with blanks between."""
 REFRESHED_FROM = "refreshed_from"
 """Tag of a refreshed version: the number of the version whose model it has."""
 REGISTERED_MODEL = "registered_model"

@@ -15,7 +15,8 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jit import apart, kernel
-from models.runtime.memory import Memory, known_users, wall_clock
+from features.jobs.schema import known_users
+from models.runtime.memory import Memory, wall_clock
 from models.runtime.options import check_known, spelled, whole
 from models.runtime.protocol import CompiledPredictor
 

@@ -9,7 +9,8 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import kernel
-from models.runtime.memory import Memory, known_users
+from features.jobs.schema import known_users
+from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
 
 LAST2 = 1

@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from features.jit import kernel
-from models.runtime.job_features import COMMON, HOUR, WEEKDAY
+from features.jobs.like_jobs import COMMON, HOUR, WEEKDAY
 
 UPPER = 0.75
 """Levels from here on, which reservations and the registry use, are also calibrated in processor-seconds."""

@@ -1,24 +1,22 @@
 """``lightgbm``: boosted regression trees, retrained each night inside the simulation.
 
 At each midnight the trees (:mod:`models.runtime.gradient_boosting`) are grown anew from the jobs that have ended by then in that
-simulation, with their features at submission (:mod:`models.runtime.job_features`), and predict the jobs of the next day. They
+simulation, with their features at submission (:mod:`features.jobs.like_jobs`), and predict the jobs of the next day. They
 correct the runtime of the last similar job, which alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 import pandas as pd
 
 from features.jit import apart
-from models.runtime import job_features
-from models.runtime.job_features import ALIKE, ASKED_OF, COMMON, KEPT, SAID, describe, width
-from models.runtime.memory import Memory
+from features.jobs.like_jobs import ALIKE, COMMON
+from models.runtime.boosted_trees import corrected
+from models.runtime.job_features import ASKED_OF, KEPT, SAID, describe, fresh_memory
+from models.runtime.memory import Memory, width
 from models.runtime.options import check_known, spelled, whole
 from models.runtime.protocol import CompiledPredictor
-from models.trees import leaf_of
 
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
@@ -51,7 +49,7 @@ def boosted(**options: str) -> CompiledPredictor:
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEAD + 2 * trees * leaves)
         model[LEAVES], model[MODELS] = leaves, 1.0
-        fresh = job_features.fresh_memory(jobs, KEPT, model)
+        fresh = fresh_memory(jobs, KEPT, model)
         return fresh._replace(links=np.zeros((trees * leaves, 3), np.int64))
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
@@ -65,31 +63,37 @@ def boosted(**options: str) -> CompiledPredictor:
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:
     """Grow new trees from the jobs ``rows``, which have ended."""
+    nodes, thresholds, values = grown(memory.jobs[rows, : width(memory)], runtime[rows], trees, leaves, seed)
+    memory.model[TREES] = len(nodes)
+    memory.model[MODELS] += 1.0
+    for number in range(len(nodes)):
+        first = number * leaves
+        memory.links[first : first + leaves] = nodes[number]
+        memory.model[HEAD + first : HEAD + first + leaves] = thresholds[number]
+        memory.model[HEAD + trees * leaves + first :][:leaves] = values[number]
+
+
+def grown(inputs: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return trees grown from jobs: nodes, thresholds and values.
+
+    They are [trees, leaves, 3], [trees, leaves] and [trees, leaves]. ``inputs`` float64 [jobs, features] are those of
+    :mod:`features.jobs.like_jobs`, ``runtime`` seconds [jobs].
+    """
+    if trees == 0:
+        return np.zeros((0, leaves, 3), np.int64), *np.zeros((2, 0, leaves))
     from models.runtime.gradient_boosting import boost
     from models.trees import plain_trees
 
-    features = job_features.features(memory.keys.shape[1])
-    inputs = memory.jobs[rows, :features]
-    guess = inputs[:, features - COMMON + ALIKE]
-    target, rate, least = np.log(runtime[rows]) - guess, LEARNING_RATE, MIN_JOBS_IN_LEAF
+    guess = inputs[:, ALIKE - COMMON]
+    target, rate, least = np.log(runtime) - guess, LEARNING_RATE, MIN_JOBS_IN_LEAF
     new_trees = plain_trees(
         boost(inputs, target, trees=trees, learning_rate=rate, leaves=leaves, min_jobs_in_leaf=least, seed=seed)
     )
-    memory.model[TREES] = len(new_trees)
-    memory.model[MODELS] += 1.0
-    for number, (nodes, thresholds, values) in enumerate(new_trees):
-        first = number * leaves
-        memory.links[first : first + len(nodes)] = nodes
-        memory.model[HEAD + first : HEAD + first + len(thresholds)] = thresholds
-        memory.model[HEAD + trees * leaves + first :][: len(values)] = values
-
-
-def grown(memory: Memory) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return copies of nodes [trees, leaves, 3], thresholds and values [trees, leaves]."""
-    leaves, trees = int(memory.model[LEAVES]), int(memory.model[TREES])
-    room = len(memory.links)
-    thresholds, values = (memory.model[at : at + room].reshape(-1, leaves)[:trees].copy() for at in (HEAD, HEAD + room))
-    return memory.links.reshape(-1, leaves, 3)[:trees].copy(), thresholds, values
+    nodes = np.zeros((len(new_trees), leaves, 3), np.int64)
+    thresholds, values = np.zeros((2, len(new_trees), leaves))
+    for number, (links, ends, corrections) in enumerate(new_trees):
+        nodes[number, : len(links)], thresholds[number, : len(ends)], values[number, : len(corrections)] = links, ends, corrections
+    return nodes, thresholds, values
 
 
 @apart
@@ -108,12 +112,7 @@ def answer(memory, job, jobs):
     model, x, kept = memory.model, memory.jobs[job], width(memory)
     if x[kept + ASKED_OF] == model[MODELS]:
         return x[kept + SAID]
-    leaves = np.int64(model[LEAVES])
-    values = HEAD + memory.links.shape[0]
-    seconds = x[kept - COMMON + ALIKE]
-    for tree in range(np.int64(model[TREES])):
-        first = tree * leaves
-        seconds += model[values + first + leaf_of(memory.links, first, model, HEAD + first, x)]
+    learned, trees, leaves = model[HEAD:], int(model[TREES]), int(model[LEAVES])
+    x[kept + SAID] = corrected(x, x[kept - COMMON + ALIKE], jobs.requested[job], memory.links, learned, trees, leaves)
     x[kept + ASKED_OF] = model[MODELS]
-    x[kept + SAID] = np.rint(min(max(math.exp(seconds), 1.0), 1.0 * jobs.requested[job]))
     return x[kept + SAID]

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.jit import kernel
-from features.jobs.schema import codes
+from features.jobs.like_jobs import COMMON, PER_LEVEL
 
 
 class Memory(NamedTuple):
@@ -19,17 +18,18 @@ class Memory(NamedTuple):
 
     ``users`` float64 [users, k]: of each user, or of each group of jobs. ``jobs`` float64 [jobs, m]: of each job, from its
     submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]:
-    everything else, such as settings, weights and scratch. ``keys`` int64 [rows, t]: fixed properties of each row of the jobs
-    table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that table for each job of the kernel; they differ if jobs
-    depend on each other. ``bins`` uint8 [jobs, b]: binned features of :mod:`models.regression_tree`. ``clock`` int64 [steps, 2]:
-    the kernel's second from which a step holds, and the seconds to add for the wall clock (``features.clock.Clock.steps``). The
-    simulator fills in ``row`` and ``clock``.
+    everything else, such as settings, weights and scratch. ``leaves`` float32 [rows, c]: counts, which are whole. ``keys`` int64
+    [rows, t]: fixed properties of each row of the jobs table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that
+    table for each job of the kernel; they differ if jobs depend on each other. ``bins`` uint8 [jobs, b]: binned features of
+    :mod:`models.regression_tree`. ``clock`` int64 [steps, 2]: the kernel's second from which a step holds, and the seconds to add
+    for the wall clock (``features.clock.Clock.steps``). The simulator fills in ``row`` and ``clock``.
     """
 
     users: np.ndarray = np.zeros((0, 0))
     jobs: np.ndarray = np.zeros((0, 0))
     links: np.ndarray = np.zeros((0, 0), np.int64)
     model: np.ndarray = np.zeros(0)
+    leaves: np.ndarray = np.zeros((0, 0), np.float32)
     keys: np.ndarray = np.zeros((0, 0), np.int64)
     row: np.ndarray = np.zeros(0, np.int64)
     bins: np.ndarray = np.zeros((0, 0), np.uint8)
@@ -55,6 +55,9 @@ def restore(memory, fresh):
             memory.links[i, k] = fresh.links[i, k]
     for i in range(len(fresh.model)):
         memory.model[i] = fresh.model[i]
+    for i in range(fresh.leaves.shape[0]):
+        for k in range(fresh.leaves.shape[1]):
+            memory.leaves[i, k] = fresh.leaves[i, k]
 
 
 @kernel
@@ -66,6 +69,7 @@ def wall_clock(memory, now):
     return now + memory.clock[i, 1]
 
 
-def known_users(jobs: pd.DataFrame) -> int:
-    """Return the number of users in a jobs table; their codes are below it, -1 is unknown."""
-    return int(codes(jobs, "user").max(initial=-1)) + 1
+@kernel
+def width(memory):
+    """Return the number of a job's features (:mod:`features.jobs.like_jobs`)."""
+    return memory.keys.shape[1] * PER_LEVEL + COMMON

@@ -15,7 +15,8 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jit import apart, kernel
-from models.runtime.memory import Memory, known_users
+from features.jobs.schema import known_users
+from models.runtime.memory import Memory
 from models.runtime.nag_features import BASE, FEATURES, HISTORY, REQUEST, expand, observe, remember
 from models.runtime.options import check_known, number, shortest, spelled
 from models.runtime.protocol import CompiledPredictor

@@ -16,8 +16,9 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, second_of_week
 from features.jit import apart, kernel
+from features.jobs.schema import known_users
 from models.runtime import knn
-from models.runtime.memory import Memory, known_users, wall_clock
+from models.runtime.memory import Memory, wall_clock
 from models.runtime.options import check_known, chosen, number, shortest, spelled, whole
 from models.runtime.protocol import CompiledPredictor
 

@@ -1,7 +1,7 @@
 """``svr``: support vector regression of log runtime, retrained each simulated night.
 
 Drucker et al. 1997; one of the two learners that the OKCM paper (Li, Zhang et al.) compares with. The kernel is Gaussian on the
-standardised features of :mod:`models.runtime.job_features`. It learns the logarithm of a job's runtime over that of the last
+standardised features of :mod:`features.jobs.like_jobs`. It learns the logarithm of a job's runtime over that of the last
 similar job; the latter alone is the prediction while fewer than ``ENOUGH`` jobs have ended.
 """
 
@@ -13,9 +13,9 @@ import numpy as np
 import pandas as pd
 
 from features.jit import apart
-from models.runtime import job_features
-from models.runtime.job_features import ALIKE, ASKED_OF, COMMON, KEPT, SAID, describe, width
-from models.runtime.memory import Memory
+from features.jobs.like_jobs import ALIKE, COMMON, features
+from models.runtime.job_features import ASKED_OF, KEPT, SAID, describe, fresh_memory
+from models.runtime.memory import Memory, width
 from models.runtime.options import check_known, number, shortest, spelled, whole
 from models.runtime.protocol import CompiledPredictor
 
@@ -45,7 +45,7 @@ def support_vectors(**options: str) -> CompiledPredictor:
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEAD)
         model[MODELS] = 1.0
-        return job_features.fresh_memory(jobs, KEPT, model)
+        return fresh_memory(jobs, KEPT, model)
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
         rows = ended[-learned:]
@@ -58,11 +58,11 @@ def _trained(memory: Memory, rows: np.ndarray, runtime: np.ndarray, c: float, ep
     """Return ``memory`` with the support vectors of the jobs ``rows``, which have ended."""
     from sklearn.svm import SVR
 
-    features = job_features.features(memory.keys.shape[1])
-    inputs = memory.jobs[rows, :features]
+    wide = features(memory.keys.shape[1])
+    inputs = memory.jobs[rows, :wide]
     mean, spread = inputs.mean(axis=0), inputs.std(axis=0)
     spread[spread == 0.0] = 1.0
-    guess = inputs[:, features - COMMON + ALIKE]
+    guess = inputs[:, wide - COMMON + ALIKE]
     machine = SVR(C=c, epsilon=epsilon, gamma=gamma, cache_size=100).fit((inputs - mean) / spread, np.log(runtime[rows]) - guess)
     head = np.zeros(HEAD)
     head[MODELS] = memory.model[MODELS] + 1.0
@@ -84,24 +84,24 @@ def answer(memory, job, jobs):
 
     The answer is kept until the next night's machine.
     """
-    model, x, features = memory.model, memory.jobs[job], width(memory)
-    if x[features + ASKED_OF] == model[MODELS]:
-        return x[features + SAID]
-    seconds = x[features - COMMON + ALIKE]
+    model, x, wide = memory.model, memory.jobs[job], width(memory)
+    if x[wide + ASKED_OF] == model[MODELS]:
+        return x[wide + SAID]
+    seconds = x[wide - COMMON + ALIKE]
     vectors = np.int64(model[VECTORS])
     if vectors > 0:
-        scaled = HEAD + 2 * features
-        for i in range(features):
-            model[scaled + i] = (x[i] - model[HEAD + i]) * model[HEAD + features + i]
+        scaled = HEAD + 2 * wide
+        for i in range(wide):
+            model[scaled + i] = (x[i] - model[HEAD + i]) * model[HEAD + wide + i]
         seconds += model[BIAS]
-        at = scaled + features
+        at = scaled + wide
         for _ in range(vectors):
             distance = 0.0
-            for i in range(features):
+            for i in range(wide):
                 apart_by = model[scaled + i] - model[at + 1 + i]
                 distance += apart_by * apart_by
             seconds += model[at] * math.exp(-model[GAMMA] * distance)
-            at += 1 + features
-    x[features + ASKED_OF] = model[MODELS]
-    x[features + SAID] = np.rint(min(max(math.exp(min(seconds, 50.0)), 1.0), 1.0 * jobs.requested[job]))
-    return x[features + SAID]
+            at += 1 + wide
+    x[wide + ASKED_OF] = model[MODELS]
+    x[wide + SAID] = np.rint(min(max(math.exp(min(seconds, 50.0)), 1.0), 1.0 * jobs.requested[job]))
+    return x[wide + SAID]

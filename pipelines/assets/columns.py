@@ -5,7 +5,9 @@ A column has one meaning in all tables. Columns that come in numbers, such as th
 
 import re
 
+from features.jobs.like_jobs import LEVELS, OF_JOB, OF_LEVEL, level_name
 from features.jobs.schema import COLUMNS
+from features.jobs.variability import SPREAD, VARIABILITY
 from models.starts.states import FEATURES
 
 _JOBS = {
@@ -19,7 +21,7 @@ _JOBS = {
     "line": "line of the source",
     "text": "line of the source as it stands, if it is no job",
 }
-_HISTORY = {
+_FEATURES = {
     "start_s": "start, from the trace's origin",
     "end_s": "end, from the trace's origin",
     "completed_jobs": "jobs of the user that had ended",
@@ -43,6 +45,14 @@ _HISTORY = {
     "sin_day": "sine of the time of day, from -1 to 1",
     "cos_week": "cosine of the time of week, from -1 to 1",
     "sin_week": "sine of the time of week, from -1 to 1",
+    **{
+        f"{level_name(level)}_{column}": f"jobs with the same {', '.join(level).replace('requested_s', 'request')}: {meaning}"
+        for level in LEVELS
+        for column, meaning in OF_LEVEL.items()
+    },
+    **OF_JOB,
+    **VARIABILITY,
+    SPREAD: "standard deviation of ln runtime of the user's last 16 ended jobs most like it",
 }
 _MODELS = {
     "model": "name of the registered model",
@@ -51,6 +61,7 @@ _MODELS = {
     "method": "method of the model",
     "alias": "champion, challenger, or none",
     "why": "reason of the decision",
+    "reads": "columns of runtime_features that the version reads, with blanks between",
     "accuracy": "mean of min(p/r, r/p) of runtime p and prediction r, from 0 to 1",
     "judged_jobs": "jobs that judged the version",
     "judged_runs": "runs that judged the version",
@@ -121,8 +132,7 @@ _SITE = {
     "lines": "lines of slurm.conf",
 }
 _RUNS = {
-    "run_id": "number of the run: of a control run, or else of the job",
-    "control": "whether it is a control run, from which classifiers learn",
+    "run_id": "number of the control run",
     "application": "application",
     "type": "type of the application",
     "input": "input of the application",
@@ -135,24 +145,14 @@ _RUNS = {
     "recv_s": "time of the probe's receives",
     "allreduce_s": "time of the probe's allreduce",
 }
-_EVERY = {**_HISTORY, **_MODELS, **_COMPARED, **_STARTS, **_SITE, **_RUNS, **_JOBS}
-_UNITS = {"_s": "seconds", "procs": "processors"}
+_EVERY = {**_FEATURES, **_MODELS, **_COMPARED, **_STARTS, **_SITE, **_RUNS, **_JOBS}
+_UNITS = {"_log_s": "ln s", "_s": "seconds", "procs": "processors"}
 _PATTERNS = {
     r"by_(\d+)_s": "chance of a start within {0} seconds, from 0 to 1",
     r"challenger_by_(\d+)_s": "the challenger's chance of a start within {0} seconds, from 0 to 1",
     r"chance_(\w+)": "chance of a start within {0}, from 0 to 1",
     r"wait_(\d+)_s": "quantile {0} % of the wait from the question on, in seconds",
     r"scenario_(\d+)_s": "start in scenario {0}, from the question on, in seconds",
-    r"probe\.(send|recv|allreduce)_s\.(min|max|mean)": "{1} over the run's nodes of the wait in {0} of an MPI probe, in seconds",
-    r"type\.(\w+)": "1 if the site calls the application one of {0}, else 0",
-    r"job\.nodes": "nodes of the run",
-    r"job\.leaves": "leaf switches of the run's nodes",
-    r"job\.crossing": "largest share of a node's partners under other leaf switches, from 0 to 1",
-    r"running\.(\w+)": "share of all nodes on which {0} applications ran at the start, from 0 to 1",
-    r"beside\.(\w+)": "share of the nodes under the run's leaf switches with {0} applications, from 0 to 1",
-    r"offered\.io": "usual reads and writes of all applications at the start, in GB/s",
-    r"offered\.network": "usual traffic through the uplinks of the run's busiest leaf switch, in GB/s",
-    r"(.*)\.newest": "rate of the counter {0} by the last sample before the run, mean over all nodes, a second",
     r"(.*)\.(min|max|mean)": "{1} rate of the counter {0} in the minutes before the run, a second",
     r"accuracy_(\w+)": "accuracy of {0} over the last days, from 0 to 1",
 }

@@ -13,10 +13,10 @@ from pipelines.assets.described import models_version, registry_link, written_ta
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.dated.dated import date_of, dated_of
-from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.promote import RULES
 from pipelines.dated.run_settings import RunSettings
+from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.train import last_answers, train
 from pipelines.report.table import markdown_of
 from sim.campaigns.learned_order import Learning
@@ -38,7 +38,7 @@ class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")): 
 
 
 @trace_stage(
-    deps=["jobs", "user_history"],
+    deps=["jobs", "runtime_features"],
     group_name="predictors",
     kinds={"mlflow", "lightgbm"},
     checks=RUNTIME,
@@ -62,7 +62,7 @@ def runtime_model(
     for line in marks["begun"]:
         context.log.warning(line)
     date, models = dated_of(marks), work.lake.models(model)
-    records = whole_accounting(clean, read_history(work.lake, clean))
+    records = whole_accounting(clean, read_features(work.lake, clean))
     answers = last_answers(clean, records, models["champion"], store)
     champion = store.client.get_model_version(model, models["champion"])
     off = (answers["predicted_s"] - answers["expected_s"]).abs().max()
@@ -90,7 +90,7 @@ def runtime_model(
             "snapshot of the champion": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
             "MLflow run": champion.run_id or "",
             "MLflow": registry_link(store.place, model),
-            "versions": dg.MetadataValue.md(markdown_of(versions.drop(columns="why"), ".4f")),
+            "versions": dg.MetadataValue.md(markdown_of(versions.drop(columns=["why", "reads"], errors="ignore"), ".4f")),
             "nothing new, nothing registered": marks["nothing_new"],
             "generated": clean.generated,
         },
@@ -111,7 +111,7 @@ class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type:
 
 
 @trace_stage(
-    deps=["jobs", "user_history", "runtime_model"],
+    deps=["jobs", "runtime_features", "runtime_model"],
     group_name="predictors",
     kinds={"mlflow", "numba"},
     checks=ORDER,

@@ -39,7 +39,7 @@ class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "correct
 
 
 @trace_stage(
-    deps=["jobs", "user_history", "runtime_model", "learned_policy"],
+    deps=["jobs", "runtime_features", "runtime_model", "learned_policy"],
     group_name="simulation",
     kinds={"parquet", "numba", "mlflow"},
     checks=SCHEDULES | SIMULATED,

@@ -15,9 +15,9 @@ from pipelines.assets.described import page_link, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.dated.dated import dated_of
-from pipelines.dated.history import read_history
 from pipelines.dated.promote import RULES
 from pipelines.dated.queue_states import keep_states
+from pipelines.dated.runtime_features import read_features
 from pipelines.dated.starts import keep_starts, worse_than_before
 from pipelines.report.table import markdown_of
 from pipelines.workflows.progress import progress_reporter
@@ -45,7 +45,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     work_lake = lake.lake()
     clean = work_lake.read_clean(lake.name)
     date = dated_of(work_lake.read_for(clean, "runtime_model")[1])
-    if why := keep_states(work_lake, clean, read_history(work_lake, clean), date, progress_reporter("states")):
+    if why := keep_states(work_lake, clean, read_features(work_lake, clean), date, progress_reporter("states")):
         context.log.warning(f"{lake.name}: no states of the queue: {why}")
         return
     marks = work_lake.read_for(clean, "queue_states")[1]

@@ -32,7 +32,7 @@ JOBS = {
     "load_is_plausible": f"The jobs ask for {LOAD[0]:.0%} to {LOAD[1]:.0%} of the machine's time (a warning if not: look at the processors).",
     "recorded_schedule_fits": "By the recorded waits, running jobs hold no more processors than there are (a warning if not).",
 }
-HISTORY = {
+FEATURES = {
     "recounted_by_hand": "Of some jobs, what had ended of their user is counted once more from the jobs, without the compiled pass.",
 }
 SCHEDULES = {
@@ -115,8 +115,8 @@ def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -
     ]
 
 
-def check_history(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, sample: int = 50) -> list[dg.AssetCheckResult]:
-    """Check a table of user history whose rows are those of ``jobs``.
+def check_features(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, sample: int = 50) -> list[dg.AssetCheckResult]:
+    """Check a table of features whose rows are those of ``jobs``.
 
     ``end_s`` int64 [jobs] holds the ends that the table was computed from.
     """

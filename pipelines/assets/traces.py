@@ -9,14 +9,12 @@ from pipelines.assets.described import written_table
 from pipelines.assets.external import TRACE_FILE
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import trace_stage
-from pipelines.assets.trace_checks import HISTORY, JOBS, check_history, check_jobs
-from pipelines.dated.history import keep_history
-from pipelines.dated.ledger import days_arrived, days_to_come, later_night
-from pipelines.dated.replay import accounting_of, arrived
+from pipelines.assets.trace_checks import FEATURES, JOBS, check_features, check_jobs
+from pipelines.dated.ledger import later_night
+from pipelines.dated.replay import accounting_of
+from pipelines.dated.runtime_features import keep_features
 from pipelines.report.table import escaped
-from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.traces import read_known
-from pipelines.workflows.variability_ingest import simulate_if_needed
 
 
 @trace_stage(
@@ -34,9 +32,8 @@ from pipelines.workflows.variability_ingest import simulate_if_needed
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult]:
     """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
 
-    A night sees what had ended when its day began, even if it runs later; of a log that arrives, one more day than the last night.
-    If a later night was published before, nothing is made: a champion does not move back in time, since one with less training data
-    would replace it.
+    A night sees what had ended when its day began, even if it runs later. If a later night was published before, nothing is made:
+    a champion does not move back in time, since one with less training data would replace it.
     """
     tables, name, night = lake.lake(), lake.name, lake.night
     if last := later_night(tables, name, night):
@@ -44,10 +41,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
             f"the night {last} was published before {night}: nothing is made, champion and tables stay those of {last}"
         )
         return
-    simulate_if_needed(lake.place(), name, days_arrived(tables, name, night))
-    whole = read_known(name)
-    to_come = days_to_come(tables, load_catalogue()[name], night)
-    cleaned = tables.write_clean(accounting_of(arrived(whole, to_come), night))
+    cleaned = tables.write_clean(accounting_of(read_known(name), night))
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
     rules = {"rules": dg.MetadataValue.json(cleaned.touched())}
@@ -74,15 +68,16 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
     deps=["jobs"],
     group_name="features",
     kinds={"parquet", "numba"},
-    checks=HISTORY,
-    progress="user history",
-    description="Features of Gaussier et al. (table 2) and OKCM (table 1): what had ended, and what ran, of its user at each job's submission.",
+    checks=FEATURES,
+    progress="runtime features",
+    description="What models of runtimes are trained from, a row a job, as known at its submission: what had ended of jobs like it, of "
+    "its user (Gaussier et al., table 2; OKCM, table 1), and how variable the user's runtimes are.",
 )
-def user_history(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
-    """Compute the user history of a cleaned trace in one pass; keep it with its starts."""
+def runtime_features(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.MaterializeResult:
+    """Compute the features of a cleaned trace in one pass; keep them with its starts."""
     tables = lake.lake()
     clean = tables.read_clean(lake.name)
-    users = keep_history(tables, clean)
-    checks = check_history(clean.jobs, users.table, recorded_end_s(clean.jobs, users.start_s))
-    facts = {"starts": users.source, "generated": clean.generated}
-    return written_table(tables, "user_history", lake.name).materialized(facts, checks)
+    kept = keep_features(tables, clean)
+    checks = check_features(clean.jobs, kept.table, recorded_end_s(clean.jobs, kept.start_s))
+    facts = {"starts": kept.source, "generated": clean.generated}
+    return written_table(tables, "runtime_features", lake.name).materialized(facts, checks)

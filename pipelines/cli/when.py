@@ -143,12 +143,12 @@ def _read(
             record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
             return record, queue, *(_learned(trace, model, SLURM) if entry or model else _NOT_LEARNED)
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
-    from pipelines.dated.history import read_history
+    from pipelines.dated.runtime_features import read_features
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
     ahead = EASY if learned[0] is None or learned[0].ahead == SLURM else learned[0].ahead
-    return Record(clean, read_history(lake, clean).start_s, ahead=ahead), read_queue(path, clean.timezone), *learned
+    return Record(clean, read_features(lake, clean).start_s, ahead=ahead), read_queue(path, clean.timezone), *learned
 
 
 _NOT_LEARNED = None, SLURM, pd.DataFrame()

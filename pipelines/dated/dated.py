@@ -16,7 +16,7 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.registry.accounting import Accounting, accounting
+from models.registry.accounting import Accounting
 
 LEFT_SHARE, LEFT_WEEKS = 1 / 3, 4
 """By default a run leaves the last third of the trace's time to judge, and at least this number of weeks."""
@@ -99,7 +99,9 @@ def as_of(clean: CleanTrace, records: Accounting, at_s: int) -> tuple[CleanTrace
     if len(rows) == len(clean.jobs):
         return clean, records
     jobs = ended_jobs(clean, rows)
-    return replace(clean, jobs=jobs), accounting(jobs, records.start_s[rows], records.origin_unix_s, records.timezone)
+    return replace(clean, jobs=jobs), replace(
+        records, jobs=jobs, start_s=records.start_s[rows], features=records.features.iloc[rows]
+    )
 
 
 def ended_jobs(clean: CleanTrace, rows: np.ndarray) -> pd.DataFrame:

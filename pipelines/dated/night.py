@@ -13,12 +13,12 @@ from models.registry.tracking import Tracking
 from models.registry.versions import Keep, all_or_nothing
 from pipelines.dated.compare import keep_comparison
 from pipelines.dated.dated import dated_of
-from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.pages import write_night
 from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states
 from pipelines.dated.replay import Replay
+from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.simulate import LAST_DAYS, simulate
 from pipelines.dated.site import keep_changes, keep_parity, site_of
 from pipelines.dated.starts import keep_starts
@@ -62,7 +62,7 @@ def night(
         with all_or_nothing(work.store):
             work.lake.write_clean(read())
             clean = work.lake.read_clean(trace)
-            keep_history(work.lake, clean)
+            keep_features(work.lake, clean)
             train(work, clean, seed=config.seed, memo=memo)
             learn_by_the_date(work, clean, Learning(seed=config.seed))
             simulate(work, clean, LAST_DAYS)
@@ -79,7 +79,7 @@ def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
     """Do the stages that follow the published trace, where they apply."""
     if config.starts:
         date = dated_of(work.lake.read_for(clean, "runtime_model")[1])
-        users = read_history(work.lake, clean)
+        users = read_features(work.lake, clean)
         if not keep_states(work.lake, clean, users, date, progress_reporter("states"), config.seed):
             with all_or_nothing(work.store):
                 keep_starts(work, clean, date, config.seed)

@@ -19,10 +19,10 @@ from models.registry.tracking import Tracking
 from models.registry.versions import all_or_nothing, all_versions, keep_made
 from pipelines.dated.champions import RUN
 from pipelines.dated.dated import dated_of
-from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.promote import MADE_FROM, made_from
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import shaken
+from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import checked, make_policy, registered_policy
@@ -35,7 +35,7 @@ from sim.settings import Campaign
 
 def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:
     """Call :func:`keep_learned_policy` with the jobs that had ended by the date."""
-    end_s = whole_accounting(clean, read_history(work.lake, clean)).end_s
+    end_s = whole_accounting(clean, read_features(work.lake, clean)).end_s
     until_s = dated_of(work.lake.read_for(clean, "runtime_model")[1]).until_s
     return keep_learned_policy(work, clean, end_s, until_s, learning)
 

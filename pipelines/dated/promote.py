@@ -21,13 +21,13 @@ from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
 from models.registry.tracking import Tracking
-from models.registry.versions import aliases, all_versions
+from models.registry.versions import READS, aliases, all_versions
 
 SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
 MADE_FROM = "made_from"
 """Tag of a version: the fingerprint by :func:`made_from` of its data, settings and rule."""
-RULES = {"runtime": "1", "variability": "1", "policy": "1", "start": "1"}
+RULES = {"runtime": "2", "variability": "1", "policy": "1", "start": "1"}
 """The version of how each kind of model is learned, judged and chosen.
 
 It is raised by hand when that changes, here or in what it calls. The next run or night then registers candidates again.
@@ -199,7 +199,8 @@ class Promotion:
             each = store.client.get_model_version(self.name, number)
             measures = {column: number_in(each.tags, tag) for column, tag in kind.measures.items()}
             facts = {"method": each.tags.get("method", "unknown"), "alias": titles.get(number, "")}
-            rows.append({"model": self.name, "version": int(number), **facts, **measures, "why": each.description or ""})
+            reads = {READS: each.tags[READS]} if READS in each.tags else {}
+            rows.append({"model": self.name, "version": int(number), **facts, **measures, **reads, "why": each.description or ""})
         return pd.DataFrame(rows)
 
 

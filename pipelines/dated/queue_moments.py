@@ -17,7 +17,7 @@ from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import SCENARIOS
 from pipelines.dated.dated import Dated
-from pipelines.dated.history import History
+from pipelines.dated.runtime_features import Features
 from pipelines.dated.site import site_of
 from pipelines.ingest.queue_file import is_held, kept_queues, queue_at, read_queue
 from pipelines.sources.catalogue import load_catalogue
@@ -87,7 +87,7 @@ class Moments:
         return pd.concat(tables).set_index(list(wanted.names))
 
 
-def moments_of(clean: CleanTrace, users: History, date: Dated) -> Moments | None:
+def moments_of(clean: CleanTrace, users: Features, date: Dated) -> Moments | None:
     """Return the moments of a trace before a date and, for a run, after it.
 
     Return None if the catalogue names neither a Slurm site nor kept queues. Raises InputError if their files cannot be read.

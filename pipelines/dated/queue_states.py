@@ -16,8 +16,8 @@ from models.starts.model import Questions
 from models.starts.states import FEATURES
 from models.starts.training import LEARNED
 from pipelines.dated.dated import Dated
-from pipelines.dated.history import History
 from pipelines.dated.queue_moments import moments_of
+from pipelines.dated.runtime_features import Features
 from pipelines.storage.lake import Lake
 from sim.ahead import Ahead
 from sim.closings import closed, drained
@@ -45,7 +45,7 @@ class Asked(NamedTuple):
     ahead: str = EASY
 
 
-def keep_states(lake: Lake, clean: CleanTrace, users: History, date: Dated, progress: Progress, seed: int = 0) -> str:
+def keep_states(lake: Lake, clean: CleanTrace, users: Features, date: Dated, progress: Progress, seed: int = 0) -> str:
     """Write the table ``queue_states`` and return ""; or write nothing and return the reason.
 
     It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of the queue
@@ -164,7 +164,7 @@ def _before(lake: Lake, clean: CleanTrace) -> tuple[pd.DataFrame, Mapping[str, A
     return published.read(TABLE, clean.name) if published.has(TABLE, clean.name) else (_empty(), {"why": "none yet"})
 
 
-def read_states(lake: Lake, clean: CleanTrace, users: History) -> Asked:
+def read_states(lake: Lake, clean: CleanTrace, users: Features) -> Asked:
     """Return the questions that :func:`keep_states` wrote."""
     table, marks = lake.read_for(clean, TABLE)
     row = rows_by_number(clean.jobs)[table["job_id"]].to_numpy(np.int64)

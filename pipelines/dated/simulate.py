@@ -22,10 +22,10 @@ from models.runtime.protocol import Predictor
 from pipelines.dated import judge
 from pipelines.dated.compare import keep_schedules
 from pipelines.dated.dated import Dated, dated_of
-from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.policy import policy_schedules
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import PRIOR, RunSettings, shaken
+from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.served import ServedModel, served_model, simulated_model
 from pipelines.report.wording import takes_correction
 from pipelines.sources.traces import simulated_on
@@ -62,7 +62,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
     InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
     """
     lake, store, name = work.lake, work.store, work.subject
-    records = whole_accounting(clean, read_history(lake, clean))
+    records = whole_accounting(clean, read_features(lake, clean))
     _, marks = lake.read_for(clean, "runtime_model")
     date, version = dated_of(marks), marks["simulated"]
     if date.follows:

@@ -29,10 +29,10 @@ from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, reading, told_of, trained
 from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
-from pipelines.dated.history import read_history
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, read_states, rows_by_number
+from pipelines.dated.runtime_features import read_features
 from pipelines.report.starts import render_starts
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
@@ -228,7 +228,7 @@ def keep_start_model(work: Work, clean: CleanTrace, asked: Asked, date: Dated, s
 def keep_starts(work: Work, clean: CleanTrace, date: Dated, seed: int = 0) -> Promotion:
     """Call :func:`keep_start_model` with the questions of ``queue_states``; write the page."""
     lake = work.lake
-    asked = read_states(lake, clean, read_history(lake, clean))
+    asked = read_states(lake, clean, read_features(lake, clean))
     result = keep_start_model(work, clean, asked, date, seed)
     logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
     model = f"{result.name}@{result.champion or result.simulated}"

@@ -16,11 +16,11 @@ from models.registry.runtime_registration import ask, load_version, trained_meth
 from models.registry.tracking import Tracking
 from pipelines.dated.dated import as_of, dated
 from pipelines.dated.decided import night_marks
-from pipelines.dated.history import read_history, whole_accounting
 from pipelines.dated.judge import SCHEDULERS
 from pipelines.dated.ledger import ledger_of
 from pipelines.dated.promote import Promotion, promote
 from pipelines.dated.publish import Work
+from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.traces import Memo, TraceJudge, incumbent
 from pipelines.storage.registry import submissions
 
@@ -43,7 +43,7 @@ def train(
     is loaded back, and for accounting that ends before the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
-    users = read_history(lake, clean)
+    users = read_features(lake, clean)
     records = whole_accounting(clean, users)
     date = dated(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
     begun = work.begin()
@@ -83,5 +83,5 @@ def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: T
     if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(records.until_s):
         method = trained_method(store, clean.name, champion)
         rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
-        expected = method.answer(records.served_inputs(rows, records.until_s), records.asked(rows))[PREDICTED]
+        expected = method.answer(records.served(rows, records.until_s))[PREDICTED]
     return last.assign(predicted_s=predicted, expected_s=expected)

@@ -261,4 +261,5 @@ def unit(column: str) -> str:
     """
     if column in COLUMNS:
         return COLUMNS[column].unit
-    return "s" if column.endswith("_s") else "processors" if column.endswith("procs") else ""
+    units = {"_log_s": "ln s", "_s": "s", "procs": "processors"}
+    return next((name for ending, name in units.items() if column.endswith(ending)), "")

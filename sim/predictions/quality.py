@@ -15,7 +15,7 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
-from features.jobs.history import history
+from features.jobs.history import completed_jobs
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
@@ -173,7 +173,7 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
     yield EVERYONE, np.ones(len(judged.rows), bool)
     has_user = judged.user >= 0
     if has_user.any():
-        done = _completed(jobs, schedule, local_s)[judged.rows]
+        done = completed_jobs(jobs, schedule.jobs["start_s"].to_numpy(np.int64))[judged.rows].astype(np.int64)
         stage, first_count = experience(done), doubling_bins(done)
         for number, name in enumerate(EXPERIENCE):
             yield ("experience", name, None), has_user & (stage == number)
@@ -184,11 +184,6 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
             yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), has_user & (first_count == begin)
     for month in np.unique(judged.month):
         yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
-
-
-def _completed(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray) -> np.ndarray:
-    """Return the number of the user's runtimes known at each submission, int64 [jobs]."""
-    return history(jobs, schedule.jobs["start_s"].to_numpy(np.int64), local_s)["completed_jobs"].to_numpy(np.int64)
 
 
 class _Means(NamedTuple):

@@ -20,7 +20,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.dated.dated import dated_of
-from pipelines.dated.history import read_history, whole_accounting
+from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.served import simulated_model
 from pipelines.definitions import defs
 from pipelines.storage.lake import Lake
@@ -39,14 +39,14 @@ GRAPH: dict[str, set[str]] = {
     **{name: set() for name in ("trace_file", "ldms_directory", "control_run_files")},
     "jobs": {"trace_file"},
     "rejected_jobs": {"trace_file"},
-    "user_history": {"jobs"},
-    "runtime_model": {"jobs", "user_history"},
-    "learned_policy": {"jobs", "user_history", "runtime_model"},
-    "schedules": {"jobs", "user_history", "runtime_model", "learned_policy"},
+    "runtime_features": {"jobs"},
+    "runtime_model": {"jobs", "runtime_features"},
+    "learned_policy": {"jobs", "runtime_features", "runtime_model"},
+    "schedules": {"jobs", "runtime_features", "runtime_model", "learned_policy"},
     "comparison": {"jobs", "schedules"},
     "report": {"jobs", "rejected_jobs", "schedules", "comparison", "runtime_model"},
     "published_trace": {
-        *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
+        *("jobs", "rejected_jobs", "runtime_features", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
     },
     "night": {"published_trace"},
     "queue_states": {"published_trace"},
@@ -194,7 +194,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) ->
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
     date, model = dated_of(marks), marks["model"]["version"]
-    accounting = whole_accounting(clean, read_history(lake, clean))
+    accounting = whole_accounting(clean, read_features(lake, clean))
     source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
     start = schedules["start_s"].to_numpy().reshape(-1, len(clean.jobs))[number]

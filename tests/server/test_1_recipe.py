@@ -22,7 +22,7 @@ _RUNS = "{runsOrError(limit: 20) {... on Runs {results {runId jobName status tag
 FEW = {"schedulers": ["EASY"], "predictors": ["requested"], "corrections": ["requested"]}
 """Policies of a run, as :data:`LESS` says for a command."""
 NIGHTLY = (
-    *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
+    *("jobs", "rejected_jobs", "runtime_features", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
     "published_trace",
 )
 

@@ -12,9 +12,9 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from models.registry.versions import aliases, all_or_nothing
 from pipelines.dated.dated import Dated, dated_of
-from pipelines.dated.history import keep_history
 from pipelines.dated.night import own_registry
 from pipelines.dated.publish import Work
+from pipelines.dated.runtime_features import keep_features
 from pipelines.dated.train import train
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone
@@ -44,7 +44,7 @@ def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
         work.begin()
         before = aliases(work.store, work.subject)
         work.lake.write_clean(clean)
-        keep_history(work.lake, clean)
+        keep_features(work.lake, clean)
         train(work, clean, **options)  # type: ignore[arg-type]
         assert aliases(work.store, work.subject) == before, "no alias moves before the run is published"
         versions, marks = work.lake.read_for(clean, "runtime_model")

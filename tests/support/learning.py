@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.jobs.history import history, model_inputs
+from features.jobs.runtime_features import runtime_features
 from features.jobs.schema import conform
 from models.registry.accounting import Accounting
 
@@ -35,8 +35,8 @@ def workload(jobs: int = 3000, weeks: int = 6, seed: int = 1) -> tuple[pd.DataFr
 
 
 def inputs_of(jobs: pd.DataFrame, start_s: np.ndarray) -> pd.DataFrame:
-    """Model inputs of every job at its submission."""
-    return model_inputs(jobs, history(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE)))
+    """Features of every job at its submission."""
+    return runtime_features(jobs, start_s, local_clock_s(jobs["submit_s"].to_numpy(), ORIGIN_S, ZONE))
 
 
 def asked_after(records: Accounting, at: int) -> np.ndarray:

@@ -13,17 +13,17 @@ from hypothesis import strategies as st
 from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from features.jobs.history import HISTORY, history, model_inputs
+from features.jobs.history import completed_jobs
+from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
-from pipelines.dated.history import user_history
 from pipelines.dated.replay import Replay
+from pipelines.dated.runtime_features import features_of
 from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
-NOT_CLOCK = [name for name in HISTORY if name not in CLOCK]
 NAN = math.nan
 
 
@@ -149,10 +149,12 @@ def mean(values: list[int]) -> float:
 
 
 def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
-    past = history(jobs, start_s, local(jobs))
-    assert tuple(past.columns) == HISTORY
+    past = runtime_features(jobs, start_s, local(jobs))
+    assert tuple(past.columns) == FEATURES
     assert (past.dtypes == "float64").all()
-    pd.testing.assert_frame_equal(past[NOT_CLOCK], pd.DataFrame(defined(jobs, start_s), dtype="float64"), check_exact=True)
+    expected = pd.DataFrame(defined(jobs, start_s), dtype="float64")
+    pd.testing.assert_frame_equal(past[list(expected)], expected, check_exact=True)
+    assert past["completed_jobs"].tolist() == completed_jobs(jobs, start_s).tolist()
 
 
 @pytest.mark.slow
@@ -179,7 +181,7 @@ def test_clock_is_the_wall_clock_from_monday() -> None:
     jobs = table([{"submit_s": number, "runtime_s": 1, "procs": 1, "user": "a"} for number in range(4)])
     instants = ["1997-03-31 00:00:00", "1997-03-31 06:00:00", "1997-04-02 12:00:00", "1997-04-03 12:00:00"]  # 31 March: a Monday
     clock = pd.DatetimeIndex(instants).to_numpy().astype("datetime64[s]").astype(np.int64)
-    past = history(jobs, local(jobs), clock)
+    past = runtime_features(jobs, local(jobs), clock)
     days = 2 * np.pi * np.array([0, 0.25, 2.5, 3.5])
     for name, expected in {
         "cos_day": np.cos(days),
@@ -219,13 +221,13 @@ def perturbed(jobs: pd.DataFrame, start_s: np.ndarray, row: int, rng: np.random.
 
 
 def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, rows: np.ndarray, rng: np.random.Generator) -> None:
-    inputs = model_inputs(jobs, history(jobs, start, local(jobs)))
+    inputs = runtime_features(jobs, start, local(jobs))
     for row in rows:
         otherwise, otherwise_start = perturbed(jobs, start, row, rng)
         assert not otherwise["runtime_s"].equals(jobs["runtime_s"])
         past, past_start = jobs.iloc[: row + 1], start[: row + 1]
         for table_, start_ in ((otherwise, otherwise_start), (past, past_start)):
-            again = model_inputs(table_, history(table_, start_, local(table_)))
+            again = runtime_features(table_, start_, local(table_))
             pd.testing.assert_series_equal(again.iloc[row], inputs.iloc[row], check_exact=True)
 
 
@@ -259,11 +261,11 @@ def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() 
     records = accounting(cleaned.jobs, start)
     assert records.end_s.tolist() == [1000, 510]
     assert records.ended(999).tolist() == [1]
-    for past in (records.inputs, user_history(cleaned).table):
+    for past in (records.features, features_of(cleaned).table):
         assert past[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
-    at_600 = records.snapshot(600).iloc[0]
+    at_600 = records.snapshot(600).users.iloc[0]
     assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone
-    at_1000 = records.snapshot(1000).iloc[0]
+    at_1000 = records.snapshot(1000).users.iloc[0]
     assert (at_1000["completed_jobs"], at_1000["last_runtime_s"], at_1000["last_end_s"]) == (2, 100, 1000)
     replayed = Replay(cleaned, start, "recorded")
     assert replayed.accounting(999).jobs["job_id"].tolist() == [2]
@@ -273,13 +275,13 @@ def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() 
 @pytest.mark.parametrize("recorded_s", [501, 2000, 50_000])
 def test_nothing_known_at_a_submission_depends_on_how_long_a_running_job_still_runs(recorded_s: int) -> None:
     start = np.array([0, 500])
-    one, other = (accounting(overrunning(seconds).jobs, start).inputs for seconds in (recorded_s, 700))
+    one, other = (accounting(overrunning(seconds).jobs, start).features for seconds in (recorded_s, 700))
     pd.testing.assert_frame_equal(one, other)
-    ended = accounting(overrunning(500).jobs, start).inputs  # which it has just
+    ended = accounting(overrunning(500).jobs, start).features  # which it has just
     assert ended["completed_jobs"].tolist() == [0, 1]
 
 
 def test_an_end_before_a_runtime_is_over_is_refused() -> None:
     jobs = table([{"submit_s": 0, "runtime_s": 10, "procs": 1, "user": "a"}])
     with pytest.raises(InputError, match="job 1 ends before its runtime is over"):
-        history(jobs, np.array([0]), np.array([0]), np.array([9]))
+        runtime_features(jobs, np.array([0]), np.array([0]), np.array([9]))

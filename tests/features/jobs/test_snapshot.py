@@ -1,4 +1,4 @@
-"""A snapshot gives new submissions the inputs that the whole trace would, and knows nothing later than its instant."""
+"""A snapshot gives new submissions the features that the whole trace would, and knows nothing later than its instant."""
 
 from __future__ import annotations
 
@@ -11,41 +11,47 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.jobs.history import history, model_inputs
-from features.jobs.snapshot import snapshot
-from models.packed.snapshot_inputs import FEATURES, History
+from features.jobs.runtime_features import FEATURES, runtime_features, states_at
+from models.packed.snapshot import Snapshot
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
 
 
+def features(jobs: pd.DataFrame, start: np.ndarray, at: int, asked: pd.DataFrame) -> pd.DataFrame:
+    """Features of what is asked, from a snapshot at ``at``."""
+    served = Snapshot(*states_at(jobs, start, at), at).features(asked)
+    return pd.DataFrame(served, index=asked.index)
+
+
 def submissions(jobs: pd.DataFrame, local_s: np.ndarray) -> pd.DataFrame:
     """What a job says of itself: the columns that the packed code may see."""
-    return jobs[["user", "procs", "requested_s", "submit_s"]].assign(local_s=local_s)
+    return jobs[["user", "group", "executable", "procs", "requested_s", "submit_s"]].assign(local_s=local_s)
 
 
 def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.ndarray, rows: np.ndarray) -> None:
     """For a job submitted at the snapshot's instant, column by column and to the last bit (the sine tables of numpy aside)."""
-    expected = model_inputs(jobs, history(jobs, start, local_s))
+    expected = runtime_features(jobs, start, local_s)
     asked = submissions(jobs, local_s)
     for row in rows:
         now = int(jobs["submit_s"].iloc[row])
-        got = History.from_frame(snapshot(jobs, start, now)).inputs(asked.iloc[[row]])
-        pd.testing.assert_frame_equal(got.iloc[:, :-4], expected.iloc[[row], :-4], check_exact=True)
-        np.testing.assert_allclose(got.iloc[:, -4:], expected.iloc[[row], -4:], rtol=0, atol=1e-15)
+        got, clock = features(jobs, start, now, asked.iloc[[row]]), ["cos_day", "sin_day", "cos_week", "sin_week"]
+        assert tuple(got) == FEATURES
+        pd.testing.assert_frame_equal(got.drop(columns=clock), expected.drop(columns=clock).iloc[[row]], check_exact=True)
+        np.testing.assert_allclose(got[clock], expected[clock].iloc[[row]], rtol=0, atol=1e-15)
 
 
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(traces())
-def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
+def test_snapshot_gives_the_features_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     jobs, start = trace
     assert_as_from_the_trace(jobs, start, local(jobs), np.arange(len(jobs)))
 
 
 @pytest.mark.thorough
 @needs_shared
-def test_snapshot_gives_the_inputs_of_a_job_submitted_then_in_kth() -> None:
+def test_snapshot_gives_the_features_of_a_job_submitted_then_in_kth() -> None:
     jobs, start, clock = kth()
     assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 100, replace=False))
 
@@ -68,18 +74,20 @@ def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.n
     rows = jobs[before].assign(user=users[before]).to_dict("records")
     everything = table([*rows, new])
     starts = np.append(start[before], now)
-    expected = model_inputs(everything, history(everything, starts, local(everything))).iloc[[-1]]
+    expected = runtime_features(everything, starts, local(everything)).iloc[[-1]]
     asked = submissions(everything, local(everything)).iloc[[-1]]
-    pd.testing.assert_frame_equal(History.from_frame(snapshot(jobs, start, at)).inputs(asked), expected)
+    # groups without the user learn from others' jobs that have ended meanwhile
+    own = [name for name in FEATURES if not name.startswith(("requested_procs", "group", "executable"))]
+    pd.testing.assert_frame_equal(features(jobs, start, at, asked)[own], expected[own])
 
 
 def test_many_rows_are_the_rows_one_by_one() -> None:
     jobs, start = random_trace(300, np.random.default_rng(11))
-    past = History.from_frame(snapshot(jobs, start, int(jobs["submit_s"].iloc[200])))
-    asked = submissions(jobs, local(jobs)).iloc[200:]
-    one_by_one = pd.concat([past.inputs(asked.iloc[[row]]) for row in range(len(asked))])
-    pd.testing.assert_frame_equal(past.inputs(asked), one_by_one, atol=1e-15, rtol=0)
-    assert past.inputs(asked.iloc[:0]).shape == (0, len(FEATURES))
+    at, asked = int(jobs["submit_s"].iloc[200]), submissions(jobs, local(jobs)).iloc[200:]
+    together = features(jobs, start, at, asked)
+    one_by_one = pd.concat([features(jobs, start, at, asked.iloc[[row]]) for row in range(len(asked))])
+    pd.testing.assert_frame_equal(together, one_by_one, atol=1e-15, rtol=0)
+    assert features(jobs, start, at, asked.iloc[:0]).shape == (0, len(FEATURES))
 
 
 @pytest.mark.slow
@@ -89,32 +97,32 @@ def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     jobs, start = random_trace(300, rng)
     for row in range(0, 300, 10):
         now = int(jobs["submit_s"].iloc[row])
-        taken = snapshot(jobs, start, now)
-        pd.testing.assert_frame_equal(snapshot(*perturbed(jobs, start, row, rng), now), taken)
-        pd.testing.assert_frame_equal(snapshot(jobs.iloc[: row + 1], start[: row + 1], now), taken)
+        changed, past = perturbed(jobs, start, row, rng), (jobs.iloc[: row + 1], start[: row + 1])
+        for other in (changed, past):
+            for table_, taken in zip(states_at(*other, now), states_at(jobs, start, now), strict=True):
+                pd.testing.assert_frame_equal(table_, taken)
 
 
 def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
     jobs, start = random_trace(50, np.random.default_rng(2))
     asked = pd.DataFrame({"user": ["stranger", None], "procs": 2, "requested_s": 60, "submit_s": 90, "local_s": 90})
-    expected = model_inputs(jobs, history(jobs, start, local(jobs))).iloc[0]  # a trace's first job has no history
+    own = [name for name in FEATURES if not name.startswith(("requested", "procs", "hour", "weekday", "alike", "cos", "sin"))]
+    expected = runtime_features(jobs, start, local(jobs))[own].iloc[0]  # a trace's first job has no history
     for at_s in (90, -1):
-        past = History.from_frame(snapshot(jobs, start, at_s))
-        got = past.inputs(asked)
         for row in (0, 1):
-            pd.testing.assert_series_equal(got.iloc[row, 2:-4], expected.iloc[2:-4], check_names=False)
-    assert past.at_s is None
+            got = features(jobs, start, at_s, asked)[own].iloc[row]
+            pd.testing.assert_series_equal(got, expected, check_names=False)
 
 
-def test_one_submission_is_answered_in_two_milliseconds() -> None:
+def test_one_submission_is_described_in_two_milliseconds() -> None:
     users = [f"user{number}" for number in range(5_000)]
     rng = np.random.default_rng(0)
     jobs = table([{"submit_s": number, "runtime_s": 5, "procs": 1, "user": users[rng.integers(5_000)]} for number in range(20_000)])
-    past = History.from_frame(snapshot(jobs, local(jobs), 20_000))
+    past = Snapshot(*states_at(jobs, local(jobs), 20_000), 20_000)
     asked = pd.DataFrame({"user": ["user17"], "procs": 2, "requested_s": 60, "submit_s": 20_001, "local_s": 20_001})
     seconds = []
     for _ in range(50):
         begin = time.perf_counter()
-        past.inputs(asked)
+        past.features(asked)
         seconds.append(time.perf_counter() - begin)
     assert statistics.median(seconds) < 0.002

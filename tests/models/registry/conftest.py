@@ -9,11 +9,11 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from features.jobs.snapshot import snapshot
+from features.jobs.runtime_features import States
 from models.packed.boosting import Trees
 from models.packed.forest import Forest
-from models.registry import boosting_training, quantile_training
 from models.registry.accounting import Accounting, accounting
+from models.registry.candidates import train
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 
@@ -34,7 +34,7 @@ class Learned(NamedTuple):
     jobs: pd.DataFrame
     start: np.ndarray
     at: int
-    users: pd.DataFrame
+    states: States
     trees: Trees
     forest: Forest
 
@@ -43,5 +43,5 @@ class Learned(NamedTuple):
 def learned() -> Learned:
     jobs, start = workload()
     at, past = int(jobs["submit_s"].iloc[-1]), accounting(jobs, start, ORIGIN_S, ZONE)
-    trees, forest = (training.grow(past, at, seed=0) for training in (boosting_training, quantile_training))
-    return Learned(jobs, start, at, snapshot(jobs, start, at), trees, forest)
+    trees, forest = (train(name, past, at, 0).state for name in ("lightgbm", "quantile(order=accuracy)"))
+    return Learned(jobs, start, at, past.snapshot(at), trees, forest)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -9,7 +10,9 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
+from features.jobs.runtime_features import FEATURES
 from models.packed.methods import PREDICTED, Boosting, Method, Quantile
+from models.packed.snapshot import Snapshot
 from models.registry.accounting import Accounting, accounting
 from models.registry.candidates import carried_on, carried_through, train, up_to_the_second
 from tests.support.learning import ORIGIN_S, ZONE, asked_after
@@ -29,18 +32,47 @@ def earlier(trained: Method, records: Accounting, at: int) -> Method:
 
 
 def same(one: Method, other: Method) -> None:
-    """Assert that all that two methods have learned is equal; groups may lie in another order."""
+    """Assert that all that two methods have learned is equal."""
     assert vars(one.state).keys() == vars(other.state).keys()
     for name, learned in vars(one.state).items():
-        if isinstance(learned, np.ndarray):
-            np.testing.assert_array_equal(learned, getattr(other.state, name))
-    tables = [each.state.groups.table for each in (one, other)]
-    pd.testing.assert_frame_equal(*(table.sort_values(list(table), ignore_index=True) for table in tables))
-    assert one.state.groups.at_s == other.state.groups.at_s
+        np.testing.assert_array_equal(learned, getattr(other.state, name))
 
 
-def points(method: Method, records: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.answer({}, records.asked(rows))[PREDICTED]
+def points(method: Method, features: pd.DataFrame) -> np.ndarray:
+    return method.answer(features)[PREDICTED]
+
+
+def test_noise_in_the_table_changes_every_answer(trained: Method, records: Accounting, at: int) -> None:
+    """Models are trained from the table: from noise they learn something else."""
+    random, table = np.random.default_rng(3), records.features
+    noise = pd.DataFrame(random.permuted(table.to_numpy(), axis=0), index=table.index, columns=table.columns)
+    from_noise = train(trained.name, replace(records, features=noise), at, 0)
+    asked = records.served(asked_after(records, at), at)
+    assert (points(from_noise, asked) != points(trained, asked)).mean() > 0.9
+    assert (points(trained, noise.iloc[: len(asked)]) != points(trained, asked)).mean() > 0.9
+    assert set(trained.columns) <= set(table)
+
+
+def test_serving_computes_the_rows_of_the_table(records: Accounting) -> None:
+    """For jobs of whose likes and user nothing ended, started or ran since the snapshot, to the last bit."""
+    columns, checked = (
+        [name for name in FEATURES if not name.startswith(("cos", "sin", "running", "occupied", "longest", "sum_r"))],
+        0,
+    )
+    submit = records.jobs["submit_s"].to_numpy(np.int64)
+    for row in range(500, 2500, 40):
+        at = int(submit[row])
+        served = pd.DataFrame(Snapshot(*records.snapshot(at), at).features(records.asked(np.arange(row, row + 1))))
+        np.testing.assert_array_equal(served[columns], records.features[columns].iloc[[row]])
+        later = int(submit[row] + 60)
+        changed = (records.end_s > at) & (records.end_s <= later)
+        asked = records.asked(np.arange(row, row + 1)).assign(submit_s=later)
+        served = pd.DataFrame(Snapshot(*records.snapshot(at), at).features(asked))
+        fresh = pd.DataFrame(Snapshot(*records.snapshot(later), later).features(asked))
+        if not changed.any():
+            checked += 1
+            pd.testing.assert_frame_equal(served, fresh, check_exact=True)
+    assert checked > 3
 
 
 def test_a_night_knows_no_end_after_it(trained: Method, earlier: Method, records: Accounting, at: int) -> None:
@@ -51,15 +83,13 @@ def test_a_night_knows_no_end_after_it(trained: Method, earlier: Method, records
     other = accounting(jobs, records.start_s, ORIGIN_S, ZONE)
     same(trained, train(trained.name, other, at, 0))
     same(carried_on(earlier, records, at), carried_on(earlier, other, at))
-    assert int(trained.state.groups.table["last_end_s"].max()) <= at
+    for table, changed in zip(records.snapshot(at), other.snapshot(at), strict=True):
+        pd.testing.assert_frame_equal(table, changed)
 
 
 def test_what_is_written_is_read_back(trained: Method, tmp_path: Path) -> None:
     trained.write(tmp_path)
     same(trained, type(trained).read(tmp_path))
-    (tmp_path / "groups.parquet").unlink()
-    with pytest.raises(OSError, match="groups"):
-        type(trained).read(tmp_path)
 
 
 @pytest.mark.slow
@@ -70,14 +100,8 @@ def test_trees_stay_and_many_nights_in_one_walk_are_those_one_by_one(earlier: Me
     for night, through in zip(nights, carried_through(earlier, records, nights), strict=True):
         same(through, carried_on(earlier, records, night))
         step = carried_on(step, records, night)
-        assert through.state.groups.at_s == max(night, at - 3 * DAY_S)
-        np.testing.assert_array_equal(through.state.nodes, earlier.state.nodes)
-        rows = asked_after(records, at)
-        np.testing.assert_array_equal(points(through, records, rows), points(step, records, rows))
-    assert through.state.groups.table["ended"].sum() > earlier.state.groups.table["ended"].sum()
-    nameless = records.jobs.assign(group=pd.Categorical([None] * len(records.jobs)))
-    with pytest.raises(ValueError, match="can only be trained anew"):
-        carried_on(earlier, accounting(nameless, records.start_s, ORIGIN_S, ZONE), at)
+        asked = records.served(asked_after(records, at), at)
+        np.testing.assert_array_equal(points(through, asked), points(step, asked))
 
 
 @pytest.mark.slow
@@ -85,9 +109,9 @@ def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say
     trained: Method, records: Accounting, at: int
 ) -> None:
     rows = asked_after(records, at)
-    now = up_to_the_second(trained, records, rows)
+    now, asked = up_to_the_second(trained, records, rows), records.features.iloc[rows]
     for place in range(5, 300, 60):
         then = carried_on(trained, records, int(records.jobs["submit_s"].iloc[rows[place]]))
-        assert points(then, records, rows[[place]])[0] == now[place]
-    assert (now != points(trained, records, rows)).mean() > 0.3
+        assert points(then, asked.iloc[[place]])[0] == now[place]
+    assert (now != points(trained, records.served(rows, at))).mean() > 0.3
     assert ((now >= 1) & (now <= records.jobs["requested_s"].to_numpy()[rows])).all()

@@ -1,14 +1,13 @@
-"""Quantiles given how long a job has run: those of the simulator's kernel, from plain numbers."""
+"""Quantiles given how long a job has run: those of the simulator."""
 
 from __future__ import annotations
-
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
-from models.packed.conditional import conditional
+from models.packed.forest import conditional
 from models.runtime import quantile
+from models.runtime.memory import Memory
 from tests.support.fresh import seeds
 
 LEVELS = tuple(quantile.REGULAR.tolist())
@@ -22,21 +21,21 @@ def drawn_quantiles(requested: int, seed: int) -> list[float]:
 
 @pytest.mark.parametrize("seed", seeds(8))
 def test_it_answers_as_the_simulator_does(seed):
-    requested, quantiles = 3600, drawn_quantiles(3600, seed)
-    again = getattr(quantile.estimate_again, "py_func", quantile.estimate_again)
-    features = 5 * 7
-    memory = SimpleNamespace(model=np.zeros(200), jobs=np.zeros((1, 200)), keys=np.zeros((1, 5)))
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(quantile, "width", lambda memory: features)
-        memory.model[quantile.LEVELS] = len(LEVELS)
-        memory.model[quantile.LEVEL : quantile.LEVEL + len(LEVELS)] = LEVELS
-        memory.jobs[0, features : features + len(LEVELS)] = quantiles
-        for elapsed in (0, 1, 17, 150, 400, 1500, 3599):
-            for place in (0, 19, 31, 38):
-                memory.model[quantile.END_AT] = place
-                expected = again(memory, 0, requested, elapsed)
-                assert conditional(LEVELS, quantiles, requested, elapsed, [LEVELS[place]]) == [min(expected, requested)]
+    requested, quantiles, width = 3600, drawn_quantiles(3600, seed), 12
+    fresh = Memory(jobs=np.zeros((1, width + len(LEVELS) + 1)), keys=np.zeros((1, 1), np.int64))
+    memory = quantile.usual(fresh)
+    memory.jobs[0, width : width + len(LEVELS)] = quantiles
+    for elapsed in (0, 1, 17, 150, 400, 1500, 3599):
+        for place in (0, 19, 31, 38):
+            memory.model[quantile.END_AT] = place
+            expected = quantile.estimate_again(memory, 0, requested, elapsed)
+            assert answered(quantiles, requested, elapsed, LEVELS[place]) == [min(expected, requested)]
 
 
 def test_at_its_request_a_job_has_nothing_left_but_that():
-    assert conditional(LEVELS, drawn_quantiles(3600, 2), 3600, 4000, (0.1, 0.9)) == [3600.0, 3600.0]
+    assert answered(drawn_quantiles(3600, 2), 3600, 4000, 0.1, 0.9) == [3600.0, 3600.0]
+
+
+def answered(quantiles, requested, elapsed, *wanted):
+    [seconds] = conditional(LEVELS, np.array([quantiles]), np.array([requested]), np.array([elapsed]), wanted)
+    return seconds.tolist()

@@ -14,7 +14,7 @@ from mlflow.artifacts import download_artifacts
 from features.errors import InputError
 from models.packed.methods import Last2
 from models.registry.loading import consumer_model
-from models.registry.packing import content_hash
+from models.registry.packing import content_hash, modules_in
 from models.registry.registration import Training, log_and_register
 from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, ask, load_version, trained_method
 
@@ -33,10 +33,10 @@ ASKED = pd.DataFrame(
 @pytest.fixture(scope="module")
 def sound(opened, learned):
     """Return the files of a sound version, and a user that it knows."""
-    content = RuntimeContent(Last2(), Snapshot(learned.users, learned.at, 0, "UTC"))
+    content = RuntimeContent(Last2(), Snapshot(learned.states, learned.at, 0, "UTC"))
     log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, learned.at), generated=True), (0.5, 9), {})
     home = Path(download_artifacts(opened.client.get_model_version("runtime-t", "1").source))
-    return home, learned.users["user"].iloc[0]
+    return home, learned.states.users["user"].iloc[0]
 
 
 @pytest.fixture
@@ -70,7 +70,7 @@ def other_script(files, evil):
 def other_module(files, evil):
     package = next((files / "code").iterdir())
     (package / "boosting.py").write_text(evil + (package / "boosting.py").read_text())
-    package.rename(package.with_name(f"{package.name.rpartition('_')[0]}_{content_hash(package.glob('*.py'))}"))
+    package.rename(package.with_name(f"{package.name.rpartition('_')[0]}_{content_hash(modules_in(package))}"))
 
 
 def another_module_beside(files, evil):

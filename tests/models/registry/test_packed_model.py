@@ -15,7 +15,7 @@ from features.clock import local_clock_s
 from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
-from models.registry.packing import assemble, content_hash
+from models.registry.packing import assemble, content_hash, modules_in
 from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 
@@ -24,8 +24,8 @@ def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
     methods = Boosting(learned.trees), Last2(), Requested(), Quantile(learned.forest)
     [chosen] = [each for each in methods if each.name == method]
-    users = learned.users if table is None else table
-    return assemble(directory, "runtime", RuntimeContent(chosen, Snapshot(users, learned.at, ORIGIN_S, ZONE)).write)
+    states = learned.states if table is None else learned.states._replace(users=table)
+    return assemble(directory, "runtime", RuntimeContent(chosen, Snapshot(states, learned.at, ORIGIN_S, ZONE)).write)
 
 
 def submission(learned, **changes):
@@ -35,21 +35,14 @@ def submission(learned, **changes):
 
 
 def test_what_is_packed_says_what_was_learned(tmp_path, learned):
-    asked = learned.jobs[["user", "procs", "requested_s", "submit_s"]].tail(1)
-    [requested], last2 = asked["requested_s"], inputs_of(learned.jobs, learned.start)["mean_last2_runtime_s"].iloc[-1]
-    point, quantiles = learned.forest.predict(asked)
-    by_level = {
-        f"predicted_{percent:02d}_s": quantiles[0, 40 * percent // 100 - 1] for percent in (5, 10, 20, 30, 50, 70, 80, 90, 95)
-    }
-    for method, predicted in {
-        "requested": {"predicted_s": requested},
-        "last2": {"predicted_s": min(requested, last2 // 1)},
-        "lightgbm": {"predicted_s": learned.trees.answer(asked)[0]},
-        "quantile(order=accuracy)": {"predicted_s": point[0], **by_level},
-    }.items():
-        answer = RuntimePredictor(pack(tmp_path / method, learned, method).data).predict(submission(learned))
-        assert answer.iloc[0].drop(["snapshot_age_s", "user_known"]).to_dict() == predicted, method
-    assert learned.trees.answer(asked)[0] > 1
+    row = inputs_of(learned.jobs, learned.start).tail(1)
+    assert learned.at == learned.jobs["submit_s"].iloc[-1], "so the row of the table is as in the snapshot"
+    for method in (Requested(), Last2(), Boosting(learned.trees), Quantile(learned.forest)):
+        answer = RuntimePredictor(pack(tmp_path / method.name, learned, method.name).data).predict(submission(learned)).iloc[0]
+        expected = {name: seconds[0] for name, seconds in method.answer(row).items()}
+        assert answer.drop(["snapshot_age_s", "user_known"]).to_dict() == expected, method.name
+        assert len(expected) == (10 if method.name == Quantile.name else 1)
+        assert expected["predicted_s"] > 1
 
 
 @pytest.mark.parametrize("method", ["last2", "lightgbm", "quantile(order=accuracy)"])
@@ -112,7 +105,7 @@ def save(directory, learned, **kwargs):
 
 
 def test_submissions_are_taken_as_sites_have_them(tmp_path, learned):
-    users = learned.users.assign(user=[f"{number}" for number in range(1000, 1000 + len(learned.users))])
+    users = learned.states.users.assign(user=[f"{number}" for number in range(1000, 1000 + len(learned.states.users))])
     model = mlflow.pyfunc.load_model(str(save(tmp_path, learned, method="last2", table=users)))
     plain = submission(learned, user=["1000"], group=["g"])
     clock = plain["submit_time"]
@@ -150,14 +143,14 @@ def test_elapsed_time_and_levels_are_honoured_as_over_http(tmp_path, learned):
 
 
 def test_two_versions_in_one_process_keep_their_own_data_and_code(tmp_path, learned):
-    table = learned.users
+    table = learned.states.users
     slower = table.assign(last_runtime_s=table["last_runtime_s"] + 50, second_last_runtime_s=table["second_last_runtime_s"] + 50)
     paths = save(tmp_path / "a", learned, method="last2"), save(tmp_path / "b", learned, method="last2", table=slower)
     home = next((paths[1] / "code").iterdir())
     source = (home / "methods.py").read_text()
     assert source.count("np.floor(") == 1
     (home / "methods.py").write_text(source.replace("np.floor(", "0.5 * np.floor("))  # a later version of the code ...
-    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(home.glob('*.py'))}"))  # ... has another hash
+    home.rename(home.with_name(f"{home.name.rsplit('_', 1)[0]}_{content_hash(modules_in(home))}"))  # ... has another hash
     long = submission(learned, requested_s=[10**6])
     first, second = (mlflow.pyfunc.load_model(str(path)) for path in paths)
     for _ in range(2):

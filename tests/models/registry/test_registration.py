@@ -35,7 +35,7 @@ JOBS = 6000
 
 def registered(opened, learned, trace, method, metrics, judged, **tags):
     training = Training(trace, "0123456789abcdef", JOBS, (0, learned.at), generated=True)
-    content = RuntimeContent(method, Snapshot(learned.users, learned.at, ORIGIN_S, ZONE))
+    content = RuntimeContent(method, Snapshot(learned.states, learned.at, ORIGIN_S, ZONE))
     return log_and_register(opened, RUNTIME, content, training, judged, metrics, tags=tags)
 
 
@@ -84,7 +84,7 @@ def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they
     group = pd.Categorical(np.where(np.arange(len(learned.jobs)) % 2, "even", "odd"))
     records = accounting(learned.jobs.assign(group=group), learned.start, ORIGIN_S, ZONE)
     method = Quantile(grow(records, learned.at, seed=0))
-    candidate = registered(opened, learned, "forest", method, {}, (0.5, 100))
+    candidate = registered(opened, learned._replace(states=records.snapshot(learned.at)), "forest", method, {}, (0.5, 100))
     model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{candidate.version}")
     answer = model.predict(model.input_example)
     assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]

@@ -101,8 +101,8 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, runs, classifiers)
     with pytest.raises(ValueError, match=f"row 2 .*column {asked.columns[1]}: inf"):
         VariabilityPredictor(data).predict(asked)
     settings = data / "model.json"
-    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 3}))
-    with pytest.raises(ValueError, match="format 3, this code reads format 2"):
+    settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 1}))
+    with pytest.raises(ValueError, match="format 1, this code reads format 3"):
         VariabilityPredictor(data)
 
 

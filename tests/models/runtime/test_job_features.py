@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.runtime.job_features import LEVELS, features, levels_of, names
+from features.jobs.groups import distinct
+from features.jobs.like_jobs import LEVELS, columns_of, features
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
@@ -40,8 +41,8 @@ def spy(name: str = "lightgbm", nights: bool = False) -> CompiledPredictor:
     labels: dict[str, list[str]] = {}
 
     def memory(jobs: pd.DataFrame) -> Memory:
-        labels["names"] = names(jobs)
-        assert len(labels["names"]) == features(len(levels_of(jobs))), "every feature has a name"
+        labels["names"] = list(columns_of(tuple(distinct(jobs).values())))
+        assert len(labels["names"]) == features(len(distinct(jobs))), "every feature has a name"
         return source.memory(jobs)
 
     def distribution(memory: Memory) -> pd.DataFrame:
@@ -63,6 +64,7 @@ def agree(load: Workload, **policy: Any) -> Nightly:
     assert schedule.jobs["start_s"].tolist() == [job.start for job in expected]
     assert schedule.jobs["predicted_s"].tolist() == [job.order_s for job in expected]
     by_hand = pd.DataFrame([hand.inputs[job] for job in range(len(load.submit))], dtype=float)
+    by_hand.columns = features_of(schedule).columns
     pd.testing.assert_frame_equal(features_of(schedule), by_hand, rtol=1e-12, atol=1e-12)
     return hand
 
@@ -99,12 +101,12 @@ def test_on_a_busy_machine_as_in_plain_python(dependent: bool, semantics: str) -
 def test_levels_are_those_whose_columns_the_trace_fills() -> None:
     assert ["+".join(level) for level in LEVELS] == LEVELS_BY_HAND
     full = busy(False)
-    assert len(levels_of(full.table())) == 7
+    assert len(distinct(full.table())) == 7
     without = replace(full, executable=[], group=[])
     expected = [("user", "requested_s", "procs"), ("user", "requested_s"), ("user",), ("requested_s", "procs")]
-    assert levels_of(without.table()) == expected
+    assert list(distinct(without.table()).values()) == expected
     nobody = replace(without, user=[None] * len(full.user))
-    assert levels_of(nobody.table()) == [("requested_s", "procs"), ("requested_s",)]
+    assert list(distinct(nobody.table()).values()) == [("requested_s", "procs"), ("requested_s",)]
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from pipelines.assets.predictors import runtime_model
 from pipelines.assets.publishing import published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.traces import user_history
+from pipelines.assets.traces import runtime_features
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
 
@@ -25,7 +25,7 @@ def test_swapped_resources_keep_everything_in_their_place(tmp_path: Path, monkey
     with dg.DagsterInstance.ephemeral() as instance:
         instance.add_dynamic_partitions("traces", ["arriving"])
         resources = {"lake": LakeResource(home=str(place)), "registry": registry}
-        stages = [user_history, runtime_model, published_trace]
+        stages = [runtime_features, runtime_model, published_trace]
         dg.materialize(stages, partition_key="arriving", instance=instance, resources=resources)
     assert Lake(place / "lake").has("runtime_model", "arriving")
     assert registry.tracking().client.get_model_version_by_alias("runtime-arriving", "champion").version

@@ -11,16 +11,16 @@ import pytest
 
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.assets.trace_checks import (
-    HISTORY,
+    FEATURES,
     JOBS,
     SCHEDULES,
     SIMULATED,
-    check_history,
+    check_features,
     check_jobs,
     check_schedules,
     check_simulated_model,
 )
-from pipelines.dated.history import user_history
+from pipelines.dated.runtime_features import features_of
 from pipelines.dated.served import ServedModel
 from sim import Schedule, simulate
 from sim.workloads.workload import Workload, generate
@@ -41,12 +41,12 @@ def failed(results: list[dg.AssetCheckResult]) -> set[str]:
 
 
 def test_a_sound_trace_passes(trace, schedule):
-    history = user_history(trace)
+    history = features_of(trace)
     end = history.start_s + trace.jobs["runtime_s"].to_numpy(np.int64)
     jobs, schedules = check_jobs(trace, trace), check_schedules([schedule], [schedule])
-    counted = check_history(trace.jobs, history.table, end)
+    counted = check_features(trace.jobs, history.table, end)
     assert failed([*jobs, *schedules, *counted]) == set()
-    for results, claims in ((jobs, JOBS), (schedules, SCHEDULES), (counted, HISTORY)):
+    for results, claims in ((jobs, JOBS), (schedules, SCHEDULES), (counted, FEATURES)):
         assert {str(result.check_name) for result in results} == set(claims)
 
 
@@ -77,12 +77,12 @@ def test_recorded_waits_that_the_machine_could_not_have_given(trace):
 
 
 def test_a_history_that_miscounts(trace):
-    history = user_history(trace)
+    history = features_of(trace)
     end = history.start_s + trace.jobs["runtime_s"].to_numpy(np.int64)
     shifted = history.table.assign(completed_jobs=history.table["completed_jobs"].shift(1, fill_value=0))
-    assert failed(check_history(trace.jobs, shifted, end)) == {"recounted_by_hand"}
+    assert failed(check_features(trace.jobs, shifted, end)) == {"recounted_by_hand"}
     future = history.table.assign(last_runtime_s=trace.jobs["runtime_s"].to_numpy(np.float64))
-    assert failed(check_history(trace.jobs, future, end)) == {"recounted_by_hand"}
+    assert failed(check_features(trace.jobs, future, end)) == {"recounted_by_hand"}
 
 
 def test_a_registered_model_that_consumers_get_otherwise_and_learning_that_does_not_help():

@@ -9,15 +9,13 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from features.jobs.history import model_inputs
 from models.packed.methods import PREDICTED, Boosting, Quantile
-from models.registry.accounting import Accounting
 from models.registry.as_served import quantile_columns
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
-from pipelines.dated.history import user_history
 from pipelines.dated.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
+from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.simulate import campaign, champion_answers
 from sim import simulate
 from tests.support.arriving import arriving
@@ -107,8 +105,7 @@ def test_retrainings_on_several_days_ask_for_the_same_nights() -> None:
 @pytest.fixture(scope="module")
 def crowded():
     clean = replace(arriving(jobs=5000), procs=24)
-    history = user_history(clean)
-    record = Accounting(clean.jobs, history.start_s, model_inputs(clean.jobs, history.table), clean.origin_unix_s, clean.timezone)
+    record = whole_accounting(clean, features_of(clean))
     runtime = clean.jobs["runtime_s"].to_numpy(np.float64)
     requested = clean.jobs["requested_s"].to_numpy(np.float64)
     served = pd.DataFrame(

@@ -19,7 +19,7 @@ from models.registry import registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
-from pipelines.dated import decided, history, traces
+from pipelines.dated import decided, runtime_features, traces
 from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
 from pipelines.storage import publishing
@@ -83,7 +83,7 @@ def boom(*_: object, **__: object):
 
 
 STAGES = {
-    "ingesting": (history, "user_history"),
+    "ingesting": (runtime_features, "features_of"),
     "training": (traces, "fingerprint"),
     "registering": (registration, "assemble"),
     "keeping the ledger": (decided, "_row"),

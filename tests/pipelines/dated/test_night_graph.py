@@ -32,11 +32,11 @@ from tests.support.process import python
 pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 SUBJECT, DAY = "runtime-arriving", 21
 OF_A_TRACE = {
-    *("jobs", "rejected_jobs", "user_history", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
+    *("jobs", "rejected_jobs", "runtime_features", "runtime_model", "learned_policy", "schedules", "comparison", "report"),
     "published_trace",
 }
 TABLES = {
-    *("jobs", "rejected_jobs", "user_history", "runtime_model", "schedules", "prediction_quality", "comparison"),
+    *("jobs", "rejected_jobs", "runtime_features", "runtime_model", "schedules", "prediction_quality", "comparison"),
     *("served", "nights", "learned_policy"),
 }
 LESS = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}

@@ -17,9 +17,9 @@ from pipelines.cli.when import answered
 from pipelines.dated import queue_moments, queue_states
 from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
-from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states, read_states
+from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.starts import keep_start_model
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.read import cleaned_for, read_trace
@@ -80,7 +80,7 @@ def kept(lake: Lake, date: Dated, ended_by_s: float = np.inf) -> tuple[pd.DataFr
     ended = clean.jobs["submit_s"] + clean.jobs["wait_s"].astype("int64") + clean.jobs["runtime_s"] <= ended_by_s
     clean = replace(clean, jobs=clean.jobs[ended].reset_index(drop=True))
     lake.write_clean(clean)
-    assert keep_states(lake, clean, keep_history(lake, clean), date, lambda done, of: None) == ""
+    assert keep_states(lake, clean, keep_features(lake, clean), date, lambda done, of: None) == ""
     return lake.read_for(clean, "queue_states")
 
 
@@ -92,14 +92,14 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     assert (marks["ahead"], marks["asked_anew"]) == (SLURM, len(table))
     assert set(table["job_id"]) <= set(clean.jobs["job_id"])
     assert clean.jobs["job_id"].min() == 1001, "canonical jobs have the raw numbers, not those of tasks"
-    start = pd.Series(read_history(lake, clean).start_s, clean.jobs["job_id"])[table["job_id"]].to_numpy()
+    start = pd.Series(read_features(lake, clean).start_s, clean.jobs["job_id"])[table["job_id"]].to_numpy()
     assert (start >= table["at_s"]).all(), "each waits when it is asked about"
     scenarios, free = table[list(STARTS)].to_numpy(), table["spare"].to_numpy() >= 0
     waits = start - table["at_s"].to_numpy()
     assert np.corrcoef(np.log1p(np.median(scenarios, axis=1)), np.log1p(waits))[0, 1] > 0.7
     assert free.any()
     assert not free.all()
-    asked = read_states(lake, clean, read_history(lake, clean))
+    asked = read_states(lake, clean, read_features(lake, clean))
     store = tracking()
     result = keep_start_model(Work(lake, store, "runtime-site"), clean, asked, date)
     point_start_champion(lake, "site", store)

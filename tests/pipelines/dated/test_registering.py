@@ -18,9 +18,9 @@ from models.registry.candidates import TRAINERS
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, aliases, all_versions, prune
 from pipelines.dated import traces
-from pipelines.dated.history import user_history, whole_accounting
 from pipelines.dated.night import own_registry
 from pipelines.dated.publish import Work
+from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.train import last_answers
 from pipelines.storage.lake import Lake
 from tests.support.arriving import arriving
@@ -53,7 +53,7 @@ def registered(tmp_path_factory: pytest.TempPathFactory):
 
 def answered(home: Path, run: Registered) -> pd.DataFrame:
     clean = trace()
-    record = whole_accounting(clean, user_history(clean))
+    record = whole_accounting(clean, features_of(clean))
     return last_answers(clean, record, run.models["champion"], own_registry(home))
 
 

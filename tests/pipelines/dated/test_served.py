@@ -19,10 +19,10 @@ from models.registry.runtime_registration import trained_method
 from models.registry.versions import aliases
 from pipelines.dated.compare import judged, prediction_quality
 from pipelines.dated.dated import as_of, dated, midnights
-from pipelines.dated.history import user_history, whole_accounting
 from pipelines.dated.night import own_registry
 from pipelines.dated.pages import kind_of
 from pipelines.dated.run_settings import RunSettings
+from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.served import SimulatedModel, simulated_model
 from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.dated.train import last_answers
@@ -42,7 +42,7 @@ def clean() -> CleanTrace:
 
 @pytest.fixture(scope="module")
 def record(clean: CleanTrace):
-    return whole_accounting(clean, user_history(clean))
+    return whole_accounting(clean, features_of(clean))
 
 
 @pytest.fixture(scope="module")
@@ -88,8 +88,8 @@ def test_what_happens_after_the_date_changes_neither_the_model_nor_the_choice(
     assert again.simulated == run.simulated
     first, second = (trained_method(own_registry(place), "arriving", run.simulated) for place in (home, tmp_path))
     rows = np.arange(20)
-    inputs = record.served_inputs(rows, run.date.until_s), record.asked(rows)
-    pd.testing.assert_frame_equal(pd.DataFrame(first.answer(*inputs)), pd.DataFrame(second.answer(*inputs)))
+    asked = record.served(rows, run.date.until_s)
+    pd.testing.assert_frame_equal(pd.DataFrame(first.answer(asked)), pd.DataFrame(second.answer(asked)))
     kept = ["version", "method", "accuracy", "judged_jobs"]
     chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (run, again)]
     pd.testing.assert_frame_equal(*chosen)
@@ -107,7 +107,7 @@ def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_requ
     for night in midnights(clean, run.date.until_s)[::4]:
         mine = rows[(clean.jobs["submit_s"].iloc[rows] >= night) & (clean.jobs["submit_s"].iloc[rows] < night + DAY_S)]
         then = carried_on(method, record, night)
-        expected = then.answer(record.served_inputs(mine, night), record.asked(mine))["predicted_s"]
+        expected = then.answer(record.served(mine, night))["predicted_s"]
         np.testing.assert_array_equal(predicted[mine], expected)
     earlier = np.setdiff1d(np.arange(len(clean.jobs)), rows)
     np.testing.assert_array_equal(predicted[earlier], clean.jobs["requested_s"].iloc[earlier])

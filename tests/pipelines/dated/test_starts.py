@@ -22,9 +22,9 @@ from models.starts.model import better
 from pipelines.dated import queue_states
 from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
-from pipelines.dated.history import keep_history, read_history
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, keep_states, read_states
+from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
@@ -46,13 +46,13 @@ def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracking:
 
 def why_none(lake: Lake, clean: CleanTrace, date: Dated) -> str:
     lake.write_clean(clean)
-    return keep_states(lake, clean, keep_history(lake, clean), date, lambda done, of: None)
+    return keep_states(lake, clean, keep_features(lake, clean), date, lambda done, of: None)
 
 
 def kept(lake: Lake, clean: CleanTrace, date: Dated) -> Asked:
     """Keep the states of a trace, and return what was asked."""
     assert why_none(lake, clean, date) == ""
-    asked = read_states(lake, clean, read_history(lake, clean))
+    asked = read_states(lake, clean, read_features(lake, clean))
     assert asked is not None
     return asked
 
@@ -71,7 +71,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert (result.champion, result.challenger, result.checks) == ("2", "1", {"it loads back and answers as here": True})
     rows = lake.read_for(clean, "starts")[0]
     assert (rows["at_s"] >= UNTIL_S).all()
-    start = pd.Series(read_history(lake, clean).start_s, clean.jobs["job_id"])
+    start = pd.Series(read_features(lake, clean).start_s, clean.jobs["job_id"])
     assert (rows["at_s"] + rows["waited_s"] == start[rows["job_id"]].to_numpy()).all()
     chances = rows[[f"by_{edge:.0f}_s" for edge in EDGES_S]].to_numpy()
     assert rows["score"].to_numpy() == pytest.approx(ranked_scores(chances, rows["waited_s"].to_numpy()))

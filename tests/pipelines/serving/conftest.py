@@ -13,11 +13,10 @@ import pytest
 
 from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
-from features.jobs.snapshot import snapshot
 from models.packed.methods import METHODS, Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
-from models.registry import boosting_training, quantile_training
 from models.registry.accounting import accounting
+from models.registry.candidates import train
 from models.registry.packing import assemble
 from models.registry.runtime_registration import RuntimeContent, Snapshot
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
@@ -57,12 +56,11 @@ def versions(tmp_path_factory) -> dict[str, RuntimePredictor]:
     trained = {
         Requested.name: Requested(),
         Last2.name: Last2(),
-        Boosting.name: Boosting(boosting_training.grow(history, at, seed=0)),
-        Quantile.name: Quantile(quantile_training.grow(history, at, seed=0)),
+        **{name: train(name, history, at, 0) for name in (Boosting.name, Quantile.name)},
     }
-    users, predictors = snapshot(jobs, start, at), {}
+    states, predictors = history.snapshot(at), {}
     for name in METHODS:
-        content = RuntimeContent(trained[name], Snapshot(users, at, ORIGIN_S, ZONE))
+        content = RuntimeContent(trained[name], Snapshot(states, at, ORIGIN_S, ZONE))
         predictors[KIND[name]] = RuntimePredictor(assemble(tmp_path_factory.mktemp("version"), "runtime", content.write).data)
     return predictors
 

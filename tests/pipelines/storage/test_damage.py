@@ -73,7 +73,7 @@ def test_a_pointer_that_is_damaged_or_a_table_that_is_gone_says_how_to_mend_it(h
 def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
     frame = pd.DataFrame({"number": range(40), "user": [f"u{number % 7}" for number in range(40)], "wait_s": [0.1] * 40})
     lake, r, others = Lake(tmp_path), random.Random(28), 0
-    table, other = lake.write("jobs", "t", frame), lake.write("user_history", "t", frame[:20])
+    table, other = lake.write("jobs", "t", frame), lake.write("runtime_features", "t", frame[:20])
     whole = table.read_bytes()
     flipped = [(whole[:at] + bytes([whole[at] ^ 1 << r.randrange(8)]) + whole[at + 1 :]) for at in range(0, len(whole), 15)]
     for content in (*flipped, whole[:-1], whole + b" ", b"", other.read_bytes()):

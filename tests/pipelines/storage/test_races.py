@@ -20,14 +20,14 @@ home, kills = Path(sys.argv[1]), int(sys.argv[2])
 def publish(maker, number):
     lake = Lake(home / "lake", maker)
     with alone(home, "t", 60):
-        for table in ("jobs", "user_history", "schedules"):
+        for table in ("jobs", "runtime_features", "schedules"):
             lake.write(table, "t", pd.DataFrame({"number": [number]}))
         lake.write_page("t.html", "runtime-t", str(number))
         assert lake.versions("runtime-t").publish(maker).left_out == {}
 
 def seen():
     lake = Lake(home / "lake").at_once("runtime-t")
-    return {int(lake.read(table, "t")[0]["number"].iloc[0]) for table in ("jobs", "user_history", "schedules")}
+    return {int(lake.read(table, "t")[0]["number"].iloc[0]) for table in ("jobs", "runtime_features", "schedules")}
 
 def writer(seed):
     if process := os.fork():

@@ -22,7 +22,7 @@ from tests.support.stores import SUBJECT, lost_lock, publish, write_numbers
 def seen(root: Path) -> dict[str, int]:
     """What a reader sees of every table."""
     lake = Lake(root / "lake").at_once(SUBJECT)
-    tables = ("jobs", "user_history", "runtime_model", "schedules", "comparison", "nights")
+    tables = ("jobs", "runtime_features", "runtime_model", "schedules", "comparison", "nights")
     return {table: int(lake.read(table, "t")[0]["number"].iloc[0]) for table in tables if lake.has(table, "t")}
 
 

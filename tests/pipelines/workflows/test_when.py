@@ -12,7 +12,7 @@ from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
 from models.starts.states import FEATURES, PLANS, states
 from pipelines.cli.when import _by
-from pipelines.dated.history import user_history
+from pipelines.dated.runtime_features import features_of
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows.when import Record, changed, like, queue_of, record_of
@@ -32,7 +32,7 @@ MODEL = StartModel(
 def snapshot(at: int) -> tuple[pd.DataFrame, int]:
     """Return the queue that the job ``at`` finds, as a snapshot shows it, and the second."""
     clean = waited()
-    jobs, start = clean.jobs, user_history(clean).start_s
+    jobs, start = clean.jobs, features_of(clean).start_s
     now = int(jobs["submit_s"].iloc[at])
     live = ((jobs["submit_s"] <= now) & (start + jobs["runtime_s"] > now)).to_numpy(bool)
     live = live & (np.arange(len(live)) <= at)
@@ -55,7 +55,7 @@ def snapshot(at: int) -> tuple[pd.DataFrame, int]:
 
 
 def record() -> Record:
-    return Record(waited(), user_history(waited()).start_s)
+    return Record(waited(), features_of(waited()).start_s)
 
 
 def with_new(table: pd.DataFrame, now: int, *jobs: dict[str, object]) -> pd.DataFrame:
@@ -69,7 +69,7 @@ def with_new(table: pd.DataFrame, now: int, *jobs: dict[str, object]) -> pd.Data
 def crowded() -> int:
     """Return a job, of the last ones, that finds a queue of at least five."""
     clean = waited()
-    start, submit = user_history(clean).start_s, clean.jobs["submit_s"].to_numpy(np.int64)
+    start, submit = features_of(clean).start_s, clean.jobs["submit_s"].to_numpy(np.int64)
     count = np.array([((submit <= now) & (start > now)).sum() for now in submit])
     return int(np.flatnonzero(count >= 5)[-1])
 
@@ -77,7 +77,7 @@ def crowded() -> int:
 def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
     at, clean = crowded(), waited()
     table, now = snapshot(at)
-    start = user_history(clean).start_s
+    start = features_of(clean).start_s
     queue = queue_of(record(), table, now)
     live = states(queue.jobs, queue.waiting, np.full(len(queue.waiting), now), np.full(len(queue.waiting), now), PROCS)
     jobs = queued(clean, start, start + clean.jobs["runtime_s"].to_numpy(np.int64))
