@@ -79,11 +79,13 @@ class Machine:
 def jobs_of(runs: pd.DataFrame) -> list[Job]:
     """Return the runs of a table as jobs, without runs whose nodes are unknown.
 
-    The table's columns are ``run_id application nodes start_s runtime_s``.
+    The table's columns are ``run_id application nodes start_s runtime_s``; a run without a runtime still runs.
     """
     rows = runs[["run_id", "application", "nodes", "start_s", "runtime_s"]].itertuples(index=False)
     return [
-        Job(str(name), str(of), tuple(nodes), float(at), float(took)) for name, of, nodes, at, took in rows if nodes is not None
+        Job(str(name), str(of), tuple(nodes), float(at), math.inf if math.isnan(took) else float(took))
+        for name, of, nodes, at, took in rows
+        if nodes is not None
     ]
 
 

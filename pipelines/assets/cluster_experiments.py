@@ -48,7 +48,7 @@ def cluster_experiments(
     named = work.lake.models(model)
     champion = registered_classifier(work.store, model, named["champion"] or named["simulated"])
     plan = trial_plan(config.trials, config.seed)
-    adviser = Adviser(champion.model, champion.scope)
+    adviser = Adviser(champion.model, champion.scope, champion.thresholds)
     runs, table = try_model(plan, adviser, lambda done, total: report_progress("try the champion", done, total))
     work.lake.write(TRIALS_TABLE, name, table, {"generated": True, "champion": champion.version})
     provenance = {"model": champion.uri, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}

@@ -132,7 +132,8 @@ _SITE = {
     "lines": "lines of slurm.conf",
 }
 _RUNS = {
-    "run_id": "number of the control run",
+    "run_id": "number of the run: of a control run, or else of the job",
+    "control": "whether it is a control run, from which classifiers learn",
     "application": "application",
     "type": "type of the application",
     "input": "input of the application",
@@ -153,6 +154,16 @@ _PATTERNS = {
     r"chance_(\w+)": "chance of a start within {0}, from 0 to 1",
     r"wait_(\d+)_s": "quantile {0} % of the wait from the question on, in seconds",
     r"scenario_(\d+)_s": "start in scenario {0}, from the question on, in seconds",
+    r"probe\.(send|recv|allreduce)_s\.(min|max|mean)": "{1} over the run's nodes of the wait in {0} of an MPI probe, in seconds",
+    r"type\.(\w+)": "1 if the site calls the application one of {0}, else 0",
+    r"job\.nodes": "nodes of the run",
+    r"job\.leaves": "leaf switches of the run's nodes",
+    r"job\.crossing": "largest share of a node's partners under other leaf switches, from 0 to 1",
+    r"running\.(\w+)": "share of all nodes on which {0} applications ran at the start, from 0 to 1",
+    r"beside\.(\w+)": "share of the nodes under the run's leaf switches with {0} applications, from 0 to 1",
+    r"offered\.io": "usual reads and writes of all applications at the start, in GB/s",
+    r"offered\.network": "usual traffic through the uplinks of the run's busiest leaf switch, in GB/s",
+    r"(.*)\.newest": "rate of the counter {0} by the last sample before the run, mean over all nodes, a second",
     r"(.*)\.(min|max|mean)": "{1} rate of the counter {0} in the minutes before the run, a second",
     r"accuracy_(\w+)": "accuracy of {0} over the last days, from 0 to 1",
 }

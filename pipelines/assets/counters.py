@@ -9,6 +9,7 @@ from pipelines.assets.partitions import counter_days, days
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
+from pipelines.dated.ledger import SYSTEM_NIGHTS, days_arrived
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
 from pipelines.sources.system import SIMULATED
@@ -69,7 +70,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
 def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
     name = system_lake.name
-    simulate_if_needed(system_lake.place(), name)
+    _simulated_if_needed(system_lake)
     report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(system_lake.lake().root, name)
     sampled_days, quarantine = sampled(store, report), read_quarantine(store)
@@ -117,7 +118,7 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
 def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Keep new rows of the system's tables; report the number of runs per application."""
     name = system_lake.name
-    simulate_if_needed(system_lake.place(), name)
+    _simulated_if_needed(system_lake)
     tables = read_tables(system_lake.lake(), system(system_lake.place(), name))
     runs = stored(system_lake.lake(), RUNS, name)
     types = application_types(system_lake.lake(), name)
@@ -135,6 +136,12 @@ def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -
         },
         check_results=check_control_runs(system_lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
     )
+
+
+def _simulated_if_needed(system_lake: LakeResource) -> None:
+    """Let the simulated cluster run for one more day in each night."""
+    nights = days_arrived(system_lake.lake(), system_lake.name, system_lake.night, SYSTEM_NIGHTS)
+    simulate_if_needed(system_lake.place(), system_lake.name, nights)
 
 
 def _line(table: Table) -> str:

@@ -20,6 +20,7 @@ from pipelines.assets.described import page_link
 from pipelines.assets.partitions import nights_of_systems, nights_of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import OWNER, system_stage, trace_stage
+from pipelines.dated.ledger import SYSTEM_NIGHTS, nights_before
 from pipelines.dated.publish import Work
 from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
@@ -28,7 +29,6 @@ from pipelines.storage.counters_store import CountersStore
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 warnings.filterwarnings("ignore", "Class `MultiToSingleDimensionPartitionMapping`", dg.BetaWarning)
-NIGHTS_TABLE = "variability_nights"
 LATE = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))
 """A night is late after 26 hours, and missed after 36."""
 FOLLOW = {"aliases_follow": "The registry's aliases point at the versions that were published with the tables."}
@@ -146,10 +146,9 @@ def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
         "last_start_s": int(runs["start_s"].max()),
         "generated": decided["generated"],
     }
-    published = tables.published()
-    before = published.read(NIGHTS_TABLE, name)[0] if published.has(NIGHTS_TABLE, name) else pd.DataFrame({"night": []})
-    before = before[before["night"] != work.night]
-    tables.write(NIGHTS_TABLE, name, pd.concat([before, pd.DataFrame([row])], ignore_index=True))
+    before = nights_before(tables, name, work.night, SYSTEM_NIGHTS)
+    nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True) if len(before) else pd.DataFrame([row])
+    tables.write(SYSTEM_NIGHTS, name, nights)
     return row
 
 

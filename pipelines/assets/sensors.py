@@ -10,11 +10,13 @@ import dagster as dg
 
 from pipelines.assets.applicable import applicable
 from pipelines.assets.partitions import NIGHT_TAG, night_of, systems, traces
+from pipelines.dated.ledger import days_to_come
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems as remembered_systems
 from pipelines.sources.traces import grows, remembered_files
 from pipelines.storage.alerts import alert
 from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
 
 
 @dg.schedule(
@@ -28,20 +30,22 @@ from pipelines.storage.home import home
 def nightly_retraining(context: dg.ScheduleEvaluationContext):
     """Start the day's night of each trace that grows.
 
-    Archives and generated workloads do not grow.
+    Archives and generated workloads do not grow; a log that arrives grows until it has ended.
     """
     names = context.instance.get_dynamic_partitions(str(traces.name))
     if not names:
         return dg.SkipReason("no trace is known yet: queuecast run adds one")
     catalogue = load_catalogue()
     growing = [name for name in names if name in catalogue and grows(catalogue[name])]
+    lake, why = Lake(home() / "lake"), []
+    if ended := [name for name in growing if catalogue[name].arrives_days and not days_to_come(lake, catalogue[name])]:
+        why.append(f"the log has ended, all its days have arrived: {', '.join(ended)}")
     if still := sorted({*names} - {*growing}):
-        context.log.info(f"not retrained, since they do not grow: {', '.join(still)} (queuecast run --trace NAME --grows)")
-    if not growing:
-        return dg.SkipReason(
-            f"no trace grows: {', '.join(still)} are as they were (queuecast run --trace NAME --grows says otherwise)"
-        )
-    return _nights(context, "nightly", growing)
+        why.append(f"no trace that grows: {', '.join(still)} (queuecast run --trace NAME --grows says otherwise)")
+    if due := [name for name in growing if name not in ended]:
+        context.log.info("; ".join(why) or "all traces grow")
+        return _nights(context, "nightly", due)
+    return dg.SkipReason("; ".join(why))
 
 
 # a separate schedule: a job has one kind of partition, systems are not traces, and a trace's night does not wait for counters

@@ -10,11 +10,13 @@ from pipelines.assets.external import TRACE_FILE
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import trace_stage
 from pipelines.assets.trace_checks import FEATURES, JOBS, check_features, check_jobs
-from pipelines.dated.ledger import later_night
-from pipelines.dated.replay import accounting_of
+from pipelines.dated.ledger import days_arrived, days_to_come, later_night
+from pipelines.dated.replay import accounting_of, arrived
 from pipelines.dated.runtime_features import keep_features
 from pipelines.report.table import escaped
+from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.traces import read_known
+from pipelines.workflows.variability_ingest import simulate_if_needed
 
 
 @trace_stage(
@@ -32,8 +34,9 @@ from pipelines.sources.traces import read_known
 def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg.MaterializeResult]:
     """Read and clean the trace of this partition; keep its jobs and its rejected jobs.
 
-    A night sees what had ended when its day began, even if it runs later. If a later night was published before, nothing is made:
-    a champion does not move back in time, since one with less training data would replace it.
+    A night sees what had ended when its day began, even if it runs later; of a log that arrives, one more day than the last night.
+    If a later night was published before, nothing is made: a champion does not move back in time, since one with less training data
+    would replace it.
     """
     tables, name, night = lake.lake(), lake.name, lake.night
     if last := later_night(tables, name, night):
@@ -41,7 +44,10 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
             f"the night {last} was published before {night}: nothing is made, champion and tables stay those of {last}"
         )
         return
-    cleaned = tables.write_clean(accounting_of(read_known(name), night))
+    simulate_if_needed(lake.place(), name, days_arrived(tables, name, night))
+    whole = read_known(name)
+    to_come = days_to_come(tables, load_catalogue()[name], night)
+    cleaned = tables.write_clean(accounting_of(arrived(whole, to_come), night))
     jobs, rejected = cleaned.jobs, cleaned.rejected_jobs
     dropped = int((rejected["action"] == "dropped").sum())
     rules = {"rules": dg.MetadataValue.json(cleaned.touched())}

@@ -1,4 +1,4 @@
-"""Variability, stage 2: the counters before each control run, as features."""
+"""Variability, stage 2: the counters before each control run and job, as features."""
 
 import dagster as dg
 
@@ -17,10 +17,11 @@ from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, labe
     deps=["counters", "control_runs"],
     group_name="features",
     kinds={"parquet", "numba"},
-    description="Min, max and mean rate of every counter in the five minutes before each run, over its own nodes and over all, probes and types.",
+    description="Min, max and mean rate of every counter in the five minutes before each run, and each user's job, over its own nodes and over all; "
+    "probes, types, and what ran beside it.",
 )
 def variability_features(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
-    """Compute the features in one pass over the counters, one row per run and scope."""
+    """Compute the features in one pass over the counters, one row per run or job, and scope."""
     name = system_lake.name
     table = training_table(system_lake.place(), name)
     frame, metadata = pack_table(table)
@@ -31,7 +32,8 @@ def variability_features(context: dg.AssetExecutionContext, system_lake: LakeRes
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
     return written_table(system_lake.lake(), FEATURES_TABLE, name).materialized(
         {
-            "runs": len(table.runs),
+            "control runs": len(table.runs),
+            "users' jobs": len(table.jobs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
             "left out": dict(table.left_out),
             "simulated": table.generated,

@@ -73,7 +73,7 @@ def command(
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
     for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed, starts=starts)), 1):
-        note(f"{number}/{len(chosen)} {_line(night.row)}")
+        note(f"{number}/{len(chosen)} {line_of(night.row)}")
     if lake.has("nights", source.clean.name):
         nights_table(lake.read("nights", source.clean.name)[0]).show()
     note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
@@ -85,7 +85,8 @@ def _nights(count: int) -> str:
     return f"{count} night" if count == 1 else f"{count} nights"
 
 
-def _line(row) -> str:
+def line_of(row) -> str:
+    """Return the row of a night in a line: its jobs, its champion and how that served."""
     from sim.metrics.formats import number
 
     verdict = "promoted" if row["promoted"] else "stays"

@@ -12,9 +12,9 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from datetime import date
+from datetime import UTC, date, datetime
 from typing import Any
 
 import click
@@ -35,6 +35,7 @@ from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.settings import TraceSettings
 
+TODAY = "today"
 BASELINE = ("EASY", "requested")
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
@@ -57,8 +58,11 @@ LEFT_OUT = (
 )
 @click.option(
     "--night",
-    metavar="DAY",
-    help="Do the night of a day (2026-03-01) as the nightly schedule does, such as one that was missed: of --trace or of --system, as they were run.",
+    metavar="[DAY]",
+    is_flag=False,
+    flag_value=TODAY,
+    help="Do the night of a day (2026-03-01), by default of today, as the nightly schedule does: of --trace or of --system, as they were run. "
+    "[default: of both that a run without them made]",
 )
 @options(RunSettings)
 def command(settings: RunSettings, system: str | None, night: str | None) -> None:
@@ -76,7 +80,12 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
 
     given, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
     if night is not None:
-        sys.exit(0 if _night(night, settings.trace, system, given) else 1)
+        day = _day(night)
+        if (settings.trace and system is not None) or given:
+            raise InputError("--night goes with --trace NAME or --system NAME and nothing else: a night has its own settings")
+        with _also("--system", SIMULATED, "--night", day) if both else nullcontext():
+            fine = _night(day, FIRST.trace if both else settings.trace, system)
+        sys.exit(0 if fine else 1)
     if both:
         settings = FIRST.model_copy(update={name: getattr(settings, name) for name in (*given, "seed")})
     if not settings.trace and given:
@@ -99,7 +108,7 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
         check_registry(Lake(home() / "lake"), store, subject)
     logging.getLogger("alembic").setLevel(logging.WARNING)
     fine = True
-    with _also(SIMULATED, settings.seed) if both else nullcontext():
+    with _also("--system", SIMULATED, "--seed", str(settings.seed)) if both else nullcontext():
         if name:
             ops = {
                 "runtime_model": {"config": settings.model_dump(include={"until", "warm_up_weeks", "seed"})},
@@ -114,30 +123,56 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
         sys.exit(1)
 
 
-def _night(day: str, trace: str, system: str | None, given: Collection[str]) -> bool:
+def _day(night: str) -> str:
+    """Return the day of a night: as given, or today's, in UTC as the schedule counts."""
+    if night == TODAY:
+        return f"{datetime.now(UTC):%Y-%m-%d}"
+    try:
+        date.fromisoformat(night)
+    except ValueError as error:
+        raise InputError(f"--night {night}: is no day such as 2026-03-01") from error
+    return night
+
+
+def _night(day: str, trace: str, system: str | None) -> bool:
     """Do a night of a trace or a system that was run before; return False if a check is an error."""
+    from pipelines.cli.nights import line_of
     from pipelines.sources.catalogue import load_catalogue
     from pipelines.sources.systems import system as known_system
     from pipelines.storage.home import home
 
-    try:
-        date.fromisoformat(day)
-    except ValueError as error:
-        raise InputError(f"--night {day}: is no day such as 2026-03-01") from error
-    if bool(trace) == (system is not None) or given:
-        raise InputError("--night needs --trace NAME or --system NAME and nothing else: a night has its own settings")
+    lake = Lake(home() / "lake")
     if system is not None:
         known_system(home(), system)
-        return _materialise("nightly_variability", system, {}, day)
+        fine = _materialise("nightly_variability", system, {}, day)
+        click.echo(f"{system}, {day}: {lake.read('variability_model', system)[1]['why']}")
+        return fine
     if trace not in load_catalogue():
         raise unknown("trace", trace, load_catalogue())
     fine = _materialise("nightly", trace, {}, day)
-    page = home() / "reports" / "nights" / trace / f"{day}.html"
-    if page.exists():
-        click.echo(f"report      {page}")
+    nights = lake.read("nights", trace)[0].set_index("night", drop=False)
+    if day in nights.index:
+        click.echo(f"{trace}, {line_of(nights.loc[day])}")
+        click.echo(nights.loc[day, "why"])
+        click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
+        _print_news(lake, trace)
     else:
         note(f"{trace}: a later night than {day} was published, so nothing was made")
     return fine
+
+
+def _print_news(lake: Lake, trace: str) -> None:
+    """Print how many days of a log that arrives are to come, and how they come."""
+    from pipelines.dated.ledger import days_to_come
+    from pipelines.sources.catalogue import load_catalogue
+
+    entry = load_catalogue()[trace]
+    if days := days_to_come(lake, entry):
+        click.echo(
+            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by queuecast run --night"
+        )
+    elif entry.arrives_days:
+        click.echo("news        none: the log has ended, all its days have arrived")
 
 
 def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool:
@@ -151,14 +186,24 @@ def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool
     click.echo("registry    " + _serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
+    _print_news(lake, name)
     return fine
 
 
 def _run_system(name: str, seed: int) -> bool:
-    """Run all assets of a monitored system, as :func:`_run_trace` does for a trace."""
+    """Run all assets of a monitored system, as :func:`_run_trace` does for a trace.
+
+    A trace of its name, which is its accounting, is run before it.
+    """
+    from pipelines.sources.catalogue import load_catalogue
     from pipelines.storage.home import home
 
-    fine = _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
+    fine = True
+    if name in load_catalogue():
+        policies = {"schedulers": ["EASY", "EASY-SJBF"], "predictors": ["requested"], "corrections": ["requested"]}
+        fine = _materialise("full_run", name, {"schedules": {"config": {**policies, "replicates": 1, "seed": seed}}})
+        click.echo("registry    " + _serves(Lake(home() / "lake"), name))
+    fine &= _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
     _print_variability(Lake(home() / "lake"), name)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
@@ -182,11 +227,11 @@ def check_named(schedulers: Sequence[str], predictors: Sequence[str], correction
 
 
 @contextmanager
-def _also(system: str, seed: int) -> Iterator[None]:
-    """Run the monitored ``system`` in another process during the body; then print its output."""
+def _also(*arguments: str) -> Iterator[None]:
+    """Do ``queuecast run`` with other ``arguments`` in another process during the body; then print its output."""
     from pipelines.report.terminal import console
 
-    command = [sys.executable, "-m", "pipelines", "run", "--system", system, "--seed", str(seed)]
+    command = [sys.executable, "-m", "pipelines", "run", *arguments]
     environment = {**os.environ, "COLUMNS": str(console().width)}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
         try:

@@ -9,8 +9,11 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from pipelines.dated.dated import Dated
+from pipelines.sources.catalogue import Entry
 from pipelines.storage.lake import Lake
 
+TRACE_NIGHTS, SYSTEM_NIGHTS = "nights", "variability_nights"
+"""Tables with a row a night, of a trace and of a system."""
 _SLOWDOWNS = {
     "slowdown_easy": ("EASY", "requested"),
     "slowdown_sjbf_requested": ("EASY-SJBF", "requested"),
@@ -64,13 +67,27 @@ def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:
     return Ledger(nights, served, *_changed(lake, clean), date.night)
 
 
-def nights_before(lake: Lake, trace: str, night: str) -> pd.DataFrame:
-    """Return the published table ``nights`` without ``night``."""
+def nights_before(lake: Lake, name: str, night: str, table: str = TRACE_NIGHTS) -> pd.DataFrame:
+    """Return the published ``table`` of nights of a trace or system, without ``night``."""
     published = lake.published()
-    if not published.has("nights", trace):
+    if not published.has(table, name):
         return _no_nights()
-    nights = published.read("nights", trace)[0]
+    nights = published.read(table, name)[0]
     return nights[nights["night"] != night]
+
+
+def days_arrived(lake: Lake, name: str, night: str = "", table: str = TRACE_NIGHTS) -> int:
+    """Return how many days of what arrives have come in ``night``, or in a run.
+
+    What arrives is a log, or the simulated cluster. Each published night has brought one, and ``night`` brings another: it sees
+    the same day however often it is done. So the ``table`` of nights is the clock, which only moves forward.
+    """
+    return len(nights_before(lake, name, night, table)) + bool(night)
+
+
+def days_to_come(lake: Lake, entry: Entry, night: str = "") -> int:
+    """Return how many days of a log that arrives are still to come, in ``night`` or in a run."""
+    return max(entry.arrives_days - days_arrived(lake, entry.name, night), 0)
 
 
 def later_night(lake: Lake, trace: str, day: str) -> str:

@@ -84,6 +84,24 @@ def replay(clean: CleanTrace) -> Replay:
     return Replay(clean, start, source)
 
 
+def arrived(clean: CleanTrace, to_come: int) -> CleanTrace:
+    """Return the jobs of a log that had ended when ``to_come`` of its days were still to come.
+
+    Raises InputError if the log has fewer days.
+    """
+    if not to_come:
+        return clean
+    source = replay(clean)
+    if to_come >= len(source.midnights):
+        raise InputError(f"{clean.name}: arrives_days is {to_come}, and the log has {len(source.midnights) - 1} days to come")
+    midnight_s = source.midnights[-1 - to_come]
+    seen = source.accounting(midnight_s)
+    note = (
+        f"The log arrives day by day: here are the jobs that had ended by {source.label(midnight_s)}; {to_come} days are to come."
+    )
+    return replace(seen, notes=(*seen.notes, note))
+
+
 def accounting_of(clean: CleanTrace, night: str) -> CleanTrace:
     """Return the jobs that had ended when the night of a day (2026-03-01) began.
 

@@ -1,7 +1,8 @@
 """Control runs: repeated runs of the same applications, from CSV or Slurm accounting.
 
 Slurm jobs are chosen by a pattern of job names. Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes``
-a list of names, or null if the source gives only their number. Runs left out are counted by reason.
+a list of names, or null if the source gives only their number. Runs left out are counted by reason. All jobs of the accounting,
+of any user, are the same table with ``job_id user`` in place of ``run_id input``.
 """
 
 import re
@@ -24,6 +25,7 @@ from pipelines.ingest.slurm_times import END, START, job_times
 from pipelines.ingest.source import load
 
 COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
+JOB_COLUMNS = ("job_id", "user", "application", "nodes", "start_s", "runtime_s")
 _START = ("start_s", "start_unix")
 _END = ("end_s", "end_unix")
 _RUNTIME = ("runtime_s", "duration_s")
@@ -70,21 +72,37 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     ``application`` and, if inputs differ, ``input``. Times are local to ``timezone`` (IANA). Raises InputError with file, line
     and what is wrong, and for runs of several clusters.
     """
-    pattern = _pattern(job_name)
+    table = _accounting(path, _pattern(job_name), timezone)
+    return ControlRuns(table.runs[list(COLUMNS)], table.left_out, table.notes)
+
+
+def read_accounting_jobs(path: str | Path, timezone: str | None) -> ControlRuns:
+    """Read all jobs of ``sacct`` output that have started, with their nodes, as JOB_COLUMNS.
+
+    The application is the name of the job; ``runtime_s`` is NaN while it runs. Columns and errors: :func:`read_accounting_runs`,
+    and User.
+    """
+    table = _accounting(path, None, timezone)
+    return ControlRuns(table.runs.rename(columns={"run_id": "job_id"})[list(JOB_COLUMNS)], table.left_out, table.notes)
+
+
+def _accounting(path: str | Path, pattern: re.Pattern[str] | None, timezone: str | None) -> ControlRuns:
+    """Read the jobs whose name matches ``pattern`` and that completed; without one, all that started."""
     if timezone is None:
         raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
     place = zone(timezone)
-    wanted = {"jobid", "jobidraw", "jobname", "nodelist", "state", "cluster", *START, *END, *RUNTIME}
+    wanted = {"jobid", "jobidraw", "jobname", "user", "nodelist", "state", "cluster", *START, *END, *RUNTIME}
     table = AccountingTable(load(path), wanted, free=FREE_TEXT)
     job = table.column("jobidraw", "jobid")
     name, nodes, _ = (table.column(column) for column in ("jobname", "nodelist", "state"))
     table.column("start")
-    named = table.matches(name, lambda text: pattern.fullmatch(text) is not None)
     left = np.full(table.rows, "", object)
-    left[~named] = "another job name"
+    if pattern is not None:
+        left[~table.matches(name, lambda text: pattern.fullmatch(text) is not None)] = "another job name"
     left[job_steps(table)] = "job step"
     words = states(table, left == "")
-    other = (left == "") & (words != "COMPLETED")
+    running = (words == "RUNNING") & (pattern is None)
+    other = (left == "") & ((words == "PENDING") if pattern is None else (words != "COMPLETED"))
     left[other] = "state " + words[other]
     runs, notes = left == "", list[str]()
     clusters = sorted(set(table.strings("cluster")[runs])) if "cluster" in table else []
@@ -104,23 +122,28 @@ def read_accounting_runs(path: str | Path, job_name: str, timezone: str | None) 
     left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"
     if elapsed is None:
         runtime[runs] = times.between
-    left[(left == "") & ~(runtime > 0)] = "no runtime"
+    runtime[running] = np.nan
+    left[(left == "") & ~running & ~(runtime > 0)] = "no runtime"
     left[(left == "") & (runtime > limits.SECONDS)] = "runtime beyond limits"
     kept = np.flatnonzero(left == "")
     run_id = pd.Series(table.strings(job)).where(left == "")
     table.refuse(job, (left == "") & run_id.duplicated().to_numpy(), "completed on an earlier line too")
-    matches = [pattern.fullmatch(text) for text in table.strings(name)[kept]]
-    application, inputs = (
-        [(match.groupdict().get(group) or "") for match in matches if match] for group in ("application", "input")
-    )
-    if "" in application:
+    application, inputs = [*table.strings(name)[kept]], [""] * len(kept)
+    if pattern is not None:
+        matches = [pattern.fullmatch(text) for text in application]
+        application, inputs = (
+            [(match.groupdict().get(group) or "") for match in matches if match] for group in ("application", "input")
+        )
+    if pattern is not None and "" in application:
         raise table.error(name, int(kept[application.index("")]), "matches the pattern with an empty application")
     lists = node_lists(table, nodes, kept)
     reasons, counts = np.unique(left[left != ""].astype(str), return_counts=True)
     left_out = dict(zip(reasons.tolist(), counts.tolist(), strict=True))
     if table.set_aside:
         left_out["unreadable line"] = len(table.set_aside)
-    return ControlRuns(_frame(run_id[kept], application, inputs, lists, start[kept], runtime[kept]), left_out, tuple(notes))
+    frame = _frame(run_id[kept], application, inputs, lists, start[kept], runtime[kept])
+    users = [*table.strings("user")[kept]] if "user" in table else [""] * len(kept)
+    return ControlRuns(frame.assign(user=pd.array(users, dtype="str")), left_out, tuple(notes))
 
 
 def _pattern(text: str) -> re.Pattern[str]:

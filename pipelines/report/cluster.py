@@ -17,6 +17,7 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import tone
 from pipelines.workflows.variability_trials import Plan
 from sim.cluster.comparison import ALL
+from sim.kernel.start_decision import WAKE_S
 from sim.metrics.formats import sentence, signed
 from sim.metrics.names import TRIAL
 
@@ -40,7 +41,8 @@ def render_cluster(plan: Plan, runs: pd.DataFrame, table: pd.DataFrame, provenan
         picture=Picture("", data_uri(varied_runs(table)), "Runs with variation a trial, by application: means over trials."),
         warnings=[
             "Simulated: cluster, counters and runtimes come from a simulator, not from a machine. They show what the method does there, and say "
-            "nothing about any site."
+            "nothing about any site. The columns that the model reads were chosen on such simulations, of other seeds.",
+            f"A skip here lasts at most {WAKE_S} s: then the scheduler asks again, ten times at most by default.",
         ],
         facts=[
             (f"{plan.trials}", "trials, paired"),

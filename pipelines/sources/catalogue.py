@@ -60,6 +60,7 @@ class Entry:
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]
     options: Mapping[str, Any] = field(default_factory=dict)
     grows: bool | None = None
+    arrives_days: int = 0
     starts: bool = False
     since: str = ""
     stated_in: Path = PACKAGED
@@ -196,6 +197,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     for key in ("procs", "cpus_per_node"):
         if not 1 <= table.get(key, 1) <= limits.PROCESSORS:
             refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
+    if table.get("arrives_days", 0) < 0:
+        refuse("arrives_days", f"must be a number of days, not {table['arrives_days']}")
     for key in ("sha256", "sha256_content"):
         digest = table.get(key, "")
         if not re.fullmatch(r"|[0-9a-f]{64}", digest) and (key, digest) != ("sha256_content", RECORDED):

@@ -29,7 +29,10 @@ class System(Settings):
         default="", description="The metrics' sampler, where neither ::sampler, the file's name nor the metrics tell."
     )
     runs: str = Field(default="", description="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
-    accounting: str = Field(default="", description="Control runs from Slurm accounting (sacct --parsable2, or CSV).")
+    accounting: str = Field(
+        default="",
+        description="All jobs with their nodes from Slurm accounting (sacct --parsable2, or CSV), with --job-name its control runs, too.",
+    )
     job_name: str = Field(
         default="",
         description="Names of its control runs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",

@@ -17,6 +17,7 @@ from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_t
 from pipelines.ingest.source import trace_name
 from pipelines.sources.catalogue import MADE, Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.sources.settings import changing, editable
+from pipelines.storage.home import local_home
 from pipelines.storage.places import is_url
 
 TRACES = "traces"
@@ -122,10 +123,12 @@ def simulated_on(clean: CleanTrace) -> dict[str, Any]:
 def grows(entry: Entry) -> bool:
     """Tell whether the trace grows, so that it is retrained every night.
 
-    The entry's ``grows`` decides; without it, whether its file is Slurm accounting.
+    The entry's ``grows`` decides; without it, whether its days arrive one a night, or its file is Slurm accounting.
     """
     if entry.grows is not None:
         return entry.grows
+    if entry.arrives_days:
+        return True
     if entry.format or entry.remote or entry.checked:
         return entry.format == "slurm"
     return is_accounting(entry.path)
@@ -148,7 +151,7 @@ def remembered_files() -> dict[str, str]:
 def first_night() -> date:
     """Return the first day on which a nightly run is expected of any trace.
 
-    It is $QUEUECAST_NIGHTS_SINCE, else the earliest ``since`` in the catalogue, else today (UTC).
+    It is $QUEUECAST_NIGHTS_SINCE, else the earliest of ``since`` in the catalogue and the first use of the home directory, else today (UTC).
     """
     if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         try:
@@ -158,6 +161,8 @@ def first_night() -> date:
     days = []
     with suppress(InputError):  # an invalid catalogue is reported when a trace is read
         days = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
+    if (used := local_home() / "dagster" / ".ready").exists():
+        days.append(datetime.fromtimestamp(used.stat().st_mtime, UTC).date())
     return min(days, default=datetime.now(UTC).date())
 
 

@@ -1,8 +1,9 @@
-"""Control runs, probe results, types, topology: tables, each of which is a subject.
+"""Control runs, jobs, probe results, types, topology: tables, each of which is a subject.
 
 Each row is kept once. The first row of a key stays: later equal rows are counted, different ones are reported as contradictions.
-Application types and the topology (each node's leaf switch) are configuration: rows of a later file replace earlier ones, and the
-topology is replaced as a whole. Nothing is written without new rows; a reader sees the whole table, before or after an addition.
+Jobs may still run when they are read, and application types and the topology (each node's leaf switch) are configuration: rows of
+a later file replace earlier ones, and the topology is replaced as a whole. Nothing is written without new rows; a reader sees
+the whole table, before or after an addition.
 """
 
 from collections.abc import Mapping
@@ -13,28 +14,30 @@ import pandas as pd
 
 from features.monitoring.samplers import PROBES
 from features.monitoring.situation import RATES, Machine
-from pipelines.ingest.control_runs import COLUMNS
+from pipelines.ingest.control_runs import COLUMNS, JOB_COLUMNS
 from pipelines.storage.lake import Lake
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import until_written
 
-RUNS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "probes", "application_types", "topology"
-REPLACED = (TYPES, TOPOLOGY)
+RUNS, JOBS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "monitored_jobs", "probes", "application_types", "topology"
+REPLACED = (JOBS, TYPES, TOPOLOGY)
 """Tables in which later rows replace earlier ones."""
-_KEYS = {RUNS: ["run_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"], TOPOLOGY: ["node"]}
+_KEYS = {RUNS: ["run_id"], JOBS: ["job_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"], TOPOLOGY: ["node"]}
 _COLUMNS = {
     RUNS: COLUMNS,
+    JOBS: JOB_COLUMNS,
     PROBE_RESULTS: ("run_id", "node", *PROBES),
     TYPES: ("application", "type", *RATES),
     TOPOLOGY: ("node", "leaf"),
 }
+TABLES = tuple(_COLUMNS)
 
 
 @dataclass(frozen=True)
 class Kept:
     """Rows added, rows known already, and keys of contradicting rows.
 
-    Contradicting rows of types and topology replace the earlier ones.
+    Contradicting rows of :data:`REPLACED` tables replace the earlier ones.
     """
 
     added: int

@@ -10,14 +10,14 @@ from pathlib import Path
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
+from pipelines.ingest.control_runs import ControlRuns, read_accounting_jobs, read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.topology import read_topology
 from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, Kept, keep
+from pipelines.storage.run_store import JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, Kept, keep
 from pipelines.workflows.progress import report_progress
 
 Progress = Callable[[int, int], None]
@@ -25,7 +25,7 @@ Progress = Callable[[int, int], None]
 
 @dataclass(frozen=True)
 class Table:
-    """A file of runs, probe results, types or a topology: its rows, and how they were stored."""
+    """A file of runs, jobs, probe results, types or a topology: its rows, and what was stored."""
 
     path: Path
     table: str
@@ -49,13 +49,18 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
 
 
 def read_tables(lake: Lake, system: System) -> list[Table]:
-    """Read the system's control runs, probe results, types and topology, then store them.
+    """Read the system's control runs, jobs, probe results, types and topology; store them.
 
     All are read before any is stored, so that an error in one changes nothing.
     """
     places: tuple[tuple[str, str, Callable[[Path], ControlRuns]], ...] = (
         (system.runs, RUNS, read_runs),
-        (system.accounting, RUNS, lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None)),
+        (
+            system.accounting if system.job_name else "",
+            RUNS,
+            lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None),
+        ),
+        (system.accounting, JOBS, lambda path: read_accounting_jobs(path, system.time_zone or None)),
         (system.probes, PROBE_RESULTS, lambda path: ControlRuns(read_probes(path))),
         (system.types, TYPES, lambda path: ControlRuns(read_types(path))),
         (system.topology, TOPOLOGY, lambda path: ControlRuns(read_topology(path))),
@@ -78,12 +83,15 @@ def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
     return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
 
 
-def simulate_if_needed(home: Path, name: str) -> None:
-    """Simulate the simulated cluster before anything of it is read; leave real systems alone."""
+def simulate_if_needed(home: Path, name: str, nights: int) -> None:
+    """Simulate the simulated cluster, with a day for each of ``nights``, before it is read.
+
+    Real systems, and other traces, are left alone.
+    """
     if name != SIMULATED:
         return
-    from pipelines.sources.simulated_site import simulate_site
+    from pipelines.sources.simulated_site import DAYS, simulate_site
 
     report_progress("simulate the cluster", 0, 1)
-    simulate_site(home)
+    simulate_site(home, DAYS + nights)
     report_progress("simulate the cluster", 1, 1)

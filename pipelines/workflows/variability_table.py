@@ -1,4 +1,4 @@
-"""Training tables of a system: its control runs, with the counters before each began.
+"""Training tables of a system: control runs and jobs, with the counters before each.
 
 A table is made from the ingested data by one pass over the counters, and kept in the lake.
 """
@@ -29,14 +29,15 @@ SCOPES = ("own", "all")
 FEATURES_TABLE, MODEL_TABLE = "variability_features", "variability_model"
 FEWEST_RUNS = 4
 """Min number of runs of an application for one to vary: of three, none is 1.5 standard deviations off their mean (ddof = 0)."""
-_RUN_COLUMNS = ("run_id", "application", "input", "start_s", "runtime_s")
+_RUN_COLUMNS = ("run_id", "job_id", "user", "application", "input", "start_s", "runtime_s")
 
 
 @dataclass(frozen=True)
 class TrainingTable:
     """Control runs of one system and their features, float64 [runs, features] by scope.
 
-    Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason.
+    Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason. ``jobs`` and
+    ``job_features`` are the same of users' jobs, if the accounting is known: they have no labels, and nothing learns from them.
     ``coverage`` (one row per run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
     :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not read.
     """
@@ -50,6 +51,8 @@ class TrainingTable:
     counts: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.int64))
     interval_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.float64))
     lag_s: float = 0.0
+    jobs: pd.DataFrame = field(default_factory=pd.DataFrame)
+    job_features: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
 
 def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> TrainingTable:
@@ -57,26 +60,27 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
 
     Samples that could not yet be read when a run started (``lag_s`` in ``systems.toml``) are not used. Runs with unknown nodes,
     or without any sample in their window, are left out. Without probe results, their features are missing. With a topology the
-    table also has MORE_FEATURES; neighbours are the control runs with known nodes. Raises InputError without ingested control
-    runs or counters.
+    table also has MORE_FEATURES; neighbours are all jobs of the accounting, and control runs. Raises InputError without ingested
+    control runs or counters.
     """
     from pipelines.sources.system import SIMULATED
     from pipelines.sources.systems import settings_of
     from pipelines.storage.counters_store import CountersStore
-    from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, machine_of, stored
+    from pipelines.storage.run_store import JOBS, PROBE_RESULTS, RUNS, application_types, machine_of, stored
 
     lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
     if len(every) == 0:
         raise InputError(f"{lake.root / RUNS}: no control runs of {system}: ingest them first")
-    runs = every[every["nodes"].notna()].reset_index(drop=True)
     lag_s = settings_of(home, system).lag_s
     store, machine = CountersStore(lake.root, system), machine_of(lake, system)
+    runs = _with_jobs(every[every["nodes"].notna()], stored(lake, JOBS, system), float(every["start_s"].min()))
     before_starts = windows_before(store, runs, scopes, lag_s)
     windows = {each: table for each in scopes if (table := getattr(before_starts, each)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
-    if len(kept) == 0:
+    control = kept["control"].to_numpy(bool)
+    if not control.any():
         raise InputError(
             f"{system}: none of {len(every):,} control runs has known nodes and counters in the {WINDOW_S} s before it started"
         )
@@ -86,14 +90,33 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         beside = situations_of(runs, machine).loc[kept["run_id"]]
         more = newest_before(store, kept, before_starts.interval_s, lag_s).join(beside).reset_index(drop=True)
         features = {each: pd.concat([table, more], axis=1) for each, table in features.items()}
-    left_out = {"nodes not known": len(every) - len(runs), "no counter sampled in the window": int((~sampled).sum())}
+    unseen = int((runs["control"].to_numpy(bool) & ~sampled).sum())
+    left_out = {"nodes not known": int(every["nodes"].isna().sum()), "no counter sampled in the window": unseen}
     of_counters: dict[str, Any] = {
         "coverage": before_starts.coverage,
         "counts": before_starts.counts,
         "interval_s": before_starts.interval_s,
         "lag_s": lag_s,
     }
-    return TrainingTable(system, kept, features, system == SIMULATED, left_out, **of_counters)
+    (of_runs, own), (of_jobs, others) = (
+        (kept[rows].reset_index(drop=True), {scope: table[rows].reset_index(drop=True) for scope, table in features.items()})
+        for rows in (control, ~control)
+    )
+    return TrainingTable(system, of_runs, own, system == SIMULATED, left_out, jobs=of_jobs, job_features=others, **of_counters)
+
+
+def _with_jobs(runs: pd.DataFrame, jobs: pd.DataFrame, since_s: float) -> pd.DataFrame:
+    """Return control ``runs`` and the other ``jobs`` that did not end before ``since_s``.
+
+    Added columns: ``control``; ``job_id``, null for the id of a task and for a control run that is no job of the accounting; and
+    ``user``.
+    """
+    user_of = dict(zip(jobs["job_id"], jobs["user"], strict=True))
+    others = jobs[~jobs["job_id"].isin(runs["run_id"]) & ~(jobs["start_s"] + jobs["runtime_s"] < since_s)]
+    tables = [runs.assign(control=True), others.rename(columns={"job_id": "run_id"}).assign(control=False, input="")]
+    both = pd.concat([table for table in tables if len(table)], ignore_index=True)
+    number = pd.to_numeric(both["run_id"].where(both["run_id"].isin(user_of)), errors="coerce").astype("Int64")
+    return both.assign(job_id=number, user=[user_of.get(name, "") for name in both["run_id"]])
 
 
 def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[str], lag_s: float) -> WindowFeatures:
@@ -160,18 +183,35 @@ def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:
 
 
 def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
-    """Return a training table as a table of the lake, one row per run and scope, and metadata."""
-    runs = table.runs[list(_RUN_COLUMNS)]
-    rows = [pd.concat([runs.assign(scope=scope), table.features[scope]], axis=1) for scope in table.features]
+    """Return a training table as a table of the lake, and metadata.
+
+    It has a row per run, or job, and scope.
+    """
+    rows = [
+        pd.concat([runs[list(_RUN_COLUMNS)].assign(control=control, scope=scope), features[scope]], axis=1)
+        for control, runs, features in ((True, table.runs, table.features), (False, table.jobs, table.job_features))
+        for scope in features
+        if len(runs)
+    ]
     return pd.concat(rows, ignore_index=True), {"left_out": dict(table.left_out), "generated": table.generated}
 
 
 def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) -> TrainingTable:
     """Invert :func:`pack_table`, without the coverage."""
-    parts = {scope: frame[frame["scope"] == scope].reset_index(drop=True) for scope in SCOPES if (frame["scope"] == scope).any()}
-    runs = next(iter(parts.values()))[list(_RUN_COLUMNS)]
-    features = {scope: part.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, part in parts.items()}
-    return TrainingTable(system, runs, features, generated=metadata["generated"], left_out=metadata["left_out"])
+    is_control, frame = frame["control"].to_numpy(bool), frame.drop(columns="control")
+    left = {key: metadata[key] for key in ("generated", "left_out")}
+    parts = [
+        {scope: part for scope in SCOPES if len(part := rows[rows["scope"] == scope].reset_index(drop=True))}
+        for rows in (frame[is_control], frame[~is_control])
+    ]
+    (runs, features), (jobs, job_features) = (
+        (
+            next(iter(part.values()), pd.DataFrame())[list(_RUN_COLUMNS) if part else []],
+            {scope: table.drop(columns=[*_RUN_COLUMNS, "scope"]) for scope, table in part.items()},
+        )
+        for part in parts
+    )
+    return TrainingTable(system, runs, features, jobs=jobs, job_features=job_features, **left)
 
 
 def coverage(table: TrainingTable) -> pd.DataFrame:

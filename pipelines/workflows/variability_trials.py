@@ -19,7 +19,7 @@ from sim.names import scheduler as named_scheduler
 
 TRIALS_TABLE, TRIALS_PAGE = "cluster_experiments", "variability/{}.html"
 """The table of trials, and the page about them under ``reports`` in the home directory."""
-TRIALS = 20
+TRIALS = 200
 """Default number of trials; five, as in Nichols et al., hardly give an interval."""
 REGISTERED = "registered"
 """Name of the registered model in schedulers."""

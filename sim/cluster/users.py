@@ -19,9 +19,9 @@ from sim.workloads.people import HOUR_S, POPULAR_S, activity
 
 CONTROL = "control"
 """The site's own user, which repeats each application on ``NODES`` nodes day and night: the control runs."""
-CONTROL_LOAD = 0.25
+CONTROL_LOAD = 0.4
 """Share of the nodes that control runs would use undisturbed."""
-LOAD = 0.55
+LOAD = 0.6
 """Share of the nodes that all jobs together would use undisturbed."""
 CONTROL_REQUEST_S = 2 * HOUR_S
 USERS = 20

@@ -14,16 +14,17 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
+from features.clock import DAY_S
 from features.errors import InputError
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
 from pipelines.assets.applicable import applicable
 from pipelines.assets.partitions import NIGHT_TAG
-from pipelines.assets.publishing import NIGHTS_TABLE
 from pipelines.assets.variability_checks import check_features
 from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
+from pipelines.dated.ledger import SYSTEM_NIGHTS
 from pipelines.definitions import defs
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
@@ -162,7 +163,10 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
     runs = len(stored(Lake(home / "lake"), RUNS, SIMULATED))
-    assert features.groupby("scope").size().to_dict() == {"own": runs, "all": runs}
+    assert features[features["control"]].groupby("scope").size().to_dict() == {"own": runs, "all": runs}
+    jobs = features[~features["control"]]
+    assert jobs.groupby("scope")["job_id"].nunique().min() > 50
+    assert jobs["user"].nunique() > 3
     page = (home / "reports" / "variability" / f"{SIMULATED}.html").read_text()
     assert "simulated" in page.lower()
     assert 'src="http' not in page
@@ -208,7 +212,7 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     lake, client = Lake(home / "lake"), tracking().client
 
     def kept() -> tuple[list[bytes], dict[str, str]]:
-        tables = [FEATURES_TABLE, MODEL_TABLE, NIGHTS_TABLE]
+        tables = [FEATURES_TABLE, MODEL_TABLE, SYSTEM_NIGHTS]
         return [lake.path(table, name).read_bytes() for table in tables], client.get_registered_model(
             VARIABILITY.registered(name)
         ).aliases
@@ -230,7 +234,7 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     second = run(instance, "nightly_variability", name, day="2026-08-03")
     assert second.success
     assert not checks_of(second)["counters:nothing_in_quarantine"]
-    nights, _ = lake.read(NIGHTS_TABLE, name)
+    nights, _ = lake.read(SYSTEM_NIGHTS, name)
     assert nights["night"].tolist() == ["2026-08-01", "2026-08-03"]
     assert nights["quarantined"].tolist() == [0, 1]
     assert nights["runs"].iloc[1] > nights["runs"].iloc[0]
@@ -380,3 +384,16 @@ def test_other_settings_simulate_anew_and_forget_what_was_read(
     assert simulated_site.simulate_site(tmp_path)
     assert CountersStore(tmp_path / "lake", SIMULATED).samplers == ()
     assert len(stored(Lake(tmp_path / "lake"), RUNS, SIMULATED)) == 0
+
+
+def test_a_night_of_the_simulated_cluster_has_one_more_day(
+    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
+) -> None:
+    lake, ops = Lake(home / "lake"), {"cluster_experiments": {"config": {"trials": 1}}}
+    last_s = int(stored(lake, RUNS, SIMULATED)["start_s"].max())
+    for _ in range(2):
+        assert run(instance, "nightly_variability", SIMULATED, ops, day="2026-08-01").success
+    nights, _ = lake.read(SYSTEM_NIGHTS, SIMULATED)
+    assert nights["night"].tolist() == ["2026-08-01"]
+    assert DAY_S / 2 < nights["last_start_s"].iloc[0] - last_s <= DAY_S, "a night that is done again brings no other day"
+    assert nights["files"].iloc[0] == 0, "of the second time"

@@ -44,8 +44,8 @@ def command(system: System) -> None:
     if system.simulated:
         raise InputError(f"--system {system.name}: is the name of the simulated cluster; use another name")
     check_name(system.name, "--system")
-    if bool(system.accounting) != bool(system.job_name):
-        raise InputError("--accounting and --job-name belong together: the file, and which of its jobs are control runs")
+    if system.job_name and not system.accounting:
+        raise InputError("--job-name says which jobs of --accounting are control runs: give the file, too")
     places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
     if not (system.counters or places):
         raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
@@ -63,10 +63,16 @@ def command(system: System) -> None:
 
 
 def _read_tables(lake: Lake, system: System) -> None:
-    from pipelines.storage.run_store import PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
+    from pipelines.storage.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
     from pipelines.workflows.variability_ingest import read_tables
 
-    named = {RUNS: "control runs", PROBE_RESULTS: "probe results", TYPES: "application types", TOPOLOGY: "nodes with a leaf"}
+    named = {
+        RUNS: "control runs",
+        JOBS: "jobs",
+        PROBE_RESULTS: "probe results",
+        TYPES: "application types",
+        TOPOLOGY: "nodes with a leaf",
+    }
     for ingested in read_tables(lake, system):
         what, kept = named[ingested.table], ingested.kept
         left = ", ".join(f"{reason} {count:,}" for reason, count in ingested.read.left_out.items())

@@ -63,7 +63,7 @@ def test_the_schedule_asks_for_a_day_of_each_trace_that_grows_and_says_which_do_
         context = dg.build_schedule_context(instance, two_in_the_morning, repository_def=defs.get_repository_def())
         assert "no trace is known" in nightly_retraining.evaluate_tick(context).skip_message
         instance.add_dynamic_partitions("traces", ["generated"])
-        assert "no trace grows: generated" in nightly_retraining.evaluate_tick(context).skip_message
+        assert "no trace that grows: generated" in nightly_retraining.evaluate_tick(context).skip_message
         instance.add_dynamic_partitions("traces", [remembered(place, f"{name}.txt", SACCT, timezone="UTC") for name in ("a", "b")])
         requests = nightly_retraining.evaluate_tick(context).run_requests
         assert requests is not None

@@ -80,7 +80,7 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
 @pytest.mark.parametrize(
     ("asked", "jobs", "other"),
     [
-        ([], ["full_run kth-sp2"], ["simulated"]),
+        ([], ["full_run kth-sp2"], ["--system simulated --seed 0"]),
         (["--trace", "generated"], ["full_run generated"], []),
         (["--system", "simulated"], ["variability simulated"], []),
     ],
@@ -88,8 +88,8 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
 def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     runs, beside = [], []
-    monkeypatch.setattr(run, "_materialise", lambda job, name, ops: runs.append(f"{job} {name}") or True)
-    monkeypatch.setattr(run, "_also", lambda system, seed: beside.append(system) or nullcontext())
+    monkeypatch.setattr(run, "_materialise", lambda job, name, ops, night="": runs.append(f"{job} {name} {night}".strip()) or True)
+    monkeypatch.setattr(run, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
     for name in ("print_comparison", "_serves", "_print_variability"):
         monkeypatch.setattr(run, name, lambda *_: "")
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda *_: None)
@@ -102,11 +102,11 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
 
 def test_what_runs_beside_is_printed_afterwards_and_its_failure_is_the_command_s(monkeypatch, capsys):
     monkeypatch.setattr(run.sys, "executable", "/bin/echo")
-    with run._also("simulated", 3):
+    with run._also("--system", "simulated"):
         print("the trace")
-    assert capsys.readouterr().out.splitlines() == ["the trace", "-m pipelines run --system simulated --seed 3"]
+    assert capsys.readouterr().out.splitlines() == ["the trace", "-m pipelines run --system simulated"]
     monkeypatch.setattr(run.sys, "executable", "/bin/false")
-    with pytest.raises(SystemExit) as ended, run._also("simulated", 3):
+    with pytest.raises(SystemExit) as ended, run._also("--system", "simulated"):
         pass
     assert ended.value.code == 1
 

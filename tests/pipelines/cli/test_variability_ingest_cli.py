@@ -84,8 +84,8 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
         (("--counters", "empty"), "empty: holds no file"),
         (("--runs", "types.csv"), "types.csv: the header line has no column run_id, only application, type"),
         (
-            ("--accounting", "sacct.txt"),
-            "--accounting and --job-name belong together: the file, and which of its jobs are control runs",
+            ("--job-name", "(?P<application>.+)"),
+            "--job-name says which jobs of --accounting are control runs: give the file, too",
         ),
         (
             ("--types", "types.csv", "--probes", "runs.csv"),

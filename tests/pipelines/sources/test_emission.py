@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,15 +13,17 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.monitoring.labels import feature_matrix
-from features.monitoring.samplers import FEATURES, PROBE_FEATURES, SAMPLERS, counter_features
+from features.monitoring.samplers import FEATURES, MORE_FEATURES, PROBE_FEATURES, SAMPLERS, counter_features
 from features.monitoring.windows import WindowFeatures, side_by_side, window_features
 from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.ingest.probes import read_probes, read_types
 from pipelines.ingest.read import read_file
-from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TYPES, Emitted, emit
+from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
+from pipelines.sources.systems import remember_system
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.lake import Lake
+from pipelines.workflows.variability_ingest import read_counters, read_tables
+from pipelines.workflows.variability_table import pack_table, training_table
 from sim.cluster.presets import CONGESTED
 from sim.cluster.recorded import ORIGIN_S
 from sim.cluster.users import CONTROL, population, submissions
@@ -82,26 +85,73 @@ def test_users_repeat_what_their_requests_do_not_tell() -> None:
     assert spread.median() > 0.3, "a request leaves open which of a user's inputs it is"
 
 
-def test_features_made_from_the_files_are_the_simulators(site: Site) -> None:
-    runs = read_accounting_runs(site.folder / JOBS, "(?P<application>.+)", "UTC").runs
+def test_runs_keep_their_exact_runtime_and_the_folder_says_what_it_is(site: Site) -> None:
     recorded = site.emitted.recorded
-    done = recorded.run.runs["job_id"].astype(str).isin(runs["run_id"]).to_numpy()
-    control = recorded.run.runs["job_id"].astype(str).isin(recorded.runs["run_id"]).to_numpy()
-    types = read_types(site.folder / TYPES).set_index("application")["type"].to_dict()
-    sampled = windows(site, runs)
-    for scope in ("own", "all"):
-        expected = getattr(recorded.run, scope)
-        matrix = feature_matrix(getattr(sampled, scope), read_probes(site.folder / PROBE_RESULTS), types, runs)
-        assert tuple(matrix.columns) == tuple(expected.columns) == FEATURES
-        of_all = [name for name in FEATURES if name not in PROBE_FEATURES]
-        np.testing.assert_allclose(matrix[of_all], expected.loc[done, of_all], rtol=1e-12, atol=0)
-        probes = matrix.loc[control[done], list(PROBE_FEATURES)]
-        np.testing.assert_allclose(probes, expected.loc[control & done, list(PROBE_FEATURES)], rtol=1e-12, atol=0)
-    assert len(runs) > 100
-    assert not expected.isna().any().any()
-    assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.run.runs["runtime_s"][control].tolist()
+    assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.runs["runtime_s"].tolist()
     assert "SIMULATED" in (site.folder / README).read_text()
+    assert (recorded.jobs["Cluster"] == "simulated-small").all()
     assert (recorded.run.own[counter_features()[0]] != recorded.run.all[counter_features()[0]]).any()
+
+
+def table_of(home: Path, folder: Path) -> pd.DataFrame:
+    """Ingest a site's files as ``variability ingest`` does; return the features of control runs and users' jobs."""
+    named = {"runs": RUNS, "accounting": JOBS, "probes": PROBE_RESULTS, "types": TYPES, "topology": TOPOLOGY}
+    places = {name: str(folder / file) for name, file in named.items()}
+    given = {"counters": (str(folder / COUNTERS),), "time_zone": "UTC", "lag_s": float(SMALL.lag_s), **places}
+    small = remember_system(home, "small", given)
+    read_counters(home, small)
+    read_tables(Lake(home / "lake"), small)
+    return pack_table(training_table(home, "small"))[0].set_index(["scope", "run_id"])
+
+
+@pytest.fixture(scope="module")
+def features(site: Site, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFrame:
+    return table_of(tmp_path_factory.mktemp("home"), site.folder)
+
+
+def test_the_table_has_every_users_job_with_what_the_simulator_saw(site: Site, features: pd.DataFrame) -> None:
+    recorded = site.emitted.recorded
+    names = recorded.run.runs["job_id"].astype(str)
+    control = names.isin(recorded.runs["run_id"]).to_numpy()
+    for scope in ("own", "all"):
+        table = features.loc[scope].loc[names]
+        assert table["control"].tolist() == control.tolist()
+        assert table["user"].tolist() == recorded.submitted["user"].astype(str).tolist()
+        assert table["application"].tolist() == recorded.submitted["executable"].astype(str).tolist()
+        assert table["job_id"].tolist() == recorded.submitted["job_id"].tolist()
+        expected = pd.concat([getattr(recorded.run, scope), recorded.run.situation], axis=1)
+        expected.loc[~control, list(PROBE_FEATURES)] = np.nan  # the site probes before its control runs alone
+        columns = [name for name in expected if not name.startswith("offered.")]
+        np.testing.assert_allclose(table[columns], expected[columns], rtol=1e-12, atol=0)
+        offered = list(
+            set(expected) - set(columns)
+        )  # the site knows usual rates on 16 nodes, the simulator on as many as there are
+        np.testing.assert_allclose(table[offered], expected[offered], rtol=0.3, atol=0)
+    assert (~control).sum() > 10
+
+
+def test_no_feature_of_a_job_sees_what_follows_its_start(site: Site, features: pd.DataFrame, tmp_path: Path) -> None:
+    shutil.copytree(site.folder, tmp_path / "files")
+    begins = site.emitted.recorded.run.runs["start_s"].quantile(0.7)
+    cut = int(ORIGIN_S + begins)
+    for path in (tmp_path / "files" / COUNTERS).iterdir():
+        lines = path.read_text().splitlines()
+        later = [index for index, line in enumerate(lines) if line[0] != "#" and int(line.split(".")[0]) >= cut]
+        for index in later:
+            head, values = lines[index].split(",")[:5], lines[index].split(",")[5:]
+            lines[index] = ",".join([*head, *("9" + value for value in reversed(values))])
+        path.write_text("\n".join(lines) + "\n")
+    jobs = pd.read_csv(tmp_path / "files" / JOBS)
+    start, end = (pd.to_datetime(jobs[name], errors="coerce").astype("datetime64[s]").astype(np.int64) for name in ("Start", "End"))
+    jobs.loc[end > cut, ["State", "End"]] = ["RUNNING", "Unknown"]
+    jobs[start <= cut].to_csv(tmp_path / "files" / JOBS, index=False)
+    changed = table_of(tmp_path / "home", tmp_path / "files")
+    before = [name for name in changed.index if name in features.index and changed.loc[name, "start_s"] <= cut]
+    after = [name for name in changed.index if changed.loc[name, "start_s"] > cut]
+    columns = [*FEATURES, *MORE_FEATURES]
+    pd.testing.assert_frame_equal(changed.loc[before, columns], features.loc[before, columns], check_exact=True)
+    assert min(len(before), len(after)) > 20
+    assert not changed.loc[after, columns].equals(features.loc[after, columns])
 
 
 def test_no_two_jobs_share_a_node_and_nobody_has_those_of_the_noise_job(site: Site) -> None:
