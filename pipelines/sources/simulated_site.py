@@ -22,8 +22,8 @@ from sim.cluster.recorded import ORIGIN_S
 CLUSTER, DAYS, MONITORED_FROM, SEED = CONGESTED_SMALL, 16.5, 14.0, 0
 """The cluster, days of its accounting at a first run, the day from which counters are kept, and the seed."""
 _NOON = ORIGIN_S + 43_200
-_CLASSIFIERS, _SCOPE = ("ordinal", "extra-trees"), "all"
-"""A classifier of delays, and one as published beside it, and the nodes whose counters they read.
+_CLASSIFIERS = ("ordinal", "extra-trees")
+"""A classifier of delays, and one as published beside it; both read the counters of all nodes.
 
 Chosen, like the share of control runs, on simulations of other seeds than those that are shown.
 """
@@ -42,7 +42,7 @@ def simulated_system(home: Path) -> System:
         types=str(folder / TYPES),
         topology=str(folder / TOPOLOGY),
         lag_s=CLUSTER.lag_s,
-        scope=_SCOPE,
+        scope="all",
         classifiers=_CLASSIFIERS,
     )
 
