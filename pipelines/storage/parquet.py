@@ -156,7 +156,8 @@ def told_of(path: str | Path) -> Iterator[None]:
 
 
 def _damaged(path: str | Path, error: Exception) -> Damaged:
-    message = " ".join(str(error).split())
+    deep = isinstance(error, RecursionError)
+    message = "what it says of itself lies too deep in lists" if deep else " ".join(str(error).split())
     return Damaged(f"{path}: is damaged or no Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
 
 

@@ -71,8 +71,9 @@ def alias_astray(store: Tracking) -> None:
 
 
 def place_astray(store: Tracking) -> None:
-    model = champion(store).source.removeprefix("models:/")
-    written(store, f"UPDATE logged_models SET artifact_location = 'file:///elsewhere' WHERE model_id = '{model}'")
+    version = champion(store)
+    places = "source = 'file:///elsewhere/model', storage_location = 'file:///elsewhere/model'"
+    written(store, f"UPDATE model_versions SET {places} WHERE name = '{NAME}' AND version = {version.version}")
 
 
 def trained_version_deleted(store: Tracking) -> None:
