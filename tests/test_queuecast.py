@@ -208,25 +208,6 @@ def crowd(seed: int) -> CleanTrace:
     return replace(read, name=f"crowd {seed}")
 
 
-@pytest.mark.slow
-def test_a_campaign_on_several_traces_and_loads_is_pooled_load_by_load() -> None:
-    traces, schedulers = [crowd(seed) for seed in (1, 2, 3)], ["EASY", "SAF-EASY"]
-    table = queuecast.campaign(traces, schedulers, load=[1.0, 1.3], replicates=2, shake_s=60)
-    assert table["trace"].unique().tolist() == [f"crowd {seed}{load}" for seed in (1, 2, 3) for load in ("", " (load 1.3)")]
-    pooled = table.pooled.set_index(["trace", "scheduler", "metric"])["ratio"]
-    apart = [queuecast.campaign(each, schedulers, load=1.3, replicates=2, shake_s=60).summary for each in traces]
-    ratios = [each.set_index(["scheduler", "metric"]).loc[("SAF-EASY", "mean_wait_s"), "ratio"] for each in apart]
-    assert pooled["all traces (load 1.3)", "SAF-EASY", "mean_wait_s"] == pytest.approx(np.exp(np.log(ratios).mean()))
-    assert table.attrs["verdict"].count("\n") == 1, "a verdict a load"
-    with pytest.raises(InputError, match="a campaign is drawn of one trace"):
-        queuecast.plot(table)
-    one = queuecast.campaign(traces, schedulers, replicates=2, shake_s=60)
-    drawn = {panel.get_title("left"): panel.lines for panel in queuecast.plot(one).axes}
-    assert drawn["mean wait"][-1].get_xdata() == [pooled["all traces", "SAF-EASY", "mean_wait_s"]]
-    with pytest.raises(InputError, match="each trace is taken once, and two are called crowd 1:"):
-        queuecast.campaign([traces[0], traces[0]])
-
-
 def test_a_trace_is_simulated_on_the_machine_that_it_was_read_with(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever a catalogue in another folder says of a trace of that name, and also after a slice or another name."""
     jobs = "".join(f"{number} 0 -1 100 10 -1 -1 10 100 -1 1 1 1 1 1 -1 -1 -1\n" for number in (1, 2, 3))

@@ -114,24 +114,6 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, on_workers: Map) -> No
     assert lost
 
 
-@pytest.mark.thorough
-def test_a_piece_that_kills_each_worker_is_found_and_named() -> None:
-    """In processes of their own; a first death counts, so that few are needed."""
-
-    def fatal(piece: str) -> str:
-        if piece == "fatal":
-            os.kill(os.getpid(), signal.SIGKILL)
-        return piece
-
-    with (
-        dask.config.set({"distributed.scheduler.allowed-failures": 0}),
-        started(1) as dask_cluster,
-        mapped(dask_cluster.scheduler_address) as on_workers,
-        pytest.raises(InputError, match="each worker that computed fatal died"),
-    ):
-        list(on_workers(fatal, ["fatal"]))
-
-
 def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter(["here", *["there"] * 9])
     monkeypatch.setattr(workers, "_code", lambda: next(codes))

@@ -139,47 +139,6 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
         assert done.stderr.count("\n") == 1
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_a_formula_becomes_a_file_and_a_version_without_evidence_is_told(place: Path) -> None:
-    home = place / "home"
-    formula = ("policies", "SCORE(R*R * n)-EASY(plans=requested)-SQF", "--name", "area", "--starvation", "72000")
-    done = queuecast(*formula, "--out", "area.json", home=home, cwd=place)
-    assert (done.returncode, done.stderr) == (0, "wrote area.json\n")
-    area = read_policy(place / "area.json")
-    assert (area.formula, area.starvation_s, area.algorithm, area.backfill) == ("r*r*n", 72000, "EASY(plans=requested)", "SQF")
-    done = queuecast("policies", "area.json", "--register", home=home, cwd=place)
-    assert done.returncode == 2
-    assert done.stderr == "queuecast: area.json: does not say on which trace it was learned: name one, as in --register kth-sp2\n"
-    done = queuecast("policies", "area.json", "--register", "tiny@challenger", home=home, cwd=place)
-    assert done.returncode == 0
-    assert done.stderr.startswith("area: nothing says what it gains\nregistered models:/policy-tiny/1, challenger; ")
-    shown = queuecast("policies", "registry:policy-tiny@challenger", "--json", "--out", "back.json", home=home, cwd=place)
-    assert loads(shown.stdout, "shown") == area == read_policy(place / "back.json")
-    printed = queuecast("policies", "kth.json", home=home, cwd=place).stdout
-    assert "scheduler   SCORE(r**a*n;a=2.0)-EASY-SPF" in printed
-    assert "on weeks 1-3 of kth-sp2: sum of weekly means, tau 60 s, seed 7, 1,000 trials" in printed
-    for arguments, error in (
-        (("area.json", "--register", "../x"), "registry: '../x' is no name"),
-        (("area.json", "--register", "tiny@v1"), "alias 'v1': is no alias"),
-        (("area.json", "--register", "tiny@3"), "alias '3': is no alias"),
-        (("SCORE(r*m)", "--name", "area", "--out", "x.json"), "'m' at letter 3 is no feature"),
-        (("SCORE(r", "--name", "area", "--out", "x.json"), "a bracket is not closed"),
-        (("SCORE(r)", "--name", "A B", "--out", "x.json"), "'A B' is no name"),
-        (("SCORE(r)-EASY-none", "--name", "a", "--out", "x.json"), "algorithm 'EASY' with backfill 'none' is none"),
-        (("none.json",), "none.json: no such file"),
-        (("area.json", "--name", "x", "--budget", "9"), "area.json: an existing policy takes no --budget, --name"),
-        (("registry:policy-tiny@challenger", "--starvation", "5"), "an existing policy takes no --starvation"),
-        (("SCORE(r)", "--seed", "1", "--out", "x.json"), "a policy from a formula takes no --seed"),
-        (("area.json", "--out", "area.json"), "would overwrite what is read"),
-    ):
-        done = queuecast("policies", *arguments, home=home, cwd=place)
-        assert done.returncode == 2, arguments
-        assert error in done.stderr
-        assert done.stderr.count("\n") == 1
-    assert not (place / "x.json").exists()
-
-
 def test_a_registration_that_fails_leaves_no_version_and_the_champion(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
     before = resolved("POLICY(registry:policy-kth-sp2)")

@@ -10,11 +10,7 @@ from pathlib import Path
 import mlflow
 import pytest
 
-from features.clock import DAY_S
 from features.errors import InputError
-from features.jobs.cleaning import AHEAD, CleanTrace
-from features.jobs.cleaning import clean as cleaned
-from features.jobs.schema import Trace
 from models.registry import registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
@@ -268,26 +264,6 @@ def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Pa
     outcome = do(home, prepared[1], 1)
     assert aliases(home)["champion"] == chosen == outcome.row["champion"]
     assert "it was chosen by hand, and it stays" in str(outcome.row["why"])
-
-
-def with_a_wait_of_three_years(clean: CleanTrace) -> CleanTrace:
-    """The same accounting with one row that started three years after it was submitted, cleaned as it is read."""
-    jobs = clean.jobs.copy()
-    jobs.loc[jobs.index[-50], "wait_s"] = 3 * 365 * DAY_S
-    return cleaned(Trace("arriving", jobs, clean.procs, clean.origin_unix_s, clean.timezone))
-
-
-@pytest.mark.thorough
-def test_a_wait_of_three_years_is_left_out_and_accounting_that_ends_before_is_refused(prepared, home: Path) -> None:
-    trace = prepared[1]
-    accounting = [with_a_wait_of_three_years(trace.accounting(trace.midnights[FIRST + number])) for number in range(4)]
-    far = do(home, trace, 3, read=lambda: accounting[3])
-    assert far.row["until_s"] <= trace.midnights[FIRST + 3]
-    assert far.clean.rejected_jobs[["rule", "column", "before"]].to_numpy().tolist() == [[AHEAD, "wait_s", 3 * 365 * DAY_S]]
-    assert f"1 job ahead of the accounting&#39;s own clock was left out (rejected_jobs, {AHEAD})" in far.report.read_text()
-
-    with pytest.raises(InputError, match="accounting is missing"):
-        do(home, trace, 1, read=lambda: accounting[1])
 
 
 def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -238,20 +238,6 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
         night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
 
 
-@pytest.mark.thorough
-def test_accounting_that_lost_its_first_days_is_counted_as_before(replayed, begun: Path) -> None:
-    _, trace, (_, second, *_), _ = replayed
-    now = trace.accounting(trace.midnights[FIRST + 1])
-    left = replace(now, jobs=now.jobs[now.jobs["submit_s"] >= 3 * DAY_S].reset_index(drop=True))
-    rolling = left.counted_from(now.origin_unix_s + 3 * DAY_S)
-    assert rolling.jobs["submit_s"].iloc[0] < DAY_S
-    pd.testing.assert_frame_equal(rolling.counted_from(now.origin_unix_s).jobs, left.jobs)
-    outcome = night("arriving", "two", lambda: rolling, lambda: own_registry(begun), begun)
-    assert outcome.row["until_s"] == second.row["until_s"]
-    assert outcome.row["judged_jobs"] == second.row["judged_jobs"] > 0
-    assert outcome.row["gone_jobs"] == (now.jobs["submit_s"] < 3 * DAY_S).sum()
-
-
 def test_jobs_before_second_0_are_simulated_as_others_are() -> None:
     clean = arriving(jobs=300)
     earlier = clean.counted_from(clean.origin_unix_s + 10 * DAY_S)

@@ -29,8 +29,6 @@ from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.cli.variability.train import command as train_command
 from pipelines.dated.systems import retrain
-from pipelines.report.importances import TOP, importances
-from pipelines.report.style import encode
 from pipelines.sources.systems import remember_system, remembered
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
@@ -251,16 +249,6 @@ def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(control, mon
     assert f"seventh: no intervals: the runs are of {days} days, and 5 are needed" in done.output
     assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
     assert "nan" not in done.output
-
-
-@pytest.mark.thorough
-def test_importances_are_drawn_alike_each_time_and_name_the_simulated():
-    names = [f"{sampler}.metric{number}.mean" for sampler in ("sysclassib", "probe", "type") for number in range(15)]
-    share = pd.Series(np.random.default_rng(0).dirichlet(np.ones(45)), index=names)
-    one, two = (encode(importances(share, "lightgbm", "ours", generated=True), "svg") for _ in range(2))
-    assert one == two
-    assert one != encode(importances(share, "lightgbm", "ours", generated=False), "svg")
-    assert len(share) > TOP
 
 
 def test_a_table_is_made_of_what_was_ingested(tmp_path):

@@ -8,7 +8,6 @@ from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given
@@ -18,7 +17,7 @@ from features.node_list import expand_nodes
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
 from pipelines.ingest.probes import read_probes, read_types
 from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, TYPES, application_types, keep, stored
+from pipelines.storage.run_store import RUNS, keep, stored
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 
@@ -255,16 +254,3 @@ def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
             assert list(pool.map(add, (1, 2))) == [50, 50]
         assert len(stored(lake, RUNS, "q")) == 100
         assert len([*lake.path(RUNS, "q").parent.iterdir()]) == 2, "the version that is current, and the one before"
-
-
-def test_a_later_word_on_types_holds_and_probes_are_told_apart_by_run_and_node(tmp_path: Path) -> None:
-    lake = Lake(tmp_path / "lake")
-    types = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
-    assert keep(lake, TYPES, "q", types).added == 2
-    assert keep(lake, TYPES, "q", types.assign(type=["network", "compute"])).contradicting == ("LBANN",)
-    assert application_types(lake, "q") == {"AMG": "network", "LBANN": "compute"}
-    probes = pd.DataFrame({"run_id": ["r"], "node": ["n1"], "send_s": [1.0], "recv_s": [1.0], "allreduce_s": [1.0]})
-    assert keep(lake, PROBE_RESULTS, "q", probes).added == 1
-    assert keep(lake, PROBE_RESULTS, "q", pd.concat([probes, probes.assign(node="n2")])).added == 1
-    assert keep(lake, PROBE_RESULTS, "q", probes.assign(send_s=2.0)).contradicting == ("n1 of r",)
-    np.testing.assert_array_equal(stored(lake, PROBE_RESULTS, "q")["send_s"], [1.0, 1.0])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import tomllib
 from hashlib import sha256
 from pathlib import Path
@@ -13,7 +12,6 @@ from click.testing import CliRunner
 
 from features.jobs.schema import Trace
 from features.names import RULE
-from pipelines.cli.inspect import command as inspect_command
 from pipelines.cli.traces import command as traces_command
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.read import find_entry, read_trace
@@ -200,32 +198,6 @@ def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_no
     (elsewhere / "damaged").mkdir()
     (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
     assert refusal(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
-
-
-WHOLE_NODES = (
-    "JobID|Submit|Elapsed|ReqCPUS|AllocCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|8|2\n2|2024-05-01T10:00:00|10:00|1|1|1\n"
-)
-
-
-def test_what_a_processor_is_can_be_said_without_a_settings_file(elsewhere: Path) -> None:
-    (elsewhere / "june.txt").write_text(WHOLE_NODES)
-    for options, procs, allocated in (
-        ((), [8, 1], [8, 1]),
-        (("--processors", "nodes"), [2, 1], []),
-        (("--cpus-per-node", "64"), [128, 64], []),
-    ):
-        arguments = ["june.txt", "--time-zone", "UTC", "--procs", "4096", *options]
-        shown = CliRunner().invoke(inspect_command, [*arguments, "--json"], standalone_mode=False)
-        spread = json.loads(shown.stdout)["distributions"]
-        assert (spread["procs"]["q0"], spread["procs"]["q100"]) == (min(procs), max(procs))
-        assert spread.get("allocated_procs", {"count": 0})["count"] == len(allocated)
-    given = {"procs": 4096, "timezone": "UTC", "missing_request": "runtime", "processors": None, "cpus_per_node": 64}
-    assert remember("june.txt", **given) == "june"
-    assert read_known("june").jobs["procs"].tolist() == [128, 64]
-    (elsewhere / "cpus.txt").write_text(WHOLE_NODES.replace("ReqNodes", "Comment"))
-    assert refusal(read_trace, "cpus.txt", timezone="UTC", cpus_per_node=64) == (
-        "cpus.txt: the header line has no column ReqNodes or AllocNodes, so --cpus-per-node has nothing to count"
-    )
 
 
 def test_a_trace_in_the_home_moves_with_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:

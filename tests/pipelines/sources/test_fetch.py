@@ -155,14 +155,6 @@ def test_a_changed_file_of_the_archive_is_refused_and_the_stored_one_stays(
     assert read_trace(fetching.fetch("a-1", reload(elsewhere, server), archive(), [].append)).jobs["requested_s"].tolist() == [7200]
 
 
-def test_no_page_of_errors_becomes_the_trace_for_good(server: HTTPServer, elsewhere: Path) -> None:
-    catalogue = reload(elsewhere, server, "html/A-1.swf.gz")
-    message = refusal(fetching.fetch, "a-1", catalogue, archive(), [].append)
-    assert message.startswith(f"{catalogue['a-1'].place}: is no trace")
-    assert list(archive().iterdir()) == []
-    assert not checksums().exists()
-
-
 def test_a_file_that_is_there_already_is_taken_for_the_first_copy(server: HTTPServer, elsewhere: Path) -> None:
     catalogue = reload(elsewhere, server)
     mine = elsewhere / "A-1.swf"

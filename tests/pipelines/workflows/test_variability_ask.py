@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -190,12 +188,3 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
         with pytest.raises(InputError, match=wrong[0]):
             CliRunner().invoke(command, [*asked, *wrong], catch_exceptions=False)
     assert moment("2020-09-13T17:30:00+02:00") == FIRST_S + 11_000
-
-
-@pytest.mark.thorough
-def test_asking_imports_no_dagster_and_simulated_clusters_no_filters() -> None:
-    code = (
-        "import sys, pipelines.workflows.variability_ask, pipelines.storage.registry, pipelines.cli.variability.ask, sim.cluster.presets; "
-        "sys.exit(not {'dagster', 'scipy.signal'}.isdisjoint(sys.modules))"
-    )
-    assert subprocess.run([sys.executable, "-c", code], cwd=Path(__file__).parents[3], check=False).returncode == 0

@@ -243,21 +243,6 @@ def test_some_jobs_are_killed_at_their_limit_and_some_fail_at_once() -> None:
     assert np.median(runtime[failed]) < 60 < np.median(runtime[status == 1])
 
 
-def test_people_who_yield_make_the_load_of_weeks_vary_no_more_than_chance() -> None:
-    def variation(trace: Trace) -> float:
-        submit, procs, runtime = numbers(trace, "submit_s", "procs", "runtime_s")
-        weeks = np.bincount(submit // WEEK_S, weights=procs * runtime)[:-1]
-        return float(weeks.std() / weeks.mean())
-
-    def scattered(trace: Trace) -> Trace:
-        jobs = trace.jobs.sample(frac=1, random_state=1).assign(submit_s=trace.jobs["submit_s"].to_numpy())
-        return Trace(name="scattered", jobs=jobs)
-
-    traces = [generated(seed=seed) for seed in range(6)]
-    ratio = np.mean([variation(trace) for trace in traces]) / np.mean([variation(scattered(trace)) for trace in traces])
-    assert ratio < 1.15  # sessions of alike jobs alone make it 1.5 or more; 0.41 on KTH-SP2, where people see the queue
-
-
 def test_same_config_same_bytes_and_another_seed_another_workload() -> None:
     first, again, other = (fingerprint(generate(Workload(seed=seed)).jobs) for seed in (0, 0, 1))
     assert first == again
