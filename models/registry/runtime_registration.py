@@ -13,7 +13,6 @@ import pandas as pd
 from mlflow.models import ModelSignature
 from mlflow.pyfunc import PyFuncModel
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
-from mlflow.types.schema import AnyType
 
 from features.clock import local_clock_s
 from features.errors import Damaged
@@ -30,15 +29,36 @@ from models.registry.versions import READS, REFRESHED_FROM
 
 _DESCRIPTION = """Predicts how long a job will run, from what is known when it is submitted and from what its user ran before.
 
-Inputs, a row a job: `user` (text or number, null where it is unknown), `procs`, `requested_s`, `submit_time` (a timestamp or its text, the \
-site's wall clock or with a time zone); optional `group`, `executable`, and `elapsed_s` (the job has run so long: answers are given that). The \
-parameter `quantiles` asks for further levels.
+Inputs, a row a job:
 
-Outputs, seconds: `predicted_s`, the time whose ratio to the runtime is expected to be closest to 1, no median; of a method with quantiles \
-nine, `predicted_05_s` to `predicted_95_s` (`predicted_50_s`: the median); `snapshot_age_s`, the age of the users' histories at the submission, and \
-`user_known`. The champion is refreshed with new histories every night: load it by its alias, and anew each day."""
+* `procs`: whole number of processors, from 1
+* `requested_s`: whole number, the requested time in seconds, from 1
+* `user`, `group`, `executable` (optional): text as the site writes it, null where unknown
+* `submit_time` (optional): a timestamp, the site's wall clock without a time zone; left out, the time of the snapshot
+* `elapsed_s` (optional): whole number, the seconds that the job has run, at most its request; answers are given that
+
+The parameter `quantiles` asks for further levels, between 0 and 1.
+
+Outputs, seconds in 1..`requested_s`:
+
+* `predicted_s` orders jobs, as shortest first: its ratio to the runtime is expected to be closest to 1. It is no median, and often \
+far below it
+* `predicted_05_s` to `predicted_95_s`, of a method with quantiles: so many percent of such jobs run at most as long. `predicted_50_s` is the \
+median, `predicted_80_s` is to plan by
+* `snapshot_age_s`, the age of the users' histories at the submission, and `user_known`, whether they list the user
+
+The champion is refreshed with new histories every night: load it by its alias, and anew each day."""
 RUNTIME = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy as served", tuple(METHODS), "the simpler", _DESCRIPTION)
-_ASKED = ("user", "procs", "requested_s", "submit_time")
+_ASKED = {
+    "procs": DataType.long,
+    "requested_s": DataType.long,
+    "user": DataType.string,
+    "group": DataType.string,
+    "executable": DataType.string,
+    "submit_time": DataType.datetime,
+    "elapsed_s": DataType.long,
+}
+_REQUIRED = ("procs", "requested_s")
 
 
 @dataclass(frozen=True)
@@ -97,7 +117,7 @@ class RuntimeContent(Content):
 
     @property
     def signature(self) -> ModelSignature:
-        return signature(self.trained.outputs, self.trained.optional)
+        return signature(self.trained.outputs)
 
     @property
     def example(self) -> pd.DataFrame:
@@ -125,21 +145,18 @@ class RuntimeContent(Content):
         }
 
 
-def signature(outputs: Sequence[str], optional: Sequence[str] = ()) -> ModelSignature:
+def signature(outputs: Sequence[str]) -> ModelSignature:
     """Return the signature of a version.
 
-    Outputs are ``outputs`` (seconds), the snapshot's age and whether the user is known. Columns named in ``optional`` may be
-    missing. Input columns have any type: the model checks them itself (``models.packed.submitted``), while MLflow would refuse
-    users that are numbers, times with a zone, and whole numbers as floats. The parameter ``quantiles`` asks for further levels.
+    Outputs are ``outputs`` (seconds), the snapshot's age and whether the user is known. MLflow checks the types of input columns,
+    the model their values (``models.packed.submitted``). The parameter ``quantiles`` asks for further levels.
     """
     answers: list[ColSpec | TensorSpec] = [
         *(ColSpec(DataType.double, name) for name in outputs),
         ColSpec(DataType.long, "snapshot_age_s"),
         ColSpec(DataType.boolean, "user_known"),
     ]
-    asked: list[ColSpec | TensorSpec] = [
-        ColSpec(AnyType(), name, required=name in _ASKED) for name in (*_ASKED, *optional, "elapsed_s")
-    ]
+    asked: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in _REQUIRED) for name, kind in _ASKED.items()]
     levels = ParamSchema([ParamSpec("quantiles", DataType.double, [], (-1,))])
     return ModelSignature(inputs=Schema(asked), outputs=Schema(answers), params=levels)
 

@@ -12,9 +12,8 @@ from pipelines.cli.notes import note
 from pipelines.ingest.people_tables import Place, read_table, refuse
 from pipelines.storage.csv_text import csv_text
 
-ASKED = ("user", "procs", "requested_s", "submit_time")
-OPTIONAL = ("group", "executable")
-"""Columns that some models read if present; an empty cell is unknown, like an empty user."""
+ASKED, NAMES = ("procs", "requested_s"), ("user", "group", "executable")
+"""Columns that must be present, and names, which may be: an empty cell is unknown."""
 KNOWN = "user_known"
 ANSWERED = (PREDICTED, *LEVELS, "snapshot_age_s", KNOWN)
 LARGEST = {"procs": limits.PROCESSORS, "requested_s": limits.SECONDS}
@@ -28,14 +27,14 @@ _ZONE = r"[T ][\d:.,]*\s*(?:[Zz]|[+-]\d\d(?::?\d\d)?)\s*$"
 def command(spec: str, jobs: Path) -> None:
     """Predict the jobs in JOBS and print them as CSV with predicted_s.
 
-    JOBS is .csv or .parquet with user, procs, requested_s, submit_time. Some models also read the columns group and executable,
-    if present, and return quantiles (predicted_80_s: 80 % of such jobs run at most as long). An empty user is unknown; user_known
-    is true if the model has a history of the job's user.
+    JOBS is .csv or .parquet with procs, requested_s and, if known, user, group, executable, submit_time (by default the time of the
+    model's snapshot) and elapsed_s. predicted_s orders jobs; predicted_50_s is the median, and 80 % of such jobs run at most
+    predicted_80_s. user_known is true if the model has a history of the job's user.
     """
     table = read_submissions(jobs)
     from pipelines.storage.registry import predict_registered
 
-    given = [*ASKED, *(name for name in (*OPTIONAL, "elapsed_s") if name in table)]
+    given = [*ASKED, *(name for name in (*NAMES, "submit_time", "elapsed_s") if name in table)]
     answers = predict_registered(spec, table[given])
     if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
         note(
@@ -55,7 +54,7 @@ def read_submissions(path: Path) -> pd.DataFrame:
     if answered:
         raise InputError(f"{head}: already has {' and '.join(answered)}, which the prediction adds: rename or remove it")
 
-    for name in ("user", *OPTIONAL):
+    for name in NAMES:
         if name in table:
             text = table[name].astype("str")
             table[name] = text.mask(text == "")
@@ -64,7 +63,8 @@ def read_submissions(path: Path) -> pd.DataFrame:
         refuse(place, table[name], numbers.isna() | (numbers < 1) | (numbers % 1 != 0), "is not a whole number of at least 1")
         refuse(place, table[name], numbers > largest, f"is more than {largest:,}")
         table[name] = numbers.astype("int64")
-    table["submit_time"] = _times(place, table["submit_time"])
+    if "submit_time" in table:
+        table["submit_time"] = _times(place, table["submit_time"])
     return table
 
 

@@ -321,16 +321,21 @@ def refreshed(
     first, learned = (int(each) for each in before["training_window_s"].split(".."))
     jobs, seed = int(before.get("training_jobs", 0)), int(before.get("seed", 0))
     carried, taken = carried_on(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
+    (accuracy, count), numbers = (
+        judged or (float(before["judged_accuracy"]), int(before.get("judged_jobs", 0))),
+        metrics or recorded,
+    )
+    against = f", that of the requests {numbers['requested_accuracy']:.1%}" if "requested_accuracy" in numbers else ""
     candidate = log_and_register(
         store,
         RUNTIME,
         RuntimeContent(carried, snapshot_of(clean, records), trained),
         Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
-        judged or (float(before["judged_accuracy"]), int(before.get("judged_jobs", 0))),
-        metrics or recorded,
+        (accuracy, count),
+        numbers,
         tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
-        why=f"The model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the histories up to "
-        f"{taken}; before, version {number}.",
+        why=f"{method.name}: the model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the "
+        f"histories up to {taken}; before, version {number}. Accuracy as served {accuracy:.1%} over {count:,} jobs{against}.",
     )
     verified(store, clean, records, candidate, carried)
     return candidate
@@ -339,12 +344,13 @@ def refreshed(
 def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
     """Return MLflow metrics of a column of ``served``.
 
-    ``served_*`` come from nightly snapshots; a method also has ``up_to_second_*``.
+    ``served_*`` come from nightly snapshots; a method also has ``up_to_second_*``. ``requested_accuracy`` is that of the requests
+    of the same jobs.
     """
     if not len(window):
         return {}
     runtime = window["runtime_s"].to_numpy(np.float64)
-    metrics: dict[str, float] = {}
+    metrics = {"requested_accuracy": mean_accuracy(window, "requested")}
     for prefix, column in (("served", name), ("up_to_second", f"{name}_now")):
         if column in window:
             row = evaluate_predictions(window[column].to_numpy(), runtime)

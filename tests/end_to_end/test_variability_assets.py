@@ -395,5 +395,5 @@ def test_a_night_of_the_simulated_cluster_has_one_more_day(
         assert run(instance, "nightly_variability", SIMULATED, ops, day="2026-08-01").success
     nights, _ = lake.read(SYSTEM_NIGHTS, SIMULATED)
     assert nights["night"].tolist() == ["2026-08-01"]
-    assert DAY_S / 2 < nights["last_start_s"].iloc[0] - last_s <= DAY_S, "a night that is done again brings no other day"
+    assert DAY_S / 2 < nights["last_start_s"].iloc[0] - last_s < 1.5 * DAY_S, "a night that is done again brings no other day"
     assert nights["files"].iloc[0] == 0, "of the second time"

@@ -113,7 +113,7 @@ def test_an_open_quote_is_refused_where_it_begins(tmp_path):
 
 def test_absent_and_doubled_columns_are_named(tmp_path):
     path = csv_of(tmp_path, head="user,procs\n")
-    assert complaint(path) == f"{path}:1: lacks the columns requested_s, submit_time"
+    assert complaint(path) == f"{path}:1: lacks the column requested_s"
     assert complaint(csv_of(tmp_path, head=HEAD.replace("\n", ",user\n"))) == f"{path}:1: has the column user twice"
 
 
