@@ -41,8 +41,8 @@ The parameter `quantiles` asks for further levels, between 0 and 1.
 
 Outputs, seconds in 1..`requested_s`:
 
-* `predicted_s` orders jobs, as shortest first: its ratio to the runtime is expected to be closest to 1. It is no median, and often \
-far below it
+* `predicted_s` orders jobs, as shortest first: its ratio to the runtime is expected to be closest to 1. It is no median, and may \
+lie far from it, on either side
 * `predicted_05_s` to `predicted_95_s`, of a method with quantiles: so many percent of such jobs run at most as long. `predicted_50_s` is the \
 median, `predicted_80_s` is to plan by
 * `snapshot_age_s`, the age of the users' histories at the submission, and `user_known`, whether they list the user
