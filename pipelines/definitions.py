@@ -8,13 +8,13 @@ import os
 import dagster as dg
 
 from pipelines.assets import (
-    cluster_experiments,
     counters,
     predictors,
     publishing,
     simulations,
     site,
     starts,
+    system_comparison,
     traces,
     variability_features,
     variability_model,
@@ -34,11 +34,11 @@ MODULES = [
     counters,
     variability_features,
     variability_model,
-    cluster_experiments,
+    system_comparison,
     publishing,
 ]
-_of_a_trace = dg.AssetSelection.assets("jobs", "rejected_jobs").downstream().materializable()
 _of_a_system = dg.AssetSelection.assets("counters", "control_runs").downstream().materializable()
+_of_a_trace = dg.AssetSelection.assets("jobs", "rejected_jobs").downstream().materializable() - _of_a_system
 
 full_run = dg.define_asset_job(
     "full_run",
@@ -49,7 +49,7 @@ full_run = dg.define_asset_job(
 variability = dg.define_asset_job(
     "variability",
     selection=_of_a_system,
-    description="One monitored system: counters, control runs, features, registered model, and trials where the system is simulated.",
+    description="One monitored system: counters, control runs, features, registered model, and where the system is simulated, trials with both predictors.",
 )
 
 nightly = dg.define_asset_job(

@@ -42,10 +42,11 @@ class Schedule:
     predicted_s corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved if the
     replay is shaken (by up to ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), and simulated if jobs wait for
     others (``dependencies``, ``users``). ``predicted_s`` is the estimate at submission that orders the queue; ``corrections``
-    counts replacements of an outlived prediction. The other fields say what produced the schedule. ``simulate_s`` is the wall
-    time of the simulation alone; ``retrain_s`` of it trained predictors at midnight. ``machine`` names a machine of clusters, ""
-    is one pool of ``procs`` processors. ``quantiles``, of a predictor of distributions, are those of each job's runtime at its
-    submission: seconds, a row a job in the same order, a column a level in (0, 1).
+    counts replacements of an outlived prediction. Where runtimes depend on the schedule, ``undisturbed_s`` does not. The other
+    fields say what produced the schedule. ``simulate_s`` is the wall time of the simulation alone; ``retrain_s`` of it trained
+    predictors at midnight. ``machine`` names a machine of clusters, "" is one pool of ``procs`` processors. ``quantiles``, of a
+    predictor of distributions, are those of each job's runtime at its submission: seconds, a row a job in the same order, a column
+    a level in (0, 1).
 
     A scheduler that plans also gives three tables, else None. ``plans`` has a row for each moment ``time_s`` at which the plan of
     a job changed, from its submission on, in order of time: ``job_id time_s planned_start_s cluster nodes`` (on one pool

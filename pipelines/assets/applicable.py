@@ -8,7 +8,7 @@ from pipelines.sources.system import SIMULATED
 
 OF_SITES = {"parity", "what_if"}
 OF_STARTS = {"queue_states", "start_model"}
-OF_THE_SIMULATED = {"cluster_experiments"}
+OF_THE_SIMULATED = {"system_comparison"}
 
 
 def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:

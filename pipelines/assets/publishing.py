@@ -26,6 +26,7 @@ from pipelines.ingest.ldms_ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
 from pipelines.serving.judging import answered
 from pipelines.storage.counters_store import CountersStore
+from pipelines.storage.version import OF_BOTH
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
 warnings.filterwarnings("ignore", "Class `MultiToSingleDimensionPartitionMapping`", dg.BetaWarning)
@@ -174,6 +175,8 @@ def _published(context: dg.AssetExecutionContext, work: Work) -> tuple[dict[str,
     off = sum(named.get(alias, "") != number for alias, number in current.models.items())
     # what follows in this run is made anew, and publishes itself
     to_come = {key.to_user_string() for key in context.run.asset_selection or ()}
+    if "system_comparison" in to_come:
+        to_come |= OF_BOTH
     left_out = {entry: why for entry, why in published.left_out.items() if entry not in to_come}
     for entry, why in left_out.items():
         context.log.warning(f"not published: {entry}, {why}")

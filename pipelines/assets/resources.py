@@ -65,7 +65,7 @@ class LakeResource(dg.ConfigurableResource):
 
     def lake(self) -> Lake:
         """Return the lake, which notes what an asset reads as what it is made from."""
-        return Lake(self.place() / "lake", self._run_id)
+        return Lake(self.place() / "lake", self._run_id, system=self.kind == "variability")
 
     def place(self) -> Path:
         """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""

@@ -11,7 +11,7 @@ from pipelines.assets.described import page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
-from pipelines.dated.compare import judged, keep_comparison, kept_schedules
+from pipelines.dated.compare import BASELINE, judged, keep_comparison, kept_schedules
 from pipelines.dated.dated import date_of
 from pipelines.dated.pages import keep_evidence, write_pages
 from pipelines.dated.run_settings import RunSettings
@@ -25,7 +25,6 @@ from pipelines.storage.registry import predict_registered
 from sim import evaluate, simulate
 from sim.metrics.verdict import verdict
 
-BASELINE = ("EASY", "requested")
 COMPARISON = {
     "baseline_is_what_a_fresh_simulation_gives": "EASY with requested times, simulated once more, has the metrics that everything is compared with.",
     "intervals_hold_their_value": "Every interval contains the change over the whole trace.",

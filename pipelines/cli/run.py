@@ -204,7 +204,7 @@ def _run_system(name: str, seed: int) -> bool:
         fine = _materialise("full_run", name, {"schedules": {"config": {**policies, "replicates": 1, "seed": seed}}})
         click.echo("registry    " + _serves(Lake(home() / "lake"), name))
     fine &= _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
-    _print_variability(Lake(home() / "lake"), name)
+    _print_variability(Lake(home() / "lake", system=True), name)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
     click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
     return fine
@@ -380,10 +380,9 @@ def _words(predictor: str, trace: str) -> str:
 def _print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.cli.variability.train import variability_versions
-    from pipelines.report.cluster import gains, overall
+    from pipelines.report.cluster import PAGE, answer, overall
     from pipelines.storage.home import home
     from pipelines.workflows.variability_table import MODEL_TABLE
-    from pipelines.workflows.variability_trials import SCHEDULERS, TRIALS_PAGE, TRIALS_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
@@ -392,8 +391,9 @@ def _print_variability(lake: Lake, name: str) -> None:
         click.echo(settings["why"])
     if not settings["generated"]:
         return
-    compared, _ = lake.read(TRIALS_TABLE, name)
-    title = f"{subject}: means over {compared['trials'].iloc[0]} trials, differences from EASY with 95% intervals"
-    overall(compared, SCHEDULERS[0], title).show()
-    click.echo(" ".join(gains(compared, SCHEDULERS[0])))
-    click.echo(f"report      {home() / 'reports' / TRIALS_PAGE.format(name)}")
+    compared, _ = lake.read("comparison", name)
+    trials = compared["replicates"].iloc[0]
+    overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
+    for line in answer(compared):
+        click.echo(line)
+    click.echo(f"report      {home() / 'reports' / PAGE.format(name)}")

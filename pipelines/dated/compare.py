@@ -18,6 +18,8 @@ from sim.metrics.comparison import compare
 from sim.predictions.quality import judge
 from sim.schedule import Schedule, recorded, schedule_table
 
+BASELINE = ("EASY", "requested")
+"""Scheduler and predictor that all others are compared with."""
 JUDGED_LEVELS = (0.5, 0.8)
 """Levels of the quantile losses that predictions are judged by."""
 
@@ -71,12 +73,23 @@ def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
     schedules, date = judged_schedules(lake, clean, replicates=True)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
     if schedules:
-        table = compare(schedules)
-    settings = {"confidence": CONFIDENCE, "procs": clean.procs}
+        table = compare(schedules, BASELINE)
+    settings = {"confidence": CONFIDENCE, "procs": clean.procs, "compared_with": " / ".join(BASELINE)}
     counts = {"judged_jobs": len(schedules[0].jobs) if schedules else 0, "all_jobs": len(clean.jobs)}
     counts["replayed_jobs"] = len(date.replayed(clean).jobs)
     lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.simulate_from_s), **counts})
     return table
+
+
+def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
+    """Write the schedules and the comparison of trials of a ``system``.
+
+    Arguments are those that :func:`pipelines.workflows.trials.simulate_trials` returns.
+    """
+    named = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s", "relative": "times_usual"})
+    columns = [*_KEYS, *_ROW, "application", "undisturbed_s", "varied", "times_usual", "skips"]
+    lake.write("schedules", system, named[columns], marks)
+    lake.write("comparison", system, table, marks)
 
 
 def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:

@@ -18,7 +18,7 @@ from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.storage.parquet import read_parquet, told_of, write_parquet
 from pipelines.storage.places import exists, read, write
-from pipelines.storage.version import GROWING, MEND, MODELS, PAGES, Version, models_text, subject_of
+from pipelines.storage.version import GROWING, MEND, MODELS, OF_BOTH, PAGES, Version, models_text, subject_of
 from pipelines.storage.versions import Versions, is_whole
 from sim.machine.description import Machine
 
@@ -34,6 +34,7 @@ _CLEAN_FIELDS = (
     "notes",
     "hashed_with",
 )
+_REPEATED = ("origin_unix_s", "compared_with")
 _BESIDE = "beside"
 """Metadata: columns that repeat metadata in each row, so that a table is understood by any program; :meth:`Lake.read` drops them."""
 
@@ -44,12 +45,13 @@ class Lake:
 
     A run or night names itself as ``maker``: it reads what was made last (:meth:`pipelines.storage.versions.Versions.draft`), and
     writes beside it. What it has read through this object is noted as what it writes is made from. Without a maker, and if a
-    subject grows row by row, published tables are read, and a written table is published at once. Units follow from the columns'
-    names.
+    subject grows row by row, published tables are read, and a written table is published at once. Of tables that traces and systems
+    have, it reads and writes those of a ``system``, or of a trace. Units follow from the columns' names.
     """
 
     root: Path
     maker: str = ""
+    system: bool = False
     seen: tuple[str, Version] | None = None
     _used: dict[str, dict[str, str]] = field(default_factory=dict, repr=False, compare=False)
 
@@ -65,7 +67,7 @@ class Lake:
 
         A history, such as the table of nights, goes on from what was published.
         """
-        return Lake(self.root)
+        return Lake(self.root, system=self.system)
 
     def versions(self, subject: str) -> Versions:
         """Return the versions of ``runtime-<trace>`` or ``variability-<system>``."""
@@ -92,7 +94,7 @@ class Lake:
 
         Without a maker it is published at once. Raises Overtaken if the version of :meth:`at_once` is no longer the current one.
         """
-        subject = subject_of(table, check_name(trace, "lake"))
+        subject = self._subject(table, trace)
         versions, part = self.versions(subject), self.part(table, trace, frame, metadata)
         if self._drafts(subject):
             path = versions.add(table, part, self.maker, self._made_from(subject))
@@ -108,16 +110,18 @@ class Lake:
 
         It is for :meth:`pipelines.storage.versions.Versions.commit`.
         """
-        subject, facts = subject_of(table, trace), {"trace": trace, **(metadata or {})}
+        subject, facts = self._subject(table, trace), {"trace": trace, **(metadata or {})}
         part = self.versions(subject).part(table)
-        name = pd.Categorical.from_codes(np.zeros(len(frame), np.int8), pd.Index([trace], dtype="str"))
-        beside: dict[str, Any] = {"trace" if subject.startswith("runtime-") else "system": name}
-        if facts.get("origin_unix_s") is not None:
-            beside["origin_unix_s"] = np.full(len(frame), facts["origin_unix_s"], np.int64)
-        beside = {name: column for name, column in beside.items() if name not in frame}
+        kind = "trace" if subject.startswith("runtime-") else "system"
+        repeated: dict[str, Any] = {"kind": kind, "subject": trace} if table in OF_BOTH else {kind: trace}
+        repeated |= {name: facts[name] for name in _REPEATED if facts.get(name) is not None}
+        beside = {name: _same(value, len(frame)) for name, value in repeated.items() if name not in frame}
         units = {name: unit(name) for name in (*frame.columns, *beside)}
         write_parquet(frame.assign(**beside), part, kind=table, metadata={**facts, _BESIDE: [*beside]}, units=units)
         return part
+
+    def _subject(self, table: str, trace: str) -> str:
+        return subject_of(table, check_name(trace, "lake"), self.system)
 
     def _drafts(self, subject: str) -> bool:
         """Tell whether tables of ``subject`` are read from and written to its draft."""
@@ -169,7 +173,7 @@ class Lake:
             raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
         if not is_whole(path, content):
             raise Damaged(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
-        self._note(table, subject_of(table, trace), path)
+        self._note(table, self._subject(table, trace), path)
         try:
             frame, metadata = read_parquet(path, kind=table, content=content)
             return frame.drop(columns=metadata.pop(_BESIDE, [])), metadata
@@ -178,7 +182,7 @@ class Lake:
 
     def _listed(self, table: str, trace: str) -> str | None:
         """Return the file of a table, relative to the lake; None if there is none."""
-        subject = subject_of(table, check_name(trace, "lake"))
+        subject = self._subject(table, trace)
         versions = self.versions(subject)
         if self._drafts(subject):
             return versions.draft().files.get(table)
@@ -252,6 +256,13 @@ class Lake:
         machine = metadata["machine"] and Machine.of_record(metadata["machine"])
         fields |= {"notes": tuple(fields["notes"]), "machine": machine}
         return CleanTrace(jobs=jobs, rejected_jobs=rejected, **fields)
+
+
+def _same(value: str | int, rows: int) -> Any:
+    """Return a column with one value, int64 or a category."""
+    if isinstance(value, int):
+        return np.full(rows, value, np.int64)
+    return pd.Categorical.from_codes(np.zeros(rows, np.int8), pd.Index([value], dtype="str"))
 
 
 def unit(column: str) -> str:

@@ -16,7 +16,9 @@ PARTS, FILES = "counter_parts", "counter_files"
 GROWING = STORES | {COUNTERS}
 """Kinds of subjects that grow: what is written to them is published at once."""
 _OWN = frozenset({"current", "drafts", "pages"})
-OF_SYSTEMS = frozenset({"variability_features", "variability_model", "cluster_experiments", "variability_nights"})
+OF_SYSTEMS = frozenset({"variability_features", "variability_model", "variability_nights"})
+OF_BOTH = frozenset({"schedules", "comparison"})
+"""Tables that a trace has and a system, too; their rows name which of the two, and its name."""
 COUNTERS_PART = re.compile(r"[^/]+/day=[^/]+/part-[^/]+\.parquet")
 """Entries of parts of counters."""
 SOURCES = frozenset({"jobs", "rejected_jobs"})
@@ -30,11 +32,15 @@ MODELS = "models"
 """The entry of the registered models in ``made_from``."""
 
 
-def subject_of(table: str, name: str) -> str:
-    """Return the subject of a table, "" for a folder that holds no tables."""
+def subject_of(table: str, name: str, system: bool = False) -> str:
+    """Return the subject of a table, "" for a folder that holds no tables.
+
+    Of a table that both have, it is the trace's, or the ``system``'s.
+    """
     if table in _OWN:
         return ""
-    kind = COUNTERS if table in (COUNTERS, PARTS, FILES) else "variability" if table in OF_SYSTEMS else "runtime"
+    of_system = table in OF_SYSTEMS or (system and table in OF_BOTH)
+    kind = COUNTERS if table in (COUNTERS, PARTS, FILES) else "variability" if of_system else "runtime"
     return f"{table if table in STORES else kind}-{name}"
 
 

@@ -37,6 +37,7 @@ from pipelines.storage.version import (
     HISTORIES,
     MEND,
     MODELS,
+    OF_BOTH,
     PAGES,
     SOURCES,
     Draft,
@@ -77,7 +78,8 @@ class Versions:
 
     def __init__(self, root: Path, subject: str) -> None:
         self.root, self.subject = root, subject
-        self.name = check_name(subject.partition("-")[2], "lake")
+        self.kind, _, self.name = subject.partition("-")
+        check_name(self.name, "lake")
         self.place = root / "current" / f"{subject}.json"
         self._draft = root / "drafts" / f"{subject}.json"
 
@@ -278,7 +280,13 @@ class Versions:
     def _folder(self, entry: str) -> Path:
         if COUNTERS_PART.fullmatch(entry):
             return self.root / COUNTERS / self.name
-        return self.root / "pages" / self.subject if entry.startswith(PAGES) else self.root / entry / self.name
+        if entry.startswith(PAGES):
+            return self.root / "pages" / self.subject
+        return self.root / entry / (self.subject if entry in OF_BOTH and self._of_system else self.name)
+
+    @property
+    def _of_system(self) -> bool:
+        return self.kind == "variability"
 
     def _place(self, entry: str, part: Path) -> Path:
         """Return the final path of ``part``: by its content's hash, or by name for counters."""
@@ -291,7 +299,8 @@ class Versions:
 
     def _files(self) -> Iterator[tuple[Path, float]]:
         """Yield the files of the subject's tables and pages, with Unix times of writing."""
-        tables = [path / self.name for path in inside(self.root) if subject_of(path.name, self.name) == self.subject]
+        kinds = [path.name for path in inside(self.root)]
+        tables = [self._folder(table) for table in kinds if subject_of(table, self.name, self._of_system) == self.subject]
         for folder in [*tables, self.root / "pages" / self.subject]:
             for name, written_s in listed(folder).items():
                 if _FILE.fullmatch(name.rpartition("/")[2]):

@@ -1,86 +1,101 @@
-"""Comparison of schedulers on paired trials of the simulated cluster.
+"""Policies on paired trials of a simulated cluster, compared as those of a trace.
 
-Trials are paired by their seed, which decides the submissions, the background and each run's own noise. So differences within
-trials are compared, with intervals from a bootstrap over trials (:mod:`features.statistics`).
+A trial's seed decides its submissions, the background and each run's own noise. Trials lie weeks apart, so that they are the
+blocks of :func:`sim.metrics.comparison.compare`, which leaves out the same trial of both policies.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
-from features.statistics import FEWEST_BLOCKS, drawn, remark, tail
+from features.clock import WEEK_S
+from features.statistics import Ratio, surely
+from sim.metrics.comparison import compare
+from sim.metrics.verdict import Key, is_bound
+from sim.policy import NAMES
+from sim.schedule import Schedule
 
-ALL = "all"
-_RESAMPLES = 2000
-_CONFIDENCE = 0.95
+METRICS = (
+    "mean_bounded_slowdown",
+    "mean_wait_s",
+    "mean_response_s",
+    "awf_s",
+    "p2sf_s",
+    "longest_wait_s",
+    "makespan_s",
+    "varied_runs",
+    "largest_runtime",
+    "underprediction_rate",
+)
+_ORACLE = "model=oracle"
 
 
-def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return the metrics :data:`sim.metrics.names.TRIAL`, float64, a row a trial.
+def as_schedules(runs: pd.DataFrame, procs: int, trace: str) -> list[Schedule]:
+    """Return one schedule of all trials of each policy.
 
-    Index ``seed``, columns (``scheduler``, ``application`` or ``all``, metric).
+    ``runs`` come from :func:`sim.cluster.experiments.trials`. Users are left out: all trials are of the same ones, so an interval
+    is about other days and not about other users.
     """
-    parts = []
-    for application, rows in [(ALL, runs), *runs.groupby("application", sort=True)]:
-        groups = rows.groupby(["scheduler", "seed"], sort=False)
-        table = pd.DataFrame(
-            {
-                "varied": groups["varied"].sum(),
-                "wait_s": groups["wait_s"].mean(),
-                "runtime": groups["relative"].mean(),
-                "worst": groups["relative"].max(),
+    jobs = pd.DataFrame(
+        {
+            **{
+                name: runs[name] for name in ("job_id", "submit_s", "start_s", "end_s", "requested_s", "predicted_s", "corrections")
             },
-            dtype=np.float64,
-        )
-        if application == ALL:
-            end = (rows["start_s"] + rows["runtime_s"]).groupby([rows["scheduler"], rows["seed"]], sort=False)
-            table["makespan_s"] = end.max() - groups["submit_s"].min()
-        wide = {
-            (scheduler, application, metric): table.loc[scheduler, metric]
-            for metric in table.columns
-            for scheduler in table.index.unique("scheduler")
+            **{name: runs[name] for name in ("varied", "relative")},
+            "procs": runs["nodes"],
+            "runtime_s": runs["end_s"] - runs["start_s"],
+            "undisturbed_s": runs["work_s"],
+            "user": pd.Series(pd.NA, index=runs.index, dtype="category"),
         }
-        parts.append(pd.DataFrame(wide).rename_axis(columns=["scheduler", "application", "metric"]))
-    return pd.concat(parts, axis=1).sort_index()
-
-
-def compared(values: pd.DataFrame, baseline: str, seed: int = 0) -> pd.DataFrame:
-    """Return means over trials and paired differences from the ``baseline``'s.
-
-    ``values`` come from :func:`by_trial`. Columns: ``scheduler application metric mean baseline difference low high relative
-    relative_low relative_high trials note mean_error error relative_error``. Ends of 95 % intervals and standard errors (of the
-    mean, the difference and ``relative``) are from a bootstrap over trials, NaN with fewer than five. ``relative`` is NaN if the
-    baseline's mean is 0.
-    """
-    columns: list[Any] = list(values.columns)
-    count = len(values)
-    own = values.to_numpy()
-    base = values[[(baseline, application, metric) for _, application, metric in columns]].to_numpy()
-    mean, reference = own.mean(axis=0), base.mean(axis=0)
-    table = pd.DataFrame(columns, columns=["scheduler", "application", "metric"])
-    table = table.assign(mean=mean, baseline=reference, difference=mean - reference)
-    draws, cut, wide = np.full((1, count), np.nan), 0.0, 1.0
-    if count >= FEWEST_BLOCKS:
-        draws, cut = drawn(count, _RESAMPLES, seed), tail(_CONFIDENCE, count)
-        wide = (count / (count - 1)) ** 0.5  # resamples spread a little less than trials do
-    means, references, differences = (draws @ each / count for each in (own, base, own - base))
-    with np.errstate(divide="ignore", invalid="ignore"):
-        relative = np.where(reference == 0, np.nan, mean / reference - 1.0)
-        ratios = np.where((references == 0).any(axis=0), np.nan, differences / references)
-    ends = [np.quantile(each, [cut, 1.0 - cut], axis=0) for each in (differences, ratios)]
-    errors = [wide * each.std(axis=0) for each in (means, differences, ratios)]
-    return table.assign(
-        low=ends[0][0],
-        high=ends[0][1],
-        relative=relative,
-        relative_low=ends[1][0],
-        relative_high=ends[1][1],
-        trials=count,
-        note=remark(count, "trial"),
-        mean_error=errors[0],
-        error=errors[1],
-        relative_error=errors[2],
     )
+    return [
+        Schedule(jobs.loc[rows].reset_index(drop=True), procs, trace=trace, generated=True, **dict(zip(NAMES, key, strict=True)))
+        for key, rows in runs.groupby([*NAMES], sort=False).groups.items()
+    ]
+
+
+def of_trials(schedule: Schedule) -> dict[str, Ratio]:
+    """Return makespan, runs with variation and largest runtime of each trial."""
+    jobs = schedule.jobs
+    trials = jobs.groupby((jobs["submit_s"] - jobs["submit_s"].min()) // WEEK_S)
+    values = {
+        "makespan_s": trials["end_s"].max() - trials["submit_s"].min(),
+        "varied_runs": trials["varied"].sum(),
+        "largest_runtime": trials["relative"].max(),
+    }
+    return {name: Ratio(value.to_numpy(np.float64), np.ones(len(value))) for name, value in values.items()}
+
+
+def compare_trials(schedules: Sequence[Schedule], beside: Mapping[Key, Sequence[Key]]) -> pd.DataFrame:
+    """Compare schedules of trials with the first, and some with others.
+
+    ``beside`` names policies, and others that each is compared with. Columns are those of :func:`sim.metrics.comparison.compare`,
+    and ``compared_with``, the label of the baseline. A trial is a replicate, and no week. ``sure`` is corrected, for each metric,
+    over all policies that are compared with the first but bounds, and over all comparisons of ``beside``.
+    """
+    by_key = {tuple(getattr(schedule, name) for name in NAMES): schedule for schedule in schedules}
+    tables = [_compared(schedules, schedules[0])]
+    tables += [
+        _compared([by_key[other], by_key[key]], by_key[other]).iloc[len(METRICS) :]
+        for key, others in beside.items()
+        for other in others
+    ]
+    table = pd.concat(tables, ignore_index=True)
+    first = table["compared_with"] == schedules[0].label
+    itself = first & (table["scheduler"] == schedules[0].scheduler) & (table["predictor"] == schedules[0].predictor)
+    bound = [
+        is_bound(predictor) or _ORACLE in scheduler
+        for scheduler, predictor in zip(table["scheduler"], table["predictor"], strict=True)
+    ]
+    sure = table["p"].mask(itself).groupby([table["metric"], first, np.array(bound)]).transform(surely)
+    return table.assign(sure=sure.astype(bool))
+
+
+def _compared(schedules: Sequence[Schedule], baseline: Schedule) -> pd.DataFrame:
+    table = compare(schedules, (baseline.scheduler, baseline.predictor), METRICS, further=of_trials)
+    nothing = {"least": np.nan, "most": np.nan, "weeks": 0}
+    note = table["note"].str.replace("week", "trial")
+    return table.assign(replicates=table["weeks"], note=note, compared_with=baseline.label, **nothing)

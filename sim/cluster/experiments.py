@@ -17,11 +17,13 @@ from features.monitoring.labels import BINARY, baselines, labels, z_scores
 from sim.cluster.advisers import Adviser
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import ALL_APPLICATIONS, NODES, Workload, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, NODES, continuous
+from sim.policy import NAMES, Policy
 
 LOAD = 0.7
 """Share of the nodes that control runs and the jobs between them would use undisturbed."""
 VARIES = BINARY[0]
+_OF_SCHEDULES = ["user", "requested_s", "predicted_s", "corrections", "end_s"]
 
 Progress = Callable[[int, int], None]
 
@@ -61,14 +63,24 @@ def chosen_runs(applications: np.ndarray, each: int | None, random: np.random.Ge
     return chosen
 
 
-def usual(cluster: Cluster, of: Workload, *, days: float, seed: int) -> pd.DataFrame:
-    """Return usual runtimes of a workload's jobs, from control runs.
+def usual(
+    cluster: Cluster,
+    sizes: Sequence[int],
+    *,
+    days: float,
+    seed: int,
+    applications: tuple[str, ...] = ALL_APPLICATIONS,
+    scaling: str = "weak",
+) -> pd.DataFrame:
+    """Return usual runtimes of ``applications`` on each number of nodes, from control runs.
 
     Index ``(application, nodes)``, columns ``mean_s sigma_s runs limit_s``.
     """
     tables = []
-    for nodes in of.nodes:
-        run = control_runs(cluster, days=days, seed=seed, nodes=nodes, scaling=of.scaling, features=False).runs
+    for nodes in sizes:
+        run = control_runs(
+            cluster, days=days, seed=seed, applications=applications, nodes=nodes, scaling=scaling, features=False
+        ).runs
         runtimes = baselines(run["application"], run["runtime_s"])
         tables.append(runtimes.set_index(pd.Index([nodes] * len(runtimes), name="nodes"), append=True))
     table = pd.concat(tables)
@@ -77,36 +89,39 @@ def usual(cluster: Cluster, of: Workload, *, days: float, seed: int) -> pd.DataF
 
 def trials(
     cluster: Cluster,
-    of: Workload,
-    schedulers: Sequence[str],
-    seeds: Sequence[int],
+    submitted: Mapping[int, pd.DataFrame],
+    policies: Sequence[Policy],
     *,
     usual_times: pd.DataFrame,
+    scaling: str = "weak",
     advisers: Mapping[str, Adviser] | None = None,
     coin: float = 0.0,
     threads: int = 2,
     progress: Progress | None = None,
 ) -> pd.DataFrame:
-    """Run the trials ``seeds`` of a workload under each scheduler.
+    """Simulate the jobs of each trial, ``submitted`` by its seed, under each policy.
 
-    ``usual_times`` comes from :func:`usual`. Returns a row a job: ``scheduler seed``, the columns of :class:`ClusterRun`'s runs
-    and of :func:`judged`; ``asked``, ``skipped`` and ``storm_s`` are those of the whole trial, in each of its rows.
+    ``usual_times`` comes from :func:`usual`. Returns a row a job: ``scheduler predictor correction seed``, the columns of
+    :class:`ClusterRun`'s runs and of :func:`judged`, and ``user requested_s predicted_s corrections end_s`` of its schedule; ``asked``,
+    ``skipped`` and ``storm_s`` are those of the whole trial, in each of its rows.
     """
     limits = {
         (str(kind[0]), int(kind[1])): float(limit) for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
     }
-    work = [(scheduler, seed) for seed in seeds for scheduler in schedulers]
+    work = [(policy, seed) for seed in submitted for policy in policies]
     done = 0
 
-    def one(what: tuple[str, int]) -> pd.DataFrame:
+    def one(what: tuple[Policy, int]) -> pd.DataFrame:
         nonlocal done
-        scheduler, seed = what
+        policy, seed = what
         run = simulate_on(
             cluster,
-            trial(of, seed),
-            scheduler=scheduler,
+            submitted[seed],
+            scheduler=policy.scheduler,
+            predictor=policy.predictor,
+            correction=policy.correction,
             seed=seed,
-            scaling=of.scaling,
+            scaling=scaling,
             advisers=advisers,
             limits=limits,
             coin=coin,
@@ -114,8 +129,9 @@ def trials(
         done += 1
         if progress is not None:
             progress(done, len(work))
+        names = {name: getattr(run.schedule, name) for name in (*NAMES, "seed")}
         whole = {"asked": run.asked, "skipped": run.skipped, "storm_s": run.storm_s}
-        return judged(run.runs.assign(scheduler=scheduler, seed=seed, **whole), usual_times)
+        return judged(run.runs.join(run.schedule.jobs[_OF_SCHEDULES]).assign(**names, **whole), usual_times)
 
     with ThreadPoolExecutor(threads) as pool:
         return pd.concat(pool.map(one, work), ignore_index=True)

@@ -8,12 +8,13 @@ noise of its own.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
 
 from features.monitoring.samplers import FEATURES, MORE_FEATURES
+from models.runtime.protocol import Predictor
 from sim.cluster.advisers import Adviser, ask, sampled
 from sim.cluster.applications import application
 from sim.cluster.begin import as_site, behaviours, horizon_s
@@ -50,7 +51,7 @@ from sim.names import scheduler as named_scheduler
 from sim.outcome import Outcome, simulation
 from sim.policy import Policy
 from sim.prepare import prepare
-from sim.schedule import Schedule, schedule_table
+from sim.schedule import Schedule, as_schedule
 
 STORM = 0.75
 """Background on the file system, as a share of its capacity, above which there is a storm.
@@ -63,7 +64,7 @@ Such a background alone stretches I/O by 13 %, so that LBANN runs 1.5 standard d
 class ClusterRun:
     """The results of jobs on a simulated cluster.
 
-    ``schedule`` is in whole seconds. ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s
+    ``schedule`` is in whole seconds, with each job's ``undisturbed_s``. ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s
     wait_s runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
     which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (with harm, the
@@ -89,6 +90,8 @@ def simulate_on(
     jobs: pd.DataFrame,
     *,
     scheduler: str = "EASY",
+    predictor: str | Predictor = "requested",
+    correction: str = "requested",
     seed: int = 0,
     scaling: str = "weak",
     advisers: Mapping[str, Adviser] | None = None,
@@ -110,6 +113,9 @@ def simulate_on(
     scheduler
         ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.names.Rush`; the model is one of
         ``advisers``, ``oracle``, ``nowcast`` or ``coin``.
+    predictor, correction
+        As in :func:`sim.simulate`. A predictor knows the undisturbed runtime at most, as ``clairvoyant`` does, until a job has ended;
+        runtimes of ended jobs are those of this schedule.
     seed
         Seed of background, applications' own noise and sensors. The first two are the same under any scheduler.
     scaling
@@ -169,24 +175,19 @@ def simulate_on(
         recorded += count
         site.clock[RECORDED] = 0
 
+    policy = Policy(scheduler, predictor, correction, semantics, seed=seed)
     outcome = simulation(
         prepared,
-        Policy(scheduler, semantics=semantics),
+        policy,
         scratch=scratch,
         start_decision=start_decision,
         machine=Machine(site, take),
     ).outcome()
     take()
-    schedule = Schedule(
-        jobs=schedule_table(given.assign(runtime_s=outcome.runtime), outcome.start, outcome.predicted, outcome.corrections),
-        procs=cluster.procs,
-        trace=cluster.name,
-        scheduler=scheduler,
-        semantics=semantics,
-        seed=seed,
-        generated=True,
-        simulate_s=outcome.seconds,
+    schedule = as_schedule(
+        outcome, given.assign(runtime_s=outcome.runtime), policy, procs=cluster.procs, trace=cluster.name, generated=True
     )
+    schedule = replace(schedule, jobs=schedule.jobs.assign(undisturbed_s=site.work))
     own, every = _features_of(site, wanted)
     situation = pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted)
     asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])

@@ -8,7 +8,7 @@ with the baseline's of the same shake, and the interval contains the variance of
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -25,8 +25,11 @@ from sim.policy import NAMES
 from sim.schedule import Schedule, checked
 
 NOTHING_LEFT = "no interval: the baseline is 0 without one week or user"
-_SAME_JOBS = ("job_id", "submit_s", "procs", "runtime_s")
+_SAME_JOBS = ("job_id", "submit_s", "procs")
 _SAME_SETTINGS = ("procs", "machine", "semantics", "starvation_s", "dependencies", "users", "load", "squeeze")
+
+
+Further = Callable[[Schedule], Mapping[str, Ratio]]
 
 
 def compare(
@@ -35,6 +38,7 @@ def compare(
     metrics: Sequence[str] = COMPARED,
     confidence: float = CONFIDENCE,
     tau_s: float = TAU_S,
+    further: Further = lambda schedule: {},
 ) -> pd.DataFrame:
     """Compare schedules with the baseline: one row per policy and metric.
 
@@ -47,7 +51,8 @@ def compare(
     replicates. ``weeks`` counts the weeks of submission that hold jobs, from the first submission. ``relative`` is null if the
     baseline is 0. The interval is also null if the metric is no ratio of sums or there are fewer than ``FEWEST_BLOCKS`` weeks;
     ``note`` gives the reason, or says that the interval is rough. ``sure`` is that of the verdict
-    (:func:`sim.metrics.verdict.sure_changes`). Raises InputError for a missing baseline, a replicate that the baseline lacks, an
+    (:func:`sim.metrics.verdict.sure_changes`). ``further`` returns more metrics of a schedule, each as the sums of its weeks, float64
+    [weeks]. Raises InputError for a missing baseline, a replicate that the baseline lacks, an
     unknown metric, two schedules of one policy and seed, and schedules that do not hold the same jobs in the same order.
     """
     check_tau(tau_s)
@@ -69,9 +74,9 @@ def compare(
                     f"{' / '.join(policy)} has a replicate of seed {each}, and the baseline has none to compare it with"
                 )
             _check_same_jobs(schedule, base[each])
-        mine, seeds = _measure(replicates.values(), week, user, tau_s), tuple(replicates)
+        mine, seeds = _measure(replicates.values(), week, user, tau_s, further), tuple(replicates)
         if seeds not in against:
-            against[seeds] = _measure([base[each] for each in seeds], week, user, tau_s)
+            against[seeds] = _measure([base[each] for each in seeds], week, user, tau_s, further)
         for metric in metrics:
             if metric not in mine.values[0]:
                 raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine.values[0])}")
@@ -158,7 +163,7 @@ def _check_same_jobs(schedule: Schedule, base: Schedule) -> None:
     names = f"{schedule.label} and {base.label}"
     if len(schedule.jobs) != len(base.jobs):
         raise InputError(f"{names} hold {len(schedule.jobs)} and {len(base.jobs)} jobs: only schedules of the same jobs compare")
-    for column in _SAME_JOBS:
+    for column in (*_SAME_JOBS, "undisturbed_s" if "undisturbed_s" in schedule.jobs else "runtime_s"):
         differs = schedule.jobs[column].to_numpy() != base.jobs[column].to_numpy()
         if differs.any():
             row = int(differs.argmax())
@@ -172,7 +177,7 @@ def _values(schedule: Schedule, tau_s: float) -> dict[str, float]:
     return {**values, "underprediction_rate": record["underpredicted_jobs"] / record["jobs"]}
 
 
-def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, tau_s: float) -> _Measured:
+def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, tau_s: float, further: Further) -> _Measured:
     """Return the sums and values of replicates; no sums by user if no job names one."""
     weekly: list[dict[str, Ratio]] = []
     by_user: dict[str, Ratio] = {}
@@ -180,8 +185,9 @@ def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, 
     for schedule in schedules:
         over_jobs = ratios(schedule, tau_s)
         weekly.append({name: by_week(ratio, week) for name, ratio in over_jobs.items()})
-        weekly[-1]["longest_wait_s"] = weekly_longest_waits(schedule)
-        values.append(_values(schedule, tau_s))
+        more = further(schedule)
+        weekly[-1] |= {"longest_wait_s": weekly_longest_waits(schedule), **more}
+        values.append(_values(schedule, tau_s) | {name: ratio.value() for name, ratio in more.items()})
         for name, ratio in over_jobs.items() if user.max() >= 0 else ():
             mine = by_week_and_user(ratio, week, user)
             by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine

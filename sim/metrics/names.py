@@ -16,7 +16,6 @@ _FEITELSON = "Feitelson et al., Theory and practice in parallel job scheduling (
 _KLUSACEK = "Klusáček & Chlumský, Planning and metaheuristic optimization in production job scheduler (JSSPP 2017)"
 
 _NICHOLS = "Nichols et al., Resource utilization aware job scheduling to mitigate performance variability"
-_VARIED = "Runs that took longer than most runs of the same application."
 
 Kind = Literal["seconds", "ratio", "share", "count"]
 
@@ -115,6 +114,20 @@ METRICS: dict[str, Metric] = {
     "makespan_s": Metric(
         "makespan", "seconds", "Time from the first submission to the last end; the last jobs decide it.", _FEITELSON
     ),
+    "varied_runs": Metric(
+        "runs with variation",
+        "ratio",
+        "Runs of a trial that took more than 1.5 standard deviations longer than the mean of control runs of the same application and size.",
+        _NICHOLS,
+        compared=False,
+    ),
+    "largest_runtime": Metric(
+        "largest runtime",
+        "ratio",
+        "The largest runtime of a trial over the mean of control runs of the same application and size.",
+        _NICHOLS,
+        compared=False,
+    ),
     "throughput_per_day": Metric(
         "throughput",
         "count",
@@ -199,15 +212,6 @@ FAIRNESS: dict[str, Metric] = {
     "complaining_users": Metric("complaining users", "count", "Users with a complaint.", _KLUSACEK),
     "complaints": METRICS["complaints"],
 }
-
-TRIAL: dict[str, Metric] = {
-    "varied": Metric("runs with variation", "count", _VARIED, _NICHOLS, form=".2f"),
-    "makespan_s": Metric("makespan, s", "seconds", "From the first submission to the last end.", _NICHOLS, form=",.0f"),
-    "wait_s": Metric("mean wait, s", "seconds", "From submission to start.", _NICHOLS, form=",.0f"),
-    "runtime": Metric("mean runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".3f"),
-    "worst": Metric("largest runtime, as a share of the usual", "ratio", "Over that of control runs.", _NICHOLS, form=".2f"),
-}
-"""Metrics of each trial on the simulated cluster; the makespan is that of whole trials only."""
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)
 """The metrics of a comparison by default."""

@@ -3,6 +3,9 @@
 With submission s, start, runtime p and n processors: wait Q = start - s, response F = Q + p, area n*p. Bounded slowdown follows
 Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, Allan, Brandt & Dechev, "Metrics for packing
 efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but utilization.
+
+Where runtimes depend on the schedule, as on a cluster whose jobs slow each other down, slowdowns are responses over undisturbed
+runtimes: over its own runtimes, a schedule that disturbs its jobs would have the lower slowdown.
 """
 
 from __future__ import annotations
@@ -32,8 +35,8 @@ class Columns(NamedTuple):
     """The columns of a schedule, [jobs] each, and its first submission and last end.
 
     Times in seconds and processors, float64, and the number of corrections; ``first_s`` and ``last_s`` are the first submission
-    and the last end, ``of_users`` the jobs as users see them. For several schedules of the same jobs, the columns that differ are
-    [schedules, jobs], and ``last_s`` is [schedules].
+    and the last end, ``of_users`` the jobs as users see them. ``undisturbed`` is the runtime, but where it depends on the schedule.
+    For several schedules of the same jobs, the columns that differ are [schedules, jobs], and ``last_s`` is [schedules].
     """
 
     wait: np.ndarray
@@ -45,9 +48,10 @@ class Columns(NamedTuple):
     first_s: int
     last_s: np.ndarray
     of_users: UserJobs
+    undisturbed: np.ndarray
 
 
-def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -> Columns:
+def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray, undisturbed: np.ndarray | None = None) -> Columns:
     """Return the columns of a schedule from whole seconds, int64 [jobs] each.
 
     For several schedules of the same jobs, [schedules, jobs] where they differ.
@@ -56,7 +60,16 @@ def as_columns(jobs: UserJobs, predicted: np.ndarray, corrections: np.ndarray) -
     first, last = int(jobs.submit.min()), (jobs.start + jobs.runtime).max(axis=-1)
     waited, ran = wait.astype(np.float64), jobs.runtime.astype(np.float64)
     return Columns(
-        waited, ran, waited + ran, jobs.procs.astype(np.float64), predicted.astype(np.float64), corrections, first, last, jobs
+        wait=waited,
+        runtime=ran,
+        response=waited + ran,
+        procs=jobs.procs.astype(np.float64),
+        predicted=predicted.astype(np.float64),
+        corrections=corrections,
+        first_s=first,
+        last_s=last,
+        of_users=jobs,
+        undisturbed=ran if undisturbed is None else undisturbed,
     )
 
 
@@ -171,7 +184,8 @@ def _columns(schedule: Schedule) -> Columns:
     name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
     if len(jobs) == 0:
         raise InputError(f"{name}: has no jobs")
-    columns = as_columns(user_jobs(schedule), jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy())
+    alone = jobs["undisturbed_s"].to_numpy(np.float64) if "undisturbed_s" in jobs else None
+    columns = as_columns(user_jobs(schedule), jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy(), alone)
     if columns.wait.min() < 0:
         raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.wait.argmin())]} starts before its submission")
     if columns.runtime.min() <= 0:
@@ -196,7 +210,7 @@ def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
     return {
         "mean_wait_s": Ratio(columns.wait, each),
         "mean_response_s": Ratio(columns.response, each),
-        "mean_slowdown": Ratio(columns.response / columns.runtime, each),
+        "mean_slowdown": Ratio(columns.response / columns.undisturbed, each),
         "awf_s": Ratio(area * columns.response, area),
         # in seconds again, so that sums of several schedules add up
         "p2sf_s": Ratio(*(part * scale**3 for part in specific)),
@@ -204,7 +218,7 @@ def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
 
 
 def _bounded_slowdown(columns: Columns, tau_s: float) -> np.ndarray:
-    return np.maximum(1.0, columns.response / np.maximum(columns.runtime, tau_s))
+    return np.maximum(1.0, columns.response / np.maximum(columns.undisturbed, tau_s))
 
 
 def _p2sf(columns: Columns) -> tuple[Ratio, float]:

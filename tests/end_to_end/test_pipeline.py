@@ -59,7 +59,7 @@ GRAPH: dict[str, set[str]] = {
     "variability_features": {"counters", "control_runs"},
     "variability_model": {"variability_features"},
     "published_system": {"variability_features", "variability_model"},
-    "cluster_experiments": {"published_system"},
+    "system_comparison": {"variability_model", "published_system", "runtime_model"},
     "variability_night": {"published_system"},
     **{f"registered_{kind}": {"published_trace"} for kind in ("runtime", "policy")},
     "registered_start": {"start_model"},

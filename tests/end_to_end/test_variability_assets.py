@@ -26,6 +26,7 @@ from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.dated.ledger import SYSTEM_NIGHTS
 from pipelines.definitions import defs
+from pipelines.report.cluster import QUESTION
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
 from pipelines.sources.system import SIMULATED, System
@@ -45,8 +46,8 @@ from pipelines.workflows.variability_table import (
     training_table,
     unpack_table,
 )
-from pipelines.workflows.variability_trials import TRIALS_TABLE
 from sim.cluster.presets import CONGESTED as WHOLE
+from sim.policy import NAMES
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SMALL = WHOLE.but(
@@ -61,7 +62,7 @@ SMALL = WHOLE.but(
 )
 NAME = "quartz"
 SILENT = {"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}}
-STAGES = ("counters", "control_runs", "variability_features", "variability_model", "cluster_experiments")
+STAGES = ("counters", "control_runs", "variability_features", "variability_model", "system_comparison")
 
 
 def failed(results: list[dg.AssetCheckResult]) -> set[str]:
@@ -70,7 +71,7 @@ def failed(results: list[dg.AssetCheckResult]) -> set[str]:
 
 def run(instance: dg.DagsterInstance, job: str, name: str, ops: dict | None = None, day: str = "") -> dg.ExecuteInProcessResult:
     definition = defs.resolve_job_def(job)
-    instance.add_dynamic_partitions("systems", [name])
+    instance.add_dynamic_partitions("systems" if "variability" in job else "traces", [name])
     return definition.execute_in_process(
         partition_key=name,
         instance=instance,
@@ -108,7 +109,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 @pytest.fixture(scope="module")
 def simulated(home: Path, instance: dg.DagsterInstance) -> dg.ExecuteInProcessResult:
-    return run(instance, "variability", SIMULATED, {"cluster_experiments": {"config": {"trials": 2}}})
+    assert run(
+        instance, "full_run", SIMULATED, {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
+    ).success
+    return run(instance, "variability", SIMULATED, {"system_comparison": {"config": {"trials": 2}}})
 
 
 @pytest.fixture(scope="module")
@@ -155,11 +159,12 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
         f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in assets
     } - {"published_system:a_champion_serves"}, "a run is no night"
     warnings = {
-        "cluster_experiments:fewer_runs_vary",
+        "system_comparison:fewer_runs_vary",
         "variability_features:labels_balanced",
     }  # of a tiny cluster nothing is claimed
     assert {name for name, passed in checks.items() if not passed} <= warnings
     assert all(said_of(asset, "simulated", instance) is True for asset in STAGES)
+    assert "runtimes alone" in str(said_of("system_comparison", QUESTION, instance))
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
     runs = len(stored(Lake(home / "lake"), RUNS, SIMULATED))
@@ -173,11 +178,24 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
 
 
 def test_the_command_compares_as_the_asset_does(simulated: dg.ExecuteInProcessResult, home: Path) -> None:
-    done = CliRunner().invoke(experiment_command, ["--trials", "2", "--json"], catch_exceptions=False)
+    arguments = [
+        "--trials",
+        "2",
+        "--predictor",
+        "served",
+        "--scheduler",
+        "EASY-SJBF",
+        "--scheduler",
+        "EASY-SJBF+RUSH(model=registered)",
+        "--json",
+    ]
+    done = CliRunner().invoke(experiment_command, arguments, catch_exceptions=False)
     rows = pd.DataFrame(map(json.loads, done.stdout.splitlines()))
-    stored_rows, _ = Lake(home / "lake").read(TRIALS_TABLE, SIMULATED)
-    pd.testing.assert_series_equal(rows["mean"], stored_rows["mean"].reset_index(drop=True))
-    assert set(rows["scheduler"]) == {"EASY", "EASY+RUSH(model=registered)", "EASY+RUSH(model=oracle)"}
+    stored_rows, _ = Lake(home / "lake", system=True).read("comparison", SIMULATED)
+    keys = [*NAMES, "metric", "compared_with"]
+    both = rows.merge(stored_rows, on=keys, suffixes=("", "_stored"))
+    assert len(both) == len(rows) > 0
+    pd.testing.assert_series_equal(both["value"], both["value_stored"], check_names=False)
 
 
 def test_the_days_of_counters_are_partitions_of_their_own(
@@ -195,7 +213,7 @@ def test_a_second_run_reads_nothing_twice_and_registers_nothing(
     before = lake.read(FEATURES_TABLE, SIMULATED)[0]
     aliases = tracking().client.get_registered_model(VARIABILITY.registered(SIMULATED)).aliases
     assert set(aliases) == {"simulated"}, "so few runs do not show that a classifier is better than warning of every run"
-    again = run(instance, "variability", SIMULATED, {"cluster_experiments": {"config": {"trials": 1}}})
+    again = run(instance, "variability", SIMULATED, {"system_comparison": {"config": {"trials": 1}}})
     assert again.success
     pd.testing.assert_frame_equal(lake.read(FEATURES_TABLE, SIMULATED)[0], before)
     assert tracking().client.get_registered_model(VARIABILITY.registered(SIMULATED)).aliases == aliases
@@ -263,9 +281,9 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     """From the files of a site to a decision: ingested by command, trained by night, asked by command, as the model itself says."""
     assert ingested.success
     stages = {key.to_user_string() for key in map(attrgetter("asset_key"), ingested.get_asset_materialization_events()) if key}
-    assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"} - {"cluster_experiments"}
-    assert not Lake(home / "lake").has(TRIALS_TABLE, "opal")
-    assert not any(name.startswith("cluster_experiments") for name in checks_of(ingested))
+    assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"} - {"system_comparison"}
+    assert not Lake(home / "lake", system=True).has("comparison", "opal")
+    assert not any(name.startswith("system_comparison") for name in checks_of(ingested))
 
     name = VARIABILITY.registered("opal")
     with pytest.raises(InputError, match=rf"^{name}: No champion: F1 0"):

@@ -17,15 +17,17 @@ import pandas as pd
 
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import markdown, write_data
+from benchmarks.papers.nichols.comparison import compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, EXPERIMENTS, asking_rate, learn, values_of
 from benchmarks.papers.nichols.experiments import pooled as with_pooled
 from benchmarks.papers.nichols.tables import bold, cell, looked_up
 from features.monitoring.samplers import DELAY_FEATURES, TYPE_FEATURES
 from sim.cluster.advisers import Adviser
-from sim.cluster.comparison import compared
 from sim.cluster.experiments import control_runs, trials, usual
 from sim.cluster.presets import CONGESTED, Cluster
 from sim.cluster.simulate import ClusterRun
+from sim.cluster.workloads import trial
+from sim.policy import Policy
 
 LEARN_SEED, USUAL_SEED, FIRST_TRIAL, FURTHER_TRIAL = 51, 52, 300_000, 300_200
 DAYS, EACH = 30.0, 4000
@@ -83,7 +85,8 @@ class Attack:
 
     def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CONGESTED) -> pd.DataFrame:
         """Return a row a run, as of :func:`benchmarks.papers.nichols.experiments.pooled`."""
-        runs = trials(cluster, EXPERIMENTS["ADAA"], schedulers, seeds, usual_times=self.usual_times, advisers={"attacked": adviser})
+        submitted, policies = {seed: trial(EXPERIMENTS["ADAA"], seed) for seed in seeds}, [Policy(name) for name in schedulers]
+        runs = trials(cluster, submitted, policies, usual_times=self.usual_times, advisers={"attacked": adviser})
         return with_pooled(runs, schedulers[0])
 
     def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CONGESTED) -> list[str]:
@@ -176,7 +179,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     options = parser.parse_args(argv)
     attack = Attack(
         control_runs(CONGESTED, days=DAYS, seed=LEARN_SEED, each=EACH),
-        usual(CONGESTED, EXPERIMENTS["ADAA"], days=DAYS, seed=USUAL_SEED),
+        usual(CONGESTED, EXPERIMENTS["ADAA"].nodes, days=DAYS, seed=USUAL_SEED),
     )
     tables = {"attacks": attack.attacks(options.trials), "further": attack.further(options.further)}
     if options.write:

@@ -14,6 +14,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
+from benchmarks.papers.nichols.comparison import TRIAL, by_trial, compared
 from features.errors import InputError
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability.classifiers import thresholds_of
@@ -21,12 +22,11 @@ from models.variability.evaluation import Learning
 from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
-from sim.cluster.comparison import by_trial, compared
 from sim.cluster.experiments import judged
 from sim.cluster.presets import CONGESTED, Cluster
 from sim.cluster.simulate import ClusterRun
 from sim.cluster.workloads import ALL_APPLICATIONS, Workload
-from sim.metrics.names import TRIAL, Metric
+from sim.metrics.names import Metric
 
 EASY, ALL = "EASY", "all"
 PARTIAL = ("Laghos", "LBANN", "PENNANT")
@@ -151,7 +151,7 @@ def pooled(runs: pd.DataFrame, baseline: str = EASY) -> pd.DataFrame:
 
 
 def values_of(runs: pd.DataFrame) -> pd.DataFrame:
-    """Return :func:`sim.cluster.comparison.by_trial` with both metrics of ``METRICS`` that the product does not have."""
+    """Return :func:`benchmarks.papers.nichols.comparison.by_trial` with both metrics of ``METRICS`` that the product does not have."""
     values = by_trial(runs)
     by_pool, later = by_trial(runs.assign(varied=runs["varied_pooled"])), by_trial(runs[runs["submit_s"] > 0])
     further = {}

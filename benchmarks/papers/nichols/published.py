@@ -12,9 +12,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.common.tables import markdown
+from benchmarks.papers.nichols.comparison import by_trial, compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, Conducted
 from benchmarks.papers.nichols.tables import looked_up
-from sim.cluster.comparison import by_trial, compared
 from sim.metrics.formats import signed
 
 _VARYING = ("Laghos", "LBANN", "sw4lite")

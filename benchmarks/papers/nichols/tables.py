@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.tables import markdown
+from benchmarks.papers.nichols.comparison import compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, METRICS, STRATA, Conducted, asking_rate
 from pipelines.report.wording import tone
-from sim.cluster.comparison import compared
 from sim.metrics.formats import signed
 
 _COLUMNS = (

@@ -26,6 +26,7 @@ from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, continuous, trial
 from sim.names import UNTRAINED
 from sim.names import scheduler as named_scheduler
+from sim.policy import Policy
 
 _LEARN_SEED, _USUAL_SEED, MEASURE_FROM, CHOOSE_FROM, _MONTH_SEED = 11, 12, 200_000, 50_000, 91_000
 """Control runs of seeds 1 and 2 and trials from 100 on were looked at while features were found: nothing is judged on them."""
@@ -153,7 +154,7 @@ class Bench:
     def usual_for(self, cluster: str, of: Experiment) -> pd.DataFrame:
         """Return what is usual for an experiment's jobs, under EASY with the placement that is the default."""
         identity = machine(cluster), of.nodes, of.scaling, self.days
-        make = lambda: usual(machine(cluster), of, days=self.days, seed=_USUAL_SEED)  # noqa: E731
+        make = lambda: usual(machine(cluster), of.nodes, days=self.days, seed=_USUAL_SEED, scaling=of.scaling)  # noqa: E731
         return self.kept(f"{cluster}, {of.name}: what is usual", identity, make)
 
     def advisers(self, cluster: str, setting: Setting, trained_on: tuple[str, ...]) -> dict[str, Adviser]:
@@ -170,8 +171,15 @@ class Bench:
             usual_times = self.usual_for(cluster, of)
             limited = usual_times.assign(limit_s=usual_times["mean_s"] + setting.beyond * usual_times["sigma_s"])
             advisers = self.advisers(cluster, setting, of.trained_on)
-            given = {"usual_times": limited, "advisers": advisers, "coin": setting.coin, "threads": self.threads}
-            return trials(machine(cluster, setting.placement), of, [setting.name], seeds, **given)[list(_KEPT)]  # type: ignore[arg-type]
+            given = {
+                "usual_times": limited,
+                "scaling": of.scaling,
+                "advisers": advisers,
+                "coin": setting.coin,
+                "threads": self.threads,
+            }
+            submitted = {seed: trial(of, seed) for seed in seeds}
+            return trials(machine(cluster, setting.placement), submitted, [Policy(setting.name)], **given)[list(_KEPT)]  # type: ignore[arg-type]
 
         identity = machine(cluster), of, setting.identity, seeds, self.days
         return self.kept(f"{cluster}, {of.name}: {len(seeds)} trials, {setting.scheduler}", identity, make)

@@ -11,40 +11,28 @@ import pytest
 from tests.support import command
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
-SMALL = ("--trials", "2", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=oracle,skips=5)")
+SMALL = ("--trials", "2", "--scheduler", "EASY+RUSH(model=oracle,skips=5)")
 
 
 def queuecast(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return command.queuecast("variability", *arguments, home=place / "home", cwd=place)
 
 
-def test_an_experiment_is_printed_and_drawn_and_says_that_it_is_simulated(tmp_path: Path) -> None:
-    done = queuecast(tmp_path, "experiment", *SMALL, "--report", "page.html")
-    assert done.returncode == 0, done.stderr
-    assert "simulated cluster congested-small, 2 trials" in done.stdout
-    assert "EASY+RUSH(model=oracle,skips=5)" in done.stdout
-    assert "Simulated" in (tmp_path / "page.html").read_text()
-
-
-def test_json_is_one_simulated_number_a_line_and_the_same_again(tmp_path: Path) -> None:
+def test_an_experiment_is_the_same_again_and_says_that_it_is_simulated(tmp_path: Path) -> None:
     first, second = (queuecast(tmp_path, "experiment", *SMALL, "--json") for _ in range(2))
     assert first.returncode == second.returncode == 0, first.stderr
     assert first.stdout == second.stdout
     rows = [json.loads(line) for line in first.stdout.splitlines()]
-    assert all(row["simulated"] is True and row["cluster"] == "congested-small" for row in rows)
-    assert {"all", "Laghos", "LBANN", "PENNANT"} < {row["application"] for row in rows}
-    assert all(row["low"] is row["error"] is None for row in rows)  # two trials give no interval
-    assert {row["trials"] for row in rows} == {2}
+    assert all(row["simulated"] is True for row in rows)
+    assert {row["note"] for row in rows if row["metric"] == "mean_wait_s"} == {"no interval: 2 trials are too few"}
+    assert {row["replicates"] for row in rows} == {2}
 
 
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("experiment", "--scheduler", "EASY", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
-        (
-            ("experiment", "--model", "runtime-kth-sp2@champion"),
-            "not of the form variability-SYSTEM or variability-SYSTEM@champion",
-        ),
+        (("experiment", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
+        (("experiment", "--scheduler", "EASY-SJBF", "--predictor", "served"), "runtime-simulated: is not registered yet"),
         (("emit", "--cluster", "nope", "--out", "new"), "'nope' is not one of"),
         (("emit", "--out", "full"), "full: is there already and not empty"),
     ],

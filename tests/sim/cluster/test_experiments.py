@@ -6,27 +6,30 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from features.clock import WEEK_S
 from sim.cluster.background import Level
-from sim.cluster.comparison import ALL, by_trial, compared
+from sim.cluster.comparison import as_schedules, compare_trials
 from sim.cluster.experiments import VARIES, trials, usual
 from sim.cluster.presets import CONGESTED
 from sim.cluster.simulate import STORM, simulate_on
 from sim.cluster.workloads import Workload, trial
+from sim.policy import Policy
 
 ORACLE = "EASY+RUSH(model=oracle,skips=10)"
 SMALL = CONGESTED.but(name="small", nodes=128, nodes_per_leaf=16, noise_leaves=2, uplink=40.0, storage=20.0)
 WORKLOAD = Workload(150, ("Laghos", "LBANN", "PENNANT"))
 SEEDS = range(100, 103)
+SUBMITTED = {seed: trial(WORKLOAD, seed) for seed in SEEDS}
 
 
 @pytest.fixture(scope="module")
 def baselines() -> pd.DataFrame:
-    return usual(SMALL, WORKLOAD, days=0.4, seed=2)
+    return usual(SMALL, WORKLOAD.nodes, days=0.4, seed=2)
 
 
 @pytest.fixture(scope="module")
 def runs(baselines: pd.DataFrame) -> pd.DataFrame:
-    return trials(SMALL, WORKLOAD, ("EASY", ORACLE), SEEDS, usual_times=baselines)
+    return trials(SMALL, SUBMITTED, [Policy("EASY"), Policy(ORACLE)], usual_times=baselines)
 
 
 def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: pd.DataFrame) -> None:
@@ -37,7 +40,8 @@ def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: 
 
 
 def test_a_scheduler_that_may_not_skip_is_easy(baselines: pd.DataFrame) -> None:
-    both = trials(SMALL, WORKLOAD, ("EASY", "EASY+RUSH(model=oracle,skips=0)"), SEEDS[:1], usual_times=baselines)
+    first_trial = {SEEDS[0]: SUBMITTED[SEEDS[0]]}
+    both = trials(SMALL, first_trial, [Policy("EASY"), Policy("EASY+RUSH(model=oracle,skips=0)")], usual_times=baselines)
     first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in both.groupby("scheduler", sort=False))
     pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
 
@@ -49,52 +53,72 @@ def test_a_run_varies_beyond_the_sigma_of_control_runs(runs: pd.DataFrame, basel
     assert runs["varied"].any()
 
 
-def test_what_is_measured_of_a_trial_is_what_anybody_would_count(runs: pd.DataFrame, baselines: pd.DataFrame) -> None:
-    values = by_trial(runs)
-    seed = values.index[1]
-    rows = [row for row in runs.to_dict("records") if row["seed"] == seed and row["scheduler"] == ORACLE]
-    of_trial = values.loc[seed, ORACLE]
-    assert of_trial[ALL, "makespan_s"] == max(row["start_s"] + row["runtime_s"] for row in rows)
-    assert of_trial[ALL, "varied"] == sum(row["varied"] for row in rows)
-    laghos = [row for row in rows if row["application"] == "Laghos"]
-    assert of_trial["Laghos", "wait_s"] == pytest.approx(np.mean([row["start_s"] - row["submit_s"] for row in laghos]))
-    longest = max(row["runtime_s"] for row in laghos)
-    assert of_trial["Laghos", "worst"] == pytest.approx(longest / baselines.loc[("Laghos", 16), "mean_s"])
+def test_a_comparison_is_what_anybody_would_count_in_the_schedules(baselines: pd.DataFrame) -> None:
+    submitted = {}
+    for week, seed in enumerate(range(200, 206)):
+        jobs = trial(WORKLOAD, seed)
+        submitted[seed] = jobs.assign(submit_s=jobs["submit_s"] + week * WEEK_S)
+    policies = [
+        Policy("EASY"),
+        Policy("EASY-SJBF", "clairvoyant", "tsafrir"),
+        Policy(ORACLE),
+        Policy(f"EASY-SJBF{ORACLE[4:]}", "clairvoyant", "tsafrir"),
+    ]
+    rows = trials(SMALL, submitted, policies, usual_times=baselines)
+    keys = [policy[:3] for policy in policies]
+    table = compare_trials(as_schedules(rows, SMALL.procs, "small"), {keys[3]: [keys[1], keys[2]]})
+
+    def counted(key: tuple[str, str, str]) -> dict[str, float]:
+        mine = [row for row in rows.to_dict("records") if (row["scheduler"], row["predictor"], row["correction"]) == key]
+        by_trial = [[row for row in mine if row["seed"] == seed] for seed in submitted]
+        areas = [row["nodes"] * (row["end_s"] - row["start_s"]) for row in mine]
+        responses = [row["end_s"] - row["submit_s"] for row in mine]
+        slowdowns = [max(1, response / max(row["work_s"], 10)) for row, response in zip(mine, responses, strict=True)]
+        return {
+            "mean_bounded_slowdown": np.mean(slowdowns),
+            "mean_wait_s": np.mean([row["start_s"] - row["submit_s"] for row in mine]),
+            "awf_s": np.dot(areas, responses) / np.sum(areas),
+            "makespan_s": np.mean([max(row["end_s"] for row in rows) - min(row["submit_s"] for row in rows) for rows in by_trial]),
+            "varied_runs": np.mean([sum(row["varied"] for row in rows) for rows in by_trial]),
+            "largest_runtime": np.mean([max(row["relative"] for row in rows) for rows in by_trial]),
+        }
+
+    labels = {f"{key[0]} / {key[1]}": key for key in keys}
+    assert (table.groupby("metric")["compared_with"].count() == 6).all()
+    for row in table[table["metric"].isin(counted(keys[0]))].to_dict("records"):
+        value, baseline = (
+            counted(key)[row["metric"]]
+            for key in ((row["scheduler"], row["predictor"], row["correction"]), labels[row["compared_with"]])
+        )
+        assert (row["value"], row["baseline"], row["relative"]) == pytest.approx((value, baseline, value / baseline - 1)), row
+        assert row["replicates"] == 6
+        assert row["low"] <= row["relative"] <= row["high"]
 
 
-def shifted(trials: int, by: np.ndarray) -> pd.DataFrame:
-    """Values of ``trials`` trials that differ wildly, and under B by ``by`` from those under A."""
-    first = np.random.default_rng(1).uniform(100, 1000, trials)
-    columns = pd.MultiIndex.from_tuples([("A", ALL, "wait_s"), ("B", ALL, "wait_s")], names=["scheduler", "application", "metric"])
-    return pd.DataFrame(np.column_stack([first, first + by]), columns=columns)
-
-
-def of_b(table: pd.DataFrame) -> pd.Series:
-    return table.set_index("scheduler").loc["B"]
-
-
-def test_differences_are_paired_by_trial() -> None:
-    row = of_b(compared(shifted(20, np.full(20, 10.0)), "A"))
-    assert (row["difference"], row["low"], row["high"]) == pytest.approx((10, 10, 10))
-    assert row["relative_low"] < 10 / row["baseline"] < row["relative_high"]
-
-
-def test_standard_errors_are_those_of_paired_differences() -> None:
-    by = np.random.default_rng(3).normal(5.0, 20.0, 400)
-    values = shifted(400, by)
-    base = values["A", ALL, "wait_s"].to_numpy()
-    row = of_b(compared(values, "A"))
-    assert row["error"] == pytest.approx(by.std(ddof=1) / 20, rel=0.1)
-    assert row["mean_error"] == pytest.approx((base + by).std(ddof=1) / 20, rel=0.1)
-    spread = (by - row["relative"] * base).std(ddof=1) / 20 / base.mean()  # of a ratio of means, by its linear part
-    assert row["relative_error"] == pytest.approx(spread, rel=0.1)
-
-
-def test_with_fewer_than_five_trials_there_is_no_interval_and_it_is_said(runs: pd.DataFrame) -> None:
-    table = compared(by_trial(runs), "EASY")
-    assert table[["low", "relative_low", "error"]].isna().all(axis=None)
-    assert set(table["note"]) == {"no interval: 3 trials are too few"}
-    assert np.isfinite(table.loc[table["metric"] == "makespan_s", "difference"]).all()
+def test_a_prediction_never_knows_a_contended_end_before_it_has_come() -> None:
+    """Of two machines, one of which slows jobs more: a user's last two runtimes are those that had ended in that very schedule."""
+    jobs = trial(WORKLOAD, 7).assign(user=lambda table: table["executable"].astype("category"))
+    first_ends, predicted = [], []
+    for gain in (0.5, 4.0):
+        run = simulate_on(
+            SMALL.but(network_gain=gain, storage_gain=gain),
+            jobs,
+            scheduler="EASY-SJBF",
+            predictor="last2",
+            correction="tsafrir",
+            seed=7,
+        )
+        rows = run.schedule.jobs
+        for row in rows.to_dict("records"):
+            ended = rows[(rows["user"] == row["user"]) & (rows["end_s"] <= row["submit_s"])].sort_values("end_s")
+            last = ended["runtime_s"].tail(2).mean() if len(ended) > 1 else row["requested_s"]
+            assert row["predicted_s"] == pytest.approx(min(last, row["requested_s"]), abs=0.5)
+        first_ends.append(rows["end_s"].min())
+        predicted.append(rows["predicted_s"])
+    early = (jobs["submit_s"] < min(first_ends)).to_numpy()
+    assert early.any()
+    assert (predicted[0][early] == predicted[1][early]).all()
+    assert (predicted[0] != predicted[1]).any()
 
 
 def test_a_storm_is_where_others_alone_ask_for_more_than_its_share_of_the_file_system() -> None:

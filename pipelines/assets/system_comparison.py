@@ -1,0 +1,74 @@
+"""Both predictors in one simulation, on the simulated cluster."""
+
+from collections.abc import Iterator
+
+import dagster as dg
+from pydantic import Field
+
+from pipelines.assets.described import page_link, picture, written_table
+from pipelines.assets.resources import LakeResource, RegistryResource
+from pipelines.assets.stages import system_stage
+from pipelines.assets.variability_checks import TRIALS as CHECKS
+from pipelines.assets.variability_checks import check_trials
+from pipelines.dated.compare import keep_trials
+from pipelines.report.cluster import PAGE, QUESTION, answer, drawn, overall, render_trials
+from pipelines.sources.system import SIMULATED
+from pipelines.storage.provenance import code_version, software
+from pipelines.workflows.progress import report_progress
+from pipelines.workflows.trials import TRIALS, Plan, published_models, simulate_trials
+
+
+class TrialConfig(dg.Config):
+    """The number of trials."""
+
+    trials: int = Field(default=TRIALS, ge=1, description="Trials of each policy")
+    seed: int = 0
+
+
+@system_stage(
+    deps=["variability_model", "published_system", dg.AssetDep("runtime_model", partition_mapping=dg.IdentityPartitionMapping())],
+    group_name="comparison",
+    kinds={"parquet", "numba", "mlflow"},
+    checks=CHECKS,
+    description="What knowing runtimes, variability, or both gives: schedules and comparison of trials on the simulated cluster, with the registered "
+    "models runtime-<system> and variability-<system> as served.",
+)
+def system_comparison(
+    context: dg.AssetExecutionContext, config: TrialConfig, system_lake: LakeResource, registry: RegistryResource
+) -> Iterator[dg.MaterializeResult]:
+    """Simulate trials with both champions; keep their schedules, and compare them.
+
+    Without a champion of variability, the best classifier decides. A real system gets no trials: no simulated cluster resembles it.
+    """
+    work, name = system_lake.work(registry), system_lake.name
+    if name != SIMULATED:
+        context.log.warning(f"{name} is no simulated cluster: there are no trials")
+        return
+    plan = Plan(config.trials, config.seed)
+    runtimes, classifier = published_models(plan, system_lake.place(), work.store)
+    assert runtimes is not None
+    assert classifier is not None
+    runs, table = simulate_trials(
+        plan, runtimes, classifier, lambda done, total: report_progress("simulate with both", done, total)
+    )
+
+    marks = {"generated": True, "variability": classifier.uri, "runtimes": runtimes.name, "seed": config.seed}
+    work.lake.models(work.subject)  # what is written is made from them
+    keep_trials(work.lake, name, runs, table, marks)
+    provenance = {**marks, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}
+    work.lake.write_page(page := PAGE.format(name), work.subject, render_trials(plan, len(runs), table, provenance))
+
+    work.publish()
+
+    yield written_table(work.lake, "comparison", name).materialized(
+        {
+            "simulated": True,
+            "page": page_link(page),
+            "trials": plan.trials,
+            "runtimes by": runtimes.name,
+            "variability by": classifier.uri,
+            "comparison": dg.MetadataValue.md(overall(table).markdown()),
+        },
+        check_trials(runs, plan, table),
+        first={QUESTION: " ".join(answer(table)), "picture": picture(drawn(table))},
+    )
