@@ -123,7 +123,7 @@ def work(now, ended, ends, submitted, slurm):
             cancel(job, now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
-        if node != NONE or up == UP:
+        if node != NONE or (job != NONE and up == UP):  # that a begin time has come asks for no pass
             ask_for_pass(now, slurm)
     if numbers[NOTICE] <= now:
         _end_grace(now, slurm)

@@ -280,6 +280,11 @@ def test_a_qos_limit_holds_a_job_back_and_no_other() -> None:
     assert waits(CONF, jobs_of({"qos": "one"}, {"qos": "one"}, {}), qos=qos) == [0, 0, 0]
 
 
+def test_a_begin_time_that_has_come_asks_for_no_pass() -> None:
+    conf = "SchedulerType=sched/builtin\n" + CONF.replace("sched_interval=1,", "sched_interval=600,")
+    assert waits(conf, jobs_of({"eligible_s": 1_000_051, "held_s": -1, "cpus": 1}))[0] > 60
+
+
 def test_a_begin_time_a_dependency_and_a_throttle_hold_jobs() -> None:
     jobs = jobs_of(
         {"eligible_s": 1_000_051}, {"after": "1"}, {"group": 9, "task": 0, "throttle": 1}, {"group": 9, "task": 1, "throttle": 1}
