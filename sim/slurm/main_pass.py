@@ -27,7 +27,8 @@ from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PA
 def main_pass(depth, now, slurm):
     """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
-    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass.
+    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass. A
+    job that would pass a limit ends nothing (``select_nodes`` asks for limits even if it finds no nodes).
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now
@@ -78,10 +79,12 @@ def main_pass(depth, now, slurm):
             elif array != NONE:
                 room.rejected[array] = stamp
             continue
-        if rules.preempts:
-            make_room(job, partition, now, slurm)
         if array != NONE:
             room.rejected[array] = stamp
+        if limited(job, True, slurm):
+            continue
+        if rules.preempts:
+            make_room(job, partition, now, slurm)
         passes = state.priority[record] < rules.bf_min_prio_reserve or now // 1000 - state.eligible[job] < rules.bf_min_age_reserve
         if not reserved and not passes and not _lacks_nodes(job, partition, now // 1000, slurm):
             _fail(partition, stamp, slurm)

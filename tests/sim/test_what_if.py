@@ -112,7 +112,9 @@ def test_nodes_come_and_go_with_their_partitions() -> None:
 
 
 def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
-    tried = changed(partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4})
+    unlimited = site(CONF.replace("AccountingStorageEnforce=limits\n", ""))
+    tried = change(Candidate("express", partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4}), unlimited, jobs())
+    assert tried is not None
     assert len(tried.site.nodes) == 7
     express = tried.site.partitions["express"]
     assert (len(express.nodes), express.max_s, express.tier) == (3, 240, 2)

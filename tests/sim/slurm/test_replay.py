@@ -280,6 +280,12 @@ def test_a_qos_limit_holds_a_job_back_and_no_other() -> None:
     assert waits(CONF, jobs_of({"qos": "one"}, {"qos": "one"}, {}), qos=qos) == [0, 0, 0]
 
 
+def test_a_job_over_its_limit_blocks_no_job_where_there_are_no_free_nodes_either() -> None:
+    conf = "AccountingStorageEnforce=limits\nSchedulerType=sched/builtin\n" + CONF
+    jobs = jobs_of({"qos": "few", "cpus": 16}, {"qos": "few", "cpus": 24}, {})
+    assert waits(conf, jobs, qos="Name|Priority|GrpTRES\nnormal|0|\nfew|0|cpu=30\n") == [0, 100, 0]
+
+
 def test_a_begin_time_that_has_come_asks_for_no_pass() -> None:
     conf = "SchedulerType=sched/builtin\n" + CONF.replace("sched_interval=1,", "sched_interval=600,")
     assert waits(conf, jobs_of({"eligible_s": 1_000_051, "held_s": -1, "cpus": 1}))[0] > 60
