@@ -15,8 +15,6 @@ from sim.slurm.state import (
     BACKFILL,
     BEGUN,
     CYCLES,
-    INTERVALS,
-    LOW,
     NONE,
     NOW_ONLY,
     PENDING,
@@ -196,8 +194,7 @@ def plan(job, partition, now, slurm):
                     return 0
                 if chosen > 0:
                     start(job, partition, chosen, BACKFILL, now, slurm)
-                    if limit < ask.limit[job]:
-                        _limit_to_plans(job, second, limit, slurm)
+                    end_by(job, second + limit, slurm)  # --time-min and no more, up to 25.05.2
                     return -1
                 if rules.preempts:
                     make_room(job, partition, now, slurm)
@@ -268,21 +265,6 @@ def _count_whole_nodes(job, chosen, slurm):
     for record in range(ask.records[job], ask.records[job + 1]):
         ask.fixed[record] += (cpus - ask.counted[job]) * slurm.rules.weight_cpu
     ask.counted[job] = cpus
-
-
-@kernel
-def _limit_to_plans(job, second, limit, slurm):
-    """Cut a --time-min job's limit at the next plan on its nodes (_reset_job_time_limit)."""
-    state, plans, numbers = slurm.now, slurm.plans, slurm.numbers
-    ends = state.limit_end[job]
-    for k in range(numbers[INTERVALS]):
-        if plans.end[k] <= second or plans.begin[k] >= ends:
-            continue
-        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
-            node = state.node[at]
-            if plans.free[plans.row[k], node >> SHIFT] >> (node & LOW) & 1 == 0:
-                ends = min(ends, max(plans.begin[k], second + limit))
-    end_by(job, ends, slurm)
 
 
 @kernel

@@ -310,6 +310,13 @@ def test_a_job_with_a_min_limit_fits_before_a_plan_where_its_limit_does_not() ->
     assert waits(CONF, jobs_of(first, wide, long))[2] > 90
 
 
+def test_backfill_gives_a_job_its_min_limit_and_no_more() -> None:
+    last, wide = {"runtime_s": 400, "limit_s": 420}, {"cpus": 32, "limit_s": 60, "runtime_s": 10}
+    least = {"limit_s": 300, "runtime_s": 290, "least_limit_s": 60}
+    planned, short = {"cpus": 24, "limit_s": 300, "runtime_s": 10}, {"cpus": 16, "limit_s": 120, "runtime_s": 10}
+    assert waits(CONF, jobs_of(last, wide, least, planned, short))[4] > 50  # a plan begins where the min limit ends
+
+
 def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:
     jobs = jobs_of({"features": "absent"}, {"partition": "high"})
     site = read_site({"slurm.conf": CONF}, "site")
