@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from features.clock import local_clock_s
 from sim.explained import decisions
 from sim.site_ahead import starts_ahead
 from sim.site_replay import replay
@@ -104,16 +105,17 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
     )  # fmt: skip
 
 
-def by_group(jobs: pd.DataFrame, replays: Open, by: str) -> pd.DataFrame:
+def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") -> pd.DataFrame:
     """Return recorded and replayed mean waits by one of :data:`BY`.
 
-    A size class is named by its min number of processors. Columns ``by value jobs recorded_s mean_s low_s high_s outside``;
-    ``outside`` tells whether the record lies outside the range over phases.
+    A size class is named by its min number of processors, an hour is one of the clock of ``timezone``. Columns ``by value jobs
+    recorded_s mean_s low_s high_s outside``; ``outside`` tells whether the record lies outside the range over phases.
     """
     if by == "size":
         values = pd.Series(np.array(_SIZES)[np.searchsorted(_SIZES, jobs["cpus"], side="right") - 1])
     elif by == "hour":
-        values = pd.Series([f"{hour:02d}" for hour in jobs["submit_s"] // 3600 % 24])
+        local_s = local_clock_s(jobs["submit_s"].to_numpy(np.int64), 0, timezone)
+        values = pd.Series([f"{hour:02d}" for hour in local_s // 3600 % 24])
     else:
         values = jobs[by].astype(str)
     rows = []

@@ -8,8 +8,9 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -299,7 +300,7 @@ def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
 
 
 def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
-    """Return a weekly reservation from the first such day of the log on, and its command."""
+    """Return a weekly reservation, by the site's clock, from the first such day of the log on, and its command."""
     options = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
     names = {node.name for node in site.nodes}
     nodes = names if str(options["nodes"]).upper() == "ALL" else set(expand_nodes(str(options["nodes"])))
@@ -307,13 +308,14 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(options["hours"]))
     if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
         raise InputError(f"candidate {candidate.name!r}: reservation {dict(candidate.reservation)} has no such day, time or nodes")
-    first = datetime.fromtimestamp(int(jobs["submit_s"].min()), UTC).replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
+    begins = datetime.fromtimestamp(int(jobs["submit_s"].min()), ZoneInfo(site.timezone))
+    first = begins.replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
     first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)
     begin = int(first.timestamp())
     end = begin + round(float(lasts[0]) * 3600)
     starts = f"$(date -d 'next {day} {clock[0]}' +%FT%H:%M)"
     line = f"scontrol create reservation StartTime={starts} Duration={(end - begin) // 60} Nodes={options['nodes']} Flags=WEEKLY,MAINT Users=root"
-    return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"})), line
+    return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"}), site.timezone), line
 
 
 def _asked_instead(jobs: pd.DataFrame, text: str, candidate: Candidate, seed: int) -> np.ndarray:

@@ -110,7 +110,7 @@ def measure(
         site,
         jobs,
         summary,
-        pd.concat([by_group(table, replayed, by) for by in BY], ignore_index=True),
+        pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
         left_out,
         unexplained(table, replayed),
         tuple(table["job_id"][replayed.lost]),

@@ -16,13 +16,13 @@ from sim.slurm.site import Site
 def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Site:
     """Return the site that ``texts``, by file name, describe; errors mention ``name``.
 
-    Times of reservations and outages are local to ``timezone``.
+    Times of reservations and outages are local to ``timezone``, the site's zone.
 
     Raises InputError for what Slurm would refuse: undefined nodes or QOS, values that are not numbers, no node at all.
     """
     if CONF not in texts:
         raise InputError(f"{name}: holds no {CONF}: {FILES[CONF]}")
-    site = configuration(texts, name)
+    site = replace(configuration(texts, name), timezone=timezone)
     if QOS in texts:
         site = replace(site, qos={each.name: each for each in every_qos(texts[QOS], f"{name}/{QOS}")})
         if not site.qos:

@@ -10,6 +10,7 @@ import pytest
 
 from features.errors import InputError
 from features.statistics import Ratio, interval_of_replicates
+from sim.parity import Open, by_group
 from sim.site_change import Candidate, Changed, change
 from sim.site_replay import replay
 from sim.slurm.files import read_site
@@ -140,6 +141,22 @@ def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
     inside = (start.start_s < kept.end_s) & (start.start_s + tried.jobs["runtime_s"] > kept.start_s)
     assert inside.any()
     assert all(set(nodes.split(",")) == {"n4"} for nodes in start.nodes[inside])
+
+
+def test_maintenance_begins_at_the_hour_of_the_sites_clock_in_winter_and_summer() -> None:
+    berlin = read_site({"slurm.conf": CONF}, "here", "Europe/Berlin")
+    tried = change(Candidate("maintenance", reservation={"weekday": "Tuesday", "start": "08:00"}), berlin, jobs())
+    assert tried is not None
+    kept = tried.site.reservations[0]
+    local = [pd.Timestamp(start, unit="s", tz="Europe/Berlin") for start, _ in kept.times(kept.start_s, kept.start_s + 30 * 7 * 86_400)]
+    assert {(when.day_name(), when.hour, when.minute) for when in local} == {("Tuesday", 8, 0)}
+    assert len({when.utcoffset() for when in local}) == 2
+
+
+def test_waits_are_grouped_by_the_hour_of_the_sites_clock() -> None:
+    table, waits = jobs().assign(submit_s=1_700_000_000), np.zeros(40)  # 22:13 in UTC
+    hours = by_group(table, Open(waits[None, :], np.full((1, 40), "", object), waits), "hour", "Europe/Berlin")
+    assert list(hours["value"]) == ["23"]
 
 
 def test_a_candidate_that_changes_nothing_here_is_none() -> None:
