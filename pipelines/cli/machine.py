@@ -18,11 +18,11 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
 
     Also shown are the keys that the simulator does not model.
     """
-    from sim.slurm.lines import FILES
+    from sim.slurm.lines import EXPORT, FILES
 
     if commands:
         click.echo("mkdir site && cd site      # all files but slurm.conf may be missing")
-        click.echo("\n".join(FILES.values()))
+        click.echo("\n".join((*FILES.values(), EXPORT)))
         return
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")

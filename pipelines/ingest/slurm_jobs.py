@@ -44,6 +44,20 @@ _NEEDED = {
     **{"jobid": "JobID", "user": "User", "account": "Account", "partition": "Partition", "qos": "QOS", "submit": "Submit"},
     **{"start": "Start", "end": "End", "elapsed": "ElapsedRaw", "limit": "TimelimitRaw", "reqcpus": "ReqCPUS"},
 }
+_ABSENT = {
+    "State": "all jobs have completed",
+    "Eligible": "jobs are eligible at their submission, and holds and begin times are not seen",
+    "ReqMem": "memory is what ReqTRES says, or the partition's default",
+    "ReqTRES": "nodes, memory and GPUs are what other columns say, or one node, the partition's default and none",
+    "NodeList": "a running job holds all nodes, so that decisions from recorded states mean nothing, nor do drains",
+    "Priority": "starts of one second are followed in order of submission",
+    "Flags": "which scheduler started a job is unknown",
+    "Reservation": "no job runs in a reservation",
+    "Reason": "only the holds in SubmitLine are seen",
+    "Constraints": "all nodes suit each job",
+    "SubmitLine": "dependencies and throttles are taken from when jobs became eligible, and its other options are not seen",
+}
+"""Columns that a file may lack, and what is taken in their place."""
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+\d+)?")
 _SHORT = {
     "N": "nodes",
@@ -217,8 +231,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
         none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
         notes += [f"Jobs that state no memory, which the site counts: {none:,}. They take none in replays."] * bool(none)
-    if "submitline" not in there:
-        notes.append("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.")
+    may_lack = ["SubmitLine"] if is_json(source) else [*_ABSENT]  # JSON has a column if a job has a value
+    notes += [f"The file has no column {name}: {_ABSENT[name]}." for name in may_lack if name.lower() not in there]
     return SlurmJobs(found_jobs, tuple(notes), source.name)
 
 

@@ -27,6 +27,12 @@ FILES = {
     EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
 }
 """The files of a site's folder, and the command that makes each; all but the first may be missing."""
+EXPORT = (
+    "sacct --allusers --parsable2 --duplicates --starttime 2026-01-01 --format JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,"
+    "Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqMem,ReqTRES,NodeList,Priority,Flags,Reservation,Reason,"
+    "Constraints,JobName,SubmitLine > accounting.txt"
+)
+"""The command that exports a site's accounting; free text stands last, since only the last column can hold the delimiter."""
 
 
 class Line(NamedTuple):

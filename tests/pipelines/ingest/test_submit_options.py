@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from tests.pipelines.ingest.test_slurm_jobs import read
+from sim.slurm.lines import EXPORT
+from tests.pipelines.ingest.test_slurm_jobs import COLUMNS, read
 
 ASKED: list[tuple[dict[str, str], dict[str, object]]] = [
     (
@@ -120,4 +121,19 @@ def test_jobs_that_no_node_suits_are_counted(tmp_path: Path) -> None:
 def test_without_a_line_of_submission_several_nodes_are_just_so_many_and_a_note_says_what_is_lost(tmp_path: Path) -> None:
     log = read(tmp_path, {"ReqTRES": "cpu=8,node=3"}, {"JobID": "8"}, without=("SubmitLine",))
     assert log.table[["min_nodes", "max_nodes"]].to_numpy().tolist() == [[3, 3], [1, 0]]
-    assert log.notes == ("The file has no SubmitLine: dependencies and throttles are taken from when jobs became eligible.",)
+    assert len(log.notes) == 1
+    assert log.notes[0].startswith("The file has no column SubmitLine: dependencies and throttles are taken from when jobs became eligible")
+
+
+@pytest.mark.parametrize("name", ["State", "Eligible", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"])
+def test_a_column_that_the_file_lacks_is_named(tmp_path: Path, name: str) -> None:
+    assert read(tmp_path, {}).notes == ()
+    assert any(note.startswith(f"The file has no column {name}: ") for note in read(tmp_path, {}, without=(name,)).notes)
+
+
+def test_pages_show_the_one_export_that_has_all_columns() -> None:
+    house = Path(__file__).parents[3]
+    for page in ("README.md", "docs/slurm.md"):
+        assert [line for line in (house / page).read_text().splitlines() if line.startswith("sacct --")] == [EXPORT]
+    assert EXPORT.endswith("Constraints,JobName,SubmitLine > accounting.txt"), "free text stands last"
+    assert set(COLUMNS) <= set(EXPORT.split()[-3].split(","))
