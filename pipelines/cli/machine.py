@@ -27,6 +27,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")
     from pipelines.ingest.slurm_site import load_site
+    from pipelines.report.site_notes import not_modelled
     from pipelines.report.table import Table
 
     slurm_site = load_site(site, timezone)
@@ -51,5 +52,4 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     )
     for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    if slurm_site.not_modelled:
-        click.echo(f"not modelled, {len(slurm_site.not_modelled)} keys: {', '.join(slurm_site.not_modelled)}")
+    click.echo("\n".join([*slurm_site.notes, *not_modelled(slurm_site)]))

@@ -1,6 +1,7 @@
 """Notes on pages of a Slurm site: keys not modelled, and a fall of what is explained."""
 
 from sim.explained import Fall
+from sim.slurm.conf import OPEN
 from sim.slurm.site import Site
 
 
@@ -10,8 +11,13 @@ def warnings_of(site: Site) -> list[str]:
 
 
 def not_modelled(site: Site) -> list[str]:
-    """Return a note on the keys that are not modelled, if any."""
-    return [f"Not modelled: {', '.join(site.not_modelled)}."] if site.not_modelled else []
+    """Return notes on the keys that are not modelled.
+
+    Each key that changes which jobs may run where has a note of its own; one note names all others.
+    """
+    others = [key for key in site.not_modelled if key not in OPEN]
+    notes = [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
+    return notes + [f"Not modelled, {len(others)} keys that set no such rule: {', '.join(others)}."] * bool(others)
 
 
 def fallen(fall: Fall | None) -> str:

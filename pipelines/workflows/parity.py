@@ -64,7 +64,7 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str 
     if count := int(held.isin(elsewhere).sum()):
         note = f"Jobs that ran on nodes that slurm.conf does not describe: {count:,}; the record is followed without those nodes."
         jobs = jobs._replace(notes=(*jobs.notes, note))
-    return _with_drains(site, jobs.table), jobs
+    return _with_drains(site, jobs.table), jobs._replace(notes=(*(f"{note}." for note in site.notes), *jobs.notes))
 
 
 def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from features.errors import InputError, meant
-from sim.slurm.lines import CONF, EPILOG, FILES, GRES, TOPOLOGY, Line, conf_lines, expand, natural, seconds, tres_weights
+from sim.slurm.lines import CONF, EPILOG, FILES, GRES, TOPOLOGY, Line, conf_lines, dropped, expand, natural, seconds, tres_weights
 from sim.slurm.site import PARAMETERS, PARTITION_KEYS, UNLIMITED, Node, Partition, Site, Switch
 
 _FLAGS = {
@@ -45,6 +45,17 @@ _PARTITION = {
     *map(str.lower, PARTITION_KEYS),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
+OPEN = {
+    **dict.fromkeys(
+        ("allowaccounts", "denyaccounts", "allowgroups", "allowqos", "denyqos"), "jobs that it keeps out may run there"
+    ),
+    **dict.fromkeys(("exclusiveuser", "rootonly", "reqresv", "allocnodes"), "jobs of all users may run there"),
+    **dict.fromkeys(("minnodes", "maxcpuspernode", "maxcpuspersocket"), "jobs beyond it may run there"),
+    **dict.fromkeys(("maxmempernode", "maxmempercpu"), "jobs that ask for more memory take no more processors"),
+    **dict.fromkeys(("defcpupergpu", "defmempergpu", "jobdefaults"), "jobs ask only for what the accounting says"),
+    "powerdownonidle": "nodes start at once",
+}
+"""Keys that are not modelled and change which jobs may run where, with what replays do instead."""
 _GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))?$")
 
 
@@ -228,20 +239,24 @@ def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> No
                 nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
 
 
-def switches(texts: Mapping[str, str], name: str, site: Site) -> tuple[Switch, ...]:
+def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
+    """Return the site with the switches of topology.conf.
+
+    Nodes that slurm.conf does not describe are dropped with a note, as Slurm does. Raises InputError for an unknown switch.
+    """
     if TOPOLOGY not in texts:
         raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
     by_name: dict[str, Switch] = {}
-    node_names = {node.name for node in site.nodes}
+    node_names, unknown = {node.name for node in site.nodes}, set[str]()
     lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
     names = {each for line in lines for each in expand(line.pairs["switchname"], line)}
     for line in lines:
-        members = frozenset(
-            node_names if line.pairs.get("nodes", "").upper() == "ALL" else expand(line.pairs.get("nodes", ""), line)
-        )
+        listed = line.pairs.get("nodes", "")
+        members = frozenset(node_names if listed.upper() == "ALL" else expand(listed, line))
+        unknown |= members - node_names
         below = expand(line.pairs.get("switches", ""), line)
-        if unknown := sorted((members - node_names) | (set(below) - names)):
-            raise line.error(f"switch {line.pairs['switchname']} joins the unknown node or switch {unknown[0]}")
+        if absent := sorted(set(below) - names):
+            raise line.error(f"switch {line.pairs['switchname']} joins the unknown switch {absent[0]}")
         for each in expand(line.pairs["switchname"], line):
-            by_name[each] = Switch(each, members, below)
-    return tuple(by_name.values())
+            by_name[each] = Switch(each, members & node_names, below)
+    return replace(site, switches=tuple(by_name.values()), notes=(*site.notes, *dropped(unknown, TOPOLOGY)))

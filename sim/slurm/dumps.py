@@ -12,7 +12,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from features.errors import InputError
-from sim.slurm.lines import FILES, RESERVATIONS, Line, expand, seconds
+from sim.slurm.lines import EVENTS, FILES, RESERVATIONS, Line, dropped, expand, seconds
 from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
 
@@ -138,8 +138,9 @@ def with_usage(associations: tuple[Association, ...], text: str, file: str) -> t
     return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
 
 
-def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reservation, ...]:
-    entries = []
+def with_reservations(site: Site, text: str, file: str) -> Site:
+    """Return the site with the reservations that ``scontrol show reservation`` prints."""
+    entries, names, unknown = [], {node.name for node in site.nodes}, set[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
         if not line.strip() or line.startswith("No reservations"):
@@ -148,32 +149,34 @@ def reservations(text: str, file: str, site: Site, timezone: str) -> tuple[Reser
         if not {"ReservationName", "Nodes"} <= pairs.keys():
             raise line_of.error(f"is no whole reservation; make it with {FILES[RESERVATIONS]}")
         members = frozenset(expand(pairs["Nodes"].replace("(null)", ""), line_of))
-        if unknown := members - {node.name for node in site.nodes}:
-            raise line_of.error(f"reservation {pairs['ReservationName']} has the unknown node {min(unknown)}")
-        start, end = (_unix(pairs.get(key, ""), line_of, timezone) for key in ("StartTime", "EndTime"))
+        unknown |= members - names
+        start, end = (_unix(pairs.get(key, ""), line_of, site.timezone) for key in ("StartTime", "EndTime"))
         if end < start:
             raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
         flags = frozenset(pairs.get("Flags", "").upper().split(","))
-        entries.append(Reservation(pairs["ReservationName"], start, end, members, flags, timezone))
-    return tuple(entries)
+        entries.append(Reservation(pairs["ReservationName"], start, end, members & names, flags, site.timezone))
+    return replace(site, reservations=tuple(entries), notes=(*site.notes, *dropped(unknown, RESERVATIONS)))
 
 
-def outages(text: str, file: str, site: Site, timezone: str) -> tuple[Outage, ...]:
-    """Read ``sacctmgr -P show event``.
+def with_outages(site: Site, text: str, file: str) -> Site:
+    """Return the site with the outages that ``sacctmgr -P show event`` prints.
 
     Each row is a time in which a node started no jobs. A node that was down also lost its jobs.
     """
-    names, entries = {node.name for node in site.nodes}, []
+    names, unknown, entries = {node.name for node in site.nodes}, set[str](), []
     for number, row in _table(text, file, ("NodeName", "TimeStart", "TimeEnd", "State")):
-        if row["NodeName"] not in names or row["State"].upper().startswith("UNK"):
+        if row["NodeName"] not in names:
+            unknown |= {row["NodeName"]} - {""}  # an event of the whole cluster has no node
+            continue
+        if row["State"].upper().startswith("UNK"):
             continue
         line = Line(file, number, {})
-        end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, timezone)
-        start, down = _unix(row["TimeStart"], line, timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
+        end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, site.timezone)
+        start, down = _unix(row["TimeStart"], line, site.timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
         if end < start:
             raise line.error(f"the event of {row['NodeName']} ends before it starts")
         entries.append(Outage(row["NodeName"], start, end, down))
-    return tuple(entries)
+    return replace(site, outages=tuple(entries), notes=(*site.notes, *dropped(unknown, EVENTS)))
 
 
 def _unix(text: str, line: Line, timezone: str) -> int:

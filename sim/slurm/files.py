@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from features.errors import InputError
-from sim.slurm.conf import configuration, switches
-from sim.slurm.dumps import associations, every_qos, outages, reservations, with_usage
+from sim.slurm.conf import configuration, with_switches
+from sim.slurm.dumps import associations, every_qos, with_outages, with_reservations, with_usage
 from sim.slurm.lines import ACCOUNTS, CONF, EPILOG, EVENTS, FILES, QOS, RESERVATIONS, SSHARE
 from sim.slurm.site import Site
 
@@ -34,15 +34,15 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         site.settings.get("topologyplugin", "").lower() == "topology/tree"
         and "topooptional" not in site.settings.get("topologyparam", "").lower()
     ):
-        site = replace(site, switches=switches(texts, name, site))
+        site = with_switches(texts, name, site)
     if ACCOUNTS in texts:
         site = replace(site, associations=associations(texts[ACCOUNTS], f"{name}/{ACCOUNTS}"))
     if SSHARE in texts:
         site = replace(site, associations=with_usage(site.associations, texts[SSHARE], f"{name}/{SSHARE}"))
     if RESERVATIONS in texts:
-        site = replace(site, reservations=reservations(texts[RESERVATIONS], f"{name}/{RESERVATIONS}", site, timezone))
+        site = with_reservations(site, texts[RESERVATIONS], f"{name}/{RESERVATIONS}")
     if EVENTS in texts:
-        site = replace(site, outages=outages(texts[EVENTS], f"{name}/{EVENTS}", site, timezone))
+        site = with_outages(site, texts[EVENTS], f"{name}/{EVENTS}")
     if EPILOG in texts:
         if not re.fullmatch(r"\d{1,5}(\.\d+)?\s*", texts[EPILOG]):
             raise InputError(f"{name}/{EPILOG}, line 1: is no number of seconds")

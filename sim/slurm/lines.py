@@ -6,7 +6,7 @@ These parse lines of KEY=VALUE, names, times and weights.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import NamedTuple
 
 from features.errors import InputError
@@ -72,6 +72,12 @@ def expand(names: str, line: Line) -> tuple[str, ...]:
         return expand_nodes(names)
     except ValueError as error:
         raise line.error(f"{names} is not {error}") from error
+
+
+def dropped(nodes: Collection[str], file: str) -> list[str]:
+    """Return a note on nodes that a file names and slurm.conf does not describe, if any."""
+    first = ", ".join(sorted(nodes, key=natural)[:3])
+    return [f"{file} names {len(nodes):,} nodes that {CONF} does not describe, such as {first}: they are left out"] if nodes else []
 
 
 def seconds(text: str) -> int:

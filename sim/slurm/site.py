@@ -200,8 +200,8 @@ class Site:
     """A cluster under Slurm.
 
     ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
-    Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``timezone`` is the
-    IANA zone of its clock.
+    Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``notes`` tell what
+    in the files was dropped. ``timezone`` is the IANA zone of its clock.
     """
 
     name: str
@@ -217,6 +217,7 @@ class Site:
     epilog_s: float = 0.0
     not_modelled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
     timezone: str = "UTC"
 
     def parameter(self, name: str) -> int:

@@ -148,7 +148,9 @@ def test_maintenance_begins_at_the_hour_of_the_sites_clock_in_winter_and_summer(
     tried = change(Candidate("maintenance", reservation={"weekday": "Tuesday", "start": "08:00"}), berlin, jobs())
     assert tried is not None
     kept = tried.site.reservations[0]
-    local = [pd.Timestamp(start, unit="s", tz="Europe/Berlin") for start, _ in kept.times(kept.start_s, kept.start_s + 30 * 7 * 86_400)]
+    local = [
+        pd.Timestamp(start, unit="s", tz="Europe/Berlin") for start, _ in kept.times(kept.start_s, kept.start_s + 30 * 7 * 86_400)
+    ]
     assert {(when.day_name(), when.hour, when.minute) for when in local} == {("Tuesday", 8, 0)}
     assert len({when.utcoffset() for when in local}) == 2
 

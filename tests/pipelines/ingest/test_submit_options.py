@@ -122,10 +122,14 @@ def test_without_a_line_of_submission_several_nodes_are_just_so_many_and_a_note_
     log = read(tmp_path, {"ReqTRES": "cpu=8,node=3"}, {"JobID": "8"}, without=("SubmitLine",))
     assert log.table[["min_nodes", "max_nodes"]].to_numpy().tolist() == [[3, 3], [1, 0]]
     assert len(log.notes) == 1
-    assert log.notes[0].startswith("The file has no column SubmitLine: dependencies and throttles are taken from when jobs became eligible")
+    assert log.notes[0].startswith(
+        "The file has no column SubmitLine: dependencies and throttles are taken from when jobs became eligible"
+    )
 
 
-@pytest.mark.parametrize("name", ["State", "Eligible", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"])
+@pytest.mark.parametrize(
+    "name", ["State", "Eligible", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"]
+)
 def test_a_column_that_the_file_lacks_is_named(tmp_path: Path, name: str) -> None:
     assert read(tmp_path, {}).notes == ()
     assert any(note.startswith(f"The file has no column {name}: ") for note in read(tmp_path, {}, without=(name,)).notes)

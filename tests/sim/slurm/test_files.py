@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from features.errors import InputError
+from pipelines.report.site_notes import not_modelled
 from sim.slurm.files import read_site
 from sim.slurm.lines import seconds
 from sim.slurm.requests import _exempt_s
@@ -81,6 +82,29 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
     assert described.warnings == ("SchedulerParameters defer",)
     changed = read_site({"slurm.conf": CONF.replace("include parts.conf", "PriorityWeightAssoc=32\n") + PARTS, "qos.txt": QOS}, "s")
     assert "priorityweightassoc=32" in changed.warnings
+
+
+def test_nodes_that_slurm_conf_does_not_describe_are_dropped_with_a_note() -> None:
+    times = "StartTime=2026-03-01T10:00:00 EndTime=2026-03-01T12:00:00"
+    texts = {
+        "slurm.conf": CONF.replace("ClusterName=here", "TopologyPlugin=topology/tree"),
+        **{"parts.conf": PARTS, "qos.txt": QOS, "topology.conf": "SwitchName=s Nodes=n[2-3,77-78]\n"},
+        "reservations.txt": f"ReservationName=r {times} Nodes=n[3,77]\n",
+        "events.txt": "NodeName|TimeStart|TimeEnd|State\nn77|2026-03-01T10:00:00|Unknown|DRAIN\n|2026-03-01T10:00:00|Unknown|UP\n",
+    }
+    described = read_site(texts, "s")
+    assert (described.switches[0].nodes, described.reservations[0].nodes, described.outages) == ({"n2", "n3"}, {"n3"}, ())
+    assert [note.partition(" ")[0] for note in described.notes] == ["topology.conf", "reservations.txt", "events.txt"]
+    assert (
+        described.notes[0] == "topology.conf names 2 nodes that slurm.conf does not describe, such as n77, n78: they are left out"
+    )
+
+
+def test_keys_that_change_who_may_run_stand_first_and_say_what_replays_do() -> None:
+    conf = CONF.replace("include parts.conf", "MailProg=/bin/mail\nPartitionName=all Nodes=ALL AllowAccounts=a,b\n")
+    notes = not_modelled(read_site({"slurm.conf": conf}, "s"))
+    assert notes[0] == "Not modelled: allowaccounts: jobs that it keeps out may run there in replays."
+    assert notes[1].endswith("mailprog.")
 
 
 def test_default_lines_count_like_others_and_procs_is_an_older_name_of_cpus() -> None:
