@@ -117,6 +117,16 @@ def interval_of_mean(ratios: np.ndarray, confidence: float = CONFIDENCE) -> Inte
     return _around(values.mean(), values.std(ddof=1) / len(values) ** 0.5, len(values) - 1.0, logarithms, confidence, None)
 
 
+def range_of_next(values: np.ndarray) -> tuple[float, float]:
+    """Return Student's 95 % range of one more of independent ``values``.
+
+    ``values`` are float64 [n], all above 0; the range is that of their logarithms.
+    """
+    logarithms = np.log(values)
+    reach = float(_quantile(CONFIDENCE, len(values) - 1.0)) * logarithms.std(ddof=1) * (1 + 1 / len(values)) ** 0.5
+    return float(np.exp(logarithms.mean() - reach)), float(np.exp(logarithms.mean() + reach))
+
+
 def _around(centre: float, error: float, freedom: float, logarithms: bool, confidence: float, coverage: float | None) -> Interval:
     """Return the interval around ``centre``, given on its scale, as a change."""
     reach = _quantile(confidence, freedom) * error

@@ -27,9 +27,13 @@ from sim.slurm.begin import asked
 from sim.slurm.requests import Requests
 from sim.slurm.site import Site
 
-_NOT_SURE = "not sure"
+NOT_SURE = "not sure"
 HERE = " here"
 """Suffix of a verdict that is sure for these very jobs, but not for those of other weeks or days."""
+FEWEST_PAIRS = 4
+"""With fewer pairs of replays there is no interval."""
+_WIDEST = 100
+"""An interval whose ends, as ratios, lie farther apart than that says nothing, and is not shown."""
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may be surely worse."""
 
@@ -148,7 +152,7 @@ def effect(
 
     ``before`` and ``after`` are starts, float64 [replicates, jobs]. Jobs count that are submitted from ``from_s`` on, start in
     all replays and are not killed. Intervals are for ``family`` candidates together (Bonferroni), over weeks or days, or over the
-    replicates alone if there are fewer than five.
+    replicates alone if there are fewer than five; none from fewer than :data:`FEWEST_PAIRS`.
     """
     index = pd.Index(today.jobs["job_id"].astype(str))
     place = pd.Index(changed.jobs["job_id"].astype(str)).get_indexer(index)
@@ -201,11 +205,14 @@ def blocks(submit: np.ndarray) -> np.ndarray:
 def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int) -> Measured:
     confidence, few = 1 - (1 - CONFIDENCE) / max(family, 1), terms.numerator.shape[1] < FEWEST_BLOCKS
     value, baseline = terms.value(), base.value()
-    if not baseline:
-        return Measured(value, baseline, float("nan"), None, None, None)
+    if not baseline or len(terms.numerator) < FEWEST_PAIRS:
+        return Measured(value, baseline, value / baseline - 1 if baseline else float("nan"), None, None, None)
     here = interval_of_replicates(terms, base, confidence)
     interval: Interval = here if few else interval_of_change(terms, base, confidence, users)
-    return Measured(value, baseline, value / baseline - 1, interval.low, interval.high, interval.p, here.p)
+    low, high = interval.low, interval.high
+    if low is not None and high is not None and 1 + high > _WIDEST * (1 + low):
+        low = high = None
+    return Measured(value, baseline, value / baseline - 1, low, high, interval.p, here.p)
 
 
 def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
@@ -245,7 +252,7 @@ def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
     if not effects:
         return {}
     sure, here = _words(effects, "p"), _words(effects, "p_here")
-    return {name: here[name] + HERE if word == _NOT_SURE != here[name] else word for name, word in sure.items()}
+    return {name: here[name] + HERE if word == NOT_SURE != here[name] else word for name, word in sure.items()}
 
 
 def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
@@ -253,5 +260,5 @@ def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
     up = np.array([[of.metrics[name].relative > 0 for of in effects.values()] for name in WEIGHED])
     sure, of_all = np.stack([surely(each) for each in p]), surely(p.ravel()).reshape(p.shape)
     lower, higher, worse = sure[0] & ~up[0], (sure & up).any(axis=0), (of_all & up).any(axis=0)
-    words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", _NOT_SURE))
+    words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", NOT_SURE))
     return dict(zip(effects, words.tolist(), strict=True))

@@ -33,7 +33,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     """
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import records
-    from sim.what_if import HERE, WEIGHED
+    from sim.what_if import HERE
 
     check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.candidates)))])
     what_if = answered(asked, on)
@@ -63,16 +63,16 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
         return
     click.echo("\n".join(shown.answer(what_if)))
     name = what_if.lead
-    if name is not None and what_if.effects[name].metrics[WEIGHED[0]].relative < 0:
-        click.echo(
-            f"\nFor “{name}” (risk: {what_if.candidates[name].risk or 'not stated'})\n{shown.pasted(what_if.changes[name].lines)}\n"
-        )
+    if name in what_if.better:
+        click.echo(f"\nFor “{name}” (risk: {what_if.candidates[name].risk or 'not stated'})\n{shown.pasted(what_if.lines(name))}\n")
     shown.first(what_if).show()
-    if any(word.endswith(HERE) for word in what_if.verdicts.values()):
+    if any(what_if.verdict(each).endswith(HERE) for each in what_if.effects):
         click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
     if what_if.idle:
         click.echo(f"Changes nothing here: {', '.join(what_if.idle)}.")
-    click.echo("All candidates and metrics, winners and losers, and the lines of each: --report PAGE.html, or --json.")
+    click.echo(
+        "All candidates and metrics, winners and losers, and the lines of those surely better: --report PAGE.html, or --json."
+    )
     click.echo(
         f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, the record {what_if.recorded_s:,.0f} s: queuecast parity says how far the "
         "model is from the record, and why."

@@ -13,14 +13,14 @@ from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.what_if import BOUND, MOST_LOST, NOT_JUDGED, WhatIf, records
+from pipelines.workflows.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.site_lines import NO_SETTING, SCRIPT
-from sim.what_if import HERE, WEIGHED, Measured
+from sim.what_if import HERE, NOT_SURE, WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
-_COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, "not sure": "#888888", BOUND: "#bbbbbb"}
+_COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888", BOUND: "#bbbbbb"}
 _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
 _FEWEST_IN_GROUP = 20
 _WHERE = {
@@ -53,10 +53,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         facts=[
             (f"{len(study.changes)}", "candidates that change something here"),
             (f"{study.replicates}", "pairs of replays of each"),
-            (
-                f"{sum(study.verdicts[name] == 'better' for name in study.effects if study.changes[name].rule is None and study.lost(name) <= MOST_LOST)}",
-                "surely better, in Slurm",
-            ),
+            (f"{len(study.better)}", "surely better, in Slurm"),
         ],
         warnings=warnings_of(study.site),
         notes=[
@@ -67,11 +64,11 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         provenance=provenance,
     )
     first = study.ranked[0] if study.ranked else ""
-    names = [name for name in study.ranked if not study.verdicts[name].endswith(("not sure", HERE)) or name == first]
+    names = [name for name in study.ranked if not study.verdict(name).endswith((NOT_SURE, HERE)) or name == first]
     kills = [killed(study, name) for name in study.ranked if study.changes[name].kills]
     more = [table] if len(table.rows) > MOST_ROWS else []
     tables = [*more, *kills, *(groups(study, name) for name in names), screened(study)]
-    changes = [(study.candidates[name], pasted(study.changes[name].lines)) for name in study.ranked]
+    changes = [(study.candidates[name], pasted(study.lines(name))) for name in study.better]
     return render("what_if.html.j2", front, tables=tables, changes=changes)
 
 
@@ -80,6 +77,8 @@ def answer(study: WhatIf) -> list[str]:
 
     Or they say that nothing is sure.
     """
+    if study.far:
+        return [f"This model is too far from the record of {study.jobs.name} to advise: {study.far}. queuecast parity shows where."]
     part = "the later half of " if study.split else ""
     jobs = f"over {study.replicates} pairs of replays of {part}{study.jobs.name}"
     name = study.lead
@@ -92,11 +91,13 @@ def answer(study: WhatIf) -> list[str]:
     metrics = study.effects[name].metrics
     brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
     others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
-    if study.verdicts[name] in ("better", "mixed"):
-        verb = "Change to" if study.verdicts[name] == "better" else "No candidate is better for all; the nearest is"
-        lead = f"{verb} “{name}”: {study.candidates[name].what or name}."
-    elif study.verdicts[name] == "better" + HERE:
-        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {study.candidates[name].what or name}."
+    verdict, what = study.verdict(name), study.candidates[name].what or name
+    if name in study.better:
+        lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better; “{name}” is: {what}."
+    elif verdict == "mixed":
+        lead = f"No candidate is better for all; the nearest is “{name}”: {what}."
+    elif verdict == "better" + HERE:
+        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {what}."
     else:
         of = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
         lead = f"Nothing here is surely better; {of} “{name}”."
@@ -144,17 +145,21 @@ def pasted(lines: Iterable[str]) -> str:
 def first(study: WhatIf) -> Table:
     """Return the leading candidates alone, with the change of the mean wait and its interval."""
     every = candidates(study)
-    rows: list[Row] = [[name, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells]
-    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:MOST_ROWS], left=["verdict"])
+    rows: list[Row] = [
+        [name.text, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells
+    ]
+    shown = [row for at, row in enumerate(rows) if at < MOST_ROWS or row[0] in study.better]
+    return Table("", ["candidate", "verdict", "wait %", "interval"], shown, left=["verdict"])
 
 
 def candidates(study: WhatIf) -> Table:
     """Return the change of each metric under each candidate that was judged."""
     rows: list[Row] = []
     for name in study.ranked:
-        elsewhere = study.changes[name].rule is not None and study.verdicts[name] != BOUND
-        lost = f", loses {study.lost(name):.0%} of jobs" if study.lost(name) > MOST_LOST else ""
-        row: Row = [name, study.verdicts[name] + ", not in Slurm" * elsewhere + lost]
+        verdict = study.verdict(name)
+        elsewhere = study.changes[name].rule is not None and verdict != BOUND
+        verdict = f"loses {study.lost(name):.0%} of jobs" if verdict == LOSES else verdict
+        row: Row = [name, verdict + ", not in Slurm" * elsewhere]
         for of in study.effects[name].metrics.values():
             row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
         rows.append(row)

@@ -17,20 +17,26 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
+from features.statistics import range_of_next
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
+from sim.explained import decisions
 from sim.predicted_limits import as_table
 from sim.site_change import Candidate, Changed, change
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
+from sim.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 OWN = CATALOGUE.name
 """Name of the file of a site's own candidates in its folder."""
 MOST_PASSED = 6
 """Max number of candidates that pass the screening."""
+LEAST_EXPLAINED = 0.9
+"""A model that decides fewer of the recorded starts as recorded is too far from the record to advise."""
+LOSES = "loses jobs"
+"""In place of a verdict on a candidate that loses more than :data:`MOST_LOST` of the jobs."""
 BOUND = "bound"
 """In place of a verdict on a candidate that knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
@@ -51,7 +57,8 @@ class WhatIf:
 
     ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the earlier
     jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
-    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on.
+    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on. ``far`` tells why the model
+    is too far from the record to advise, or is empty. All that is shown of verdicts comes from :meth:`verdict`.
     """
 
     site: Site
@@ -67,6 +74,7 @@ class WhatIf:
     split: bool
     replicates: int
     from_s: int = 0
+    far: str = ""
 
     @property
     def several(self) -> bool:
@@ -77,11 +85,34 @@ class WhatIf:
         submit = self.jobs.table["submit_s"].to_numpy(np.int64)
         return bool(blocks(submit[submit >= self.from_s]).any())
 
+    def verdict(self, name: str) -> str:
+        """Return the verdict that is shown of a judged candidate.
+
+        Nothing is sure if the model is far from its record; a candidate that loses many jobs is no answer.
+        """
+        if self.verdicts[name] == BOUND:
+            return BOUND
+        if self.far:
+            return NOT_SURE
+        return LOSES if self.lost(name) > MOST_LOST else self.verdicts[name]
+
+    @property
+    def better(self) -> list[str]:
+        """Return the candidates that are surely better and that Slurm has."""
+        return [name for name in self.ranked if self.verdict(name) == "better" and not self.candidates[name].rule]
+
+    def lines(self, name: str) -> tuple[str, ...]:
+        """Return the lines that make a change that is surely better, and none for any other."""
+        return self.changes[name].lines if name in self.better else ()
+
     @property
     def lead(self) -> str | None:
-        """Return the candidate that the answer names: no bound, and none that loses many jobs."""
-        first = self.ranked[:1]
-        return first[0] if first and self.verdicts[first[0]] != BOUND and self.lost(first[0]) <= MOST_LOST else None
+        """Return the candidate that the answer names.
+
+        It is a surely better one, else the nearest that is no bound and loses few jobs.
+        """
+        near = [name for name in self.ranked if self.verdict(name) not in (BOUND, LOSES)]
+        return next(iter([*self.better, *near]), None)
 
     def lost(self, name: str) -> float:
         """Return the share of the jobs that a candidate may kill, or never starts."""
@@ -94,13 +125,13 @@ class WhatIf:
         Settings come first; then other nodes or another demand, which are no settings; then other schedulers, which Slurm does
         not have; then candidates that lose many jobs; and bounds last.
         """
-        order = ("better", "mixed", "better here", "mixed here", "not sure", "worse here", "worse", BOUND)
+        order = ("better", "mixed", "better here", "mixed here", NOT_SURE, "worse here", "worse", LOSES, BOUND)
 
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
             resources = bool(candidate.nodes or candidate.demand or candidate.partition)
             kinds = (resources, bool(candidate.rule), self.lost(name) > MOST_LOST, candidate.bound)
-            return max(at for at, of in enumerate((True, *kinds)) if of), order.index(self.verdicts[name]), wait.relative
+            return max(at for at, of in enumerate((True, *kinds)) if of), order.index(self.verdict(name)), wait.relative
 
         return sorted(self.effects, key=place)
 
@@ -232,6 +263,7 @@ def measure(
     }
     ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
+    recorded_s = float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan")
     return WhatIf(
         site=site,
         jobs=jobs,
@@ -241,12 +273,24 @@ def measure(
         screened={name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
         effects=effects,
         verdicts=dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
-        recorded_s=float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan"),
+        recorded_s=recorded_s,
         replayed_s=float(waits.mean()) if ran.any() else float("nan"),
         split=split,
         replicates=replicates,
         from_s=from_s,
+        far=_too_far(recorded_s, waits.mean(axis=1), decisions(site, table, seed).summary()["decisions"]) if ran.any() else "",
     )
+
+
+def _too_far(recorded_s: float, replayed_s: np.ndarray, explained: float) -> str:
+    """Return why replays of today's settings, with mean waits [replicates], are too far from the record, or ""."""
+    if explained < LEAST_EXPLAINED:
+        return f"{explained:.0%} of the recorded starts are decided as recorded, under {LEAST_EXPLAINED:.0%}"
+    if len(replayed_s) < FEWEST_PAIRS or replayed_s.min() <= 0:
+        return ""
+    low, high = range_of_next(replayed_s)
+    outside = f"the recorded mean wait, {recorded_s:,.0f} s, lies outside {low:,.0f} to {high:,.0f} s, the range of replays"
+    return "" if low <= recorded_s <= high else outside
 
 
 def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
@@ -282,7 +326,7 @@ def records(study: WhatIf) -> list[dict[str, Any]]:
     """
     rows: list[dict[str, Any]] = []
     for name in study.ranked:
-        common = {"candidate": name, "verdict": study.verdicts[name], "lines": list(study.changes[name].lines)}
+        common = {"candidate": name, "verdict": study.verdict(name), "lines": list(study.lines(name))}
         counts: dict[str, Any] = {"kills": len(study.changes[name].kills), "never_started": study.effects[name].never}
         killed = study.jobs.table["account"][study.jobs.table["job_id"].isin(study.changes[name].kills)]
         counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}

@@ -287,6 +287,16 @@ def test_over_days_a_change_has_a_p_value_of_these_jobs_too() -> None:
     assert compared.p != compared.p_here
 
 
+def test_few_pairs_and_pairs_that_differ_wildly_give_no_interval() -> None:
+    days = Ratio(np.ones((4, 1)), np.ones((4, 1)))
+    wild = Ratio(np.array([[1.0], [200.0], [2.0], [4000.0]]), np.ones((4, 1)))
+    fewer = [Ratio(each.numerator[:3], each.denominator[:3]) for each in (wild, days)]
+    for terms, base in ((wild, days), fewer):
+        compared = _compared(terms, base, (terms, base), 20)
+        assert (compared.low, compared.high) == (None, None)
+        assert compared.relative > 0
+
+
 def test_sizes_and_lengths_are_listed_as_they_grow() -> None:
     table = pd.DataFrame({"partition": "p", "account": ["b", "a", "a"], "cpus": [20, 5, 1], "runtime_s": [9_000, 5, 90_000]})
     groups = _groups(table, np.array([1.0, 2.0, 3.0]), np.zeros(3))
