@@ -35,6 +35,10 @@ MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
 ALL = "all"
 FIRST_BLOCK_DAYS = 7
 """Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
+CONSTANT, MEDIAN = "constant", "median"
+NOTHING = "none"
+"""The features of :func:`without_features`."""
+RECENT_RUNS = 5
 _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
@@ -209,6 +213,41 @@ def predictions(
             parts.append(part)
             if progress is not None:
                 progress(done + 1, len(work))
+    return pd.concat(parts, ignore_index=True)
+
+
+def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
+    """Return the median runtime of the ``last`` runs of its application that ended before a run's start.
+
+    Seconds, float64 [runs]; NaN for a run before which none ended. ``runs`` has ``application start_s runtime_s``.
+    """
+    times, runtime = times_of(runs), runs["runtime_s"].to_numpy(np.float64)
+    medians = np.full(len(runs), np.nan)
+    for own in runs.reset_index(drop=True).groupby("application").indices.values():
+        by_end = own[np.argsort(times.end_s[own], kind="stable")]
+        ended = np.searchsorted(times.end_s[by_end], times.start_s[own], side="right")
+        for row, count in zip(own[ended > 0], ended[ended > 0], strict=True):
+            medians[row] = np.median(runtime[by_end[max(count - last, 0) : count]])
+    return medians
+
+
+def without_features(runs: pd.DataFrame, learning: Learning, protocols: Sequence[str] = PROTOCOLS) -> pd.DataFrame:
+    """Return what is known of the judged runs without features, in the columns of :func:`predictions`.
+
+    ``constant`` says of every run that it varies. ``median`` takes a run to last as long as :func:`earlier_medians`, and warns
+    if that varies. Probabilities are 0 or 1. What learns from counters has to beat both.
+    """
+    medians, parts = earlier_medians(runs), []
+    limit = learning.thresholds[learning.variation - 1]
+    for fold in (fold for protocol in protocols for fold in folds(runs, protocol, thresholds=learning.thresholds)[0]):
+        judged = runs.iloc[fold.test]
+        usual = fold.usual if fold.protocol == BLOCKED else baselines(runs["application"], runs["runtime_s"])
+        usual = usual.reindex(judged["application"])
+        z = (medians[fold.test] - usual["mean_s"].to_numpy()) / usual["sigma_s"].to_numpy()
+        for name, varies in ((CONSTANT, np.ones(len(z), bool)), (MEDIAN, z > limit)):
+            part = judged[["application", "start_s"]].assign(protocol=fold.protocol, features=NOTHING, classifier=name, columns=0)
+            part = part.assign(fold=fold.name, row=fold.test, label=fold.test_label, varied=fold.test_label >= learning.variation)
+            parts.append(part.assign(probability=varies.astype(np.float64), varies=varies, likeliest=varies * learning.variation))
     return pd.concat(parts, ignore_index=True)
 
 

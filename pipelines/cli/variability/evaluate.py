@@ -6,10 +6,20 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 
 import click
+import numpy as np
 import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
-from models.variability.evaluation import PROTOCOLS, Learning, difference, folds, measured, predictions
+from models.variability.evaluation import (
+    PROTOCOLS,
+    Learning,
+    difference,
+    earlier_medians,
+    folds,
+    measured,
+    predictions,
+    without_features,
+)
 from pipelines.cli.notes import note, record
 from pipelines.report.table import Table
 from pipelines.workflows.variability_table import SCOPES, TrainingTable
@@ -26,6 +36,7 @@ from pipelines.workflows.variability_table import SCOPES, TrainingTable
 def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print F1, precision, recall and average precision of each classifier.
 
+    Beside them, of what needs no counters: warning of every run, and the median of the application's last runs.
     Folds: blocks of time, and single applications. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
     """
     from pipelines.storage.home import home
@@ -52,6 +63,8 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
             click.echo(f"own less all nodes, {row['protocol']}, {row['classifier']}: {value}")
     for text in calibrations(result.predicted):
         click.echo(text)
+    error = abs(earlier_medians(table.runs) / table.runs["runtime_s"].to_numpy() - 1)
+    click.echo(f"the median of its application's last runs is {np.nanmean(error):.1%} off a run's runtime on average")
     if text := without_intervals(result.measures):
         note(f"{system}: {text}")
 
@@ -128,6 +141,7 @@ def evaluate(table: TrainingTable, learning: Learning, progress: Callable[[int, 
         own, every = (rows[rows["features"] == scope] for scope in SCOPES)
         paired = difference(own, every, classes=classes, seed=seed)
         differences.append(paired.assign(protocol=str(protocol), classifier=str(name)))
+    predicted = pd.concat([predicted, without_features(table.runs, learning)], ignore_index=True)
     no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in PROTOCOLS}
     left_out = {
         **table.left_out,

@@ -233,7 +233,8 @@ def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
     cells = {(row["protocol"], row["features"], row["classifier"]) for row in rows}
-    assert cells == {*itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))}
+    learned = itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))
+    assert cells == {*learned, *itertools.product(PROTOCOLS, ("none",), ("constant", "median"))}
     assert all(row["generated"] is True for row in rows)
 
 
