@@ -140,14 +140,13 @@ def simulate_on(
     plan = named_scheduler(scheduler)
     names = jobs["executable"].astype("str").fillna("").to_numpy()
     work, profiles, variant = behaviours(names, jobs["procs"].to_numpy(np.int64), scaling, limits or {})
-    given = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(work), 1), jobs["requested_s"]).astype(np.int64))
-    prepared = prepare(given, cluster.procs)
     luck, random = np.random.default_rng(seed).spawn(2)
     noise = np.array([application(name).noise for name in names]) * cluster.own_noise
-    own_luck = np.exp(noise * luck.standard_normal(len(jobs)))
-    site = as_site(
-        cluster, prepared.arrays.procs, profiles, variant, work * own_luck, random, horizon_s(cluster, prepared.arrays, work)
-    )
+    alone = work * np.exp(noise * luck.standard_normal(len(jobs)))
+    given = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64))
+    prepared = prepare(given, cluster.procs)
+    horizon = horizon_s(cluster, prepared.arrays, work)
+    site = as_site(cluster, prepared.arrays.procs, profiles, variant, alone, random, horizon)
     columns = ask(site, plan.rush, advisers or {}, coin, start_decision is not None)
     sample_all = features is not None or record is not None
     wanted = np.flatnonzero(features) if features is not None else np.zeros(0, np.int64)

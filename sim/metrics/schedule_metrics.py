@@ -5,7 +5,8 @@ Feitelson et al. 1997; AWF and P^alpha SF follow Goponenko, Lamar, Peterson, All
 efficiency and fairness of HPC cluster batch job scheduling" (SBAC-PAD 2022). Lower is better for all but utilization.
 
 Where runtimes depend on the schedule, as on a cluster whose jobs slow each other down, slowdowns are responses over undisturbed
-runtimes: over its own runtimes, a schedule that disturbs its jobs would have the lower slowdown.
+runtimes, and a job's area, the weight of AWF and P^alpha SF, is that of its undisturbed runtime: over its own runtimes, a schedule
+that disturbs its jobs would have the lower slowdown, and each schedule would weigh jobs in its own way.
 """
 
 from __future__ import annotations
@@ -205,7 +206,7 @@ def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
 def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
     """Return the ratios that need no threshold and no prediction."""
     each = np.ones(columns.wait.shape[-1])
-    area = columns.procs * columns.runtime
+    area = columns.procs * columns.undisturbed
     specific, scale = _p2sf(columns)
     return {
         "mean_wait_s": Ratio(columns.wait, each),
@@ -229,7 +230,7 @@ def _p2sf(columns: Columns) -> tuple[Ratio, float]:
     """
     # scaling by a power of two is exact
     scale = 2.0 ** float(np.ceil(np.log2(columns.response.max())))
-    response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.runtime / scale)
+    response, wait, weight = columns.response / scale, columns.wait / scale, columns.procs * (columns.undisturbed / scale)
     # (F^k - Q^k) / (F - Q) as the sum of F^i Q^(k-1-i): nothing cancels when p << Q
     below = (response + wait) * response + wait * wait
     above = below * response + wait * wait * wait
