@@ -43,8 +43,8 @@ def answer(table: pd.DataFrame) -> list[str]:
     for (*key, baseline), rows in at.items():
         alone = "variability" if RUSH in baseline else "runtimes"
         changes = " and ".join(f"{METRICS[name].title} {_changed(rows[name])}" for name in _ASKED)
-        lines.setdefault((key[0], key[1], key[2]), []).append(f"over {alone} alone {changes}")
-    return [f"{key[0].removesuffix(RUSH)} with both: {'; '.join(parts)}." for key, parts in lines.items()]
+        lines.setdefault((key[0], key[1], key[2]), []).append(f"against {alone} alone {changes}")
+    return [f"{key[0].removesuffix(RUSH)} that knows both has, {'; '.join(parts)}." for key, parts in lines.items()]
 
 
 def _changed(row: Mapping[str, Any]) -> str:

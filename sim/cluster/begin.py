@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
@@ -55,16 +54,17 @@ def behaviours(
 
     They are float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
     """
-    kinds = pd.MultiIndex.from_arrays([names, nodes])
-    variant, variants = pd.factorize(kinds)
+    kinds = list(zip(names.tolist(), nodes.tolist(), strict=True))
+    variants = {kind: row for row, kind in enumerate(dict.fromkeys(kinds))}
+    variant = np.array([variants[kind] for kind in kinds], np.int64)
     profiles = np.zeros((len(variants), PROFILE))
     seconds = np.zeros(len(variants))
     for row, (name, count) in enumerate(variants):
         program = application(name)
-        behaviour = program.on(int(count), scaling)
+        behaviour = program.on(count, scaling)
         seconds[row] = behaviour.runtime_s
-        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, int(count)), np.inf), behaviour.runtime_s)
-    return seconds[variant], profiles, variant.astype(np.int64)
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, count), np.inf), behaviour.runtime_s)
+    return seconds[variant], profiles, variant
 
 
 LONGEST_S = 1000 * DAY_S

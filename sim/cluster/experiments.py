@@ -131,10 +131,10 @@ def trials(
             progress(done, len(work))
         names = {name: getattr(run.schedule, name) for name in (*NAMES, "seed")}
         whole = {"asked": run.asked, "skipped": run.skipped, "storm_s": run.storm_s}
-        return judged(run.runs.join(run.schedule.jobs[_OF_SCHEDULES]).assign(**names, **whole), usual_times)
+        return run.runs.join(run.schedule.jobs[_OF_SCHEDULES]).assign(**names, **whole)
 
     with ThreadPoolExecutor(threads) as pool:
-        return pd.concat(pool.map(one, work), ignore_index=True)
+        return judged(pd.concat(pool.map(one, work), ignore_index=True), usual_times)
 
 
 def judged(runs: pd.DataFrame, usual_times: pd.DataFrame) -> pd.DataFrame:

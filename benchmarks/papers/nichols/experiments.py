@@ -15,6 +15,7 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.papers.nichols.comparison import TRIAL, by_trial, compared
+from benchmarks.papers.nichols.workloads import Workload
 from features.errors import InputError
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability.classifiers import thresholds_of
@@ -25,7 +26,7 @@ from sim.cluster.background import Level
 from sim.cluster.experiments import judged
 from sim.cluster.presets import CONGESTED, Cluster
 from sim.cluster.simulate import ClusterRun
-from sim.cluster.workloads import ALL_APPLICATIONS, Workload
+from sim.cluster.workloads import ALL_APPLICATIONS
 from sim.metrics.names import Metric
 
 EASY, ALL = "EASY", "all"

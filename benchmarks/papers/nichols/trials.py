@@ -18,12 +18,13 @@ import pandas as pd
 
 from benchmarks.common.pages import kept
 from benchmarks.papers.nichols.experiments import CONTROL_RUNS, EXPERIMENTS, Experiment, learn, machine
+from benchmarks.papers.nichols.workloads import trial
 from features.clock import DAY_S
 from features.monitoring.samplers import DELAY_FEATURES
 from sim.cluster.advisers import Adviser
 from sim.cluster.experiments import VARIES, control_runs, judged, trials, usual
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import ALL_APPLICATIONS, continuous, trial
+from sim.cluster.workloads import ALL_APPLICATIONS, continuous
 from sim.names import UNTRAINED
 from sim.names import scheduler as named_scheduler
 from sim.policy import Policy

@@ -9,6 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.papers.nichols.workloads import Workload, trial
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
@@ -17,7 +18,6 @@ from sim.cluster.background import Level
 from sim.cluster.presets import CONGESTED as WHOLE
 from sim.cluster.presets import Cluster
 from sim.cluster.simulate import ClusterRun, simulate_on
-from sim.cluster.workloads import Workload, trial
 from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim
 

@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.papers.nichols.workloads import Workload, trial
 from features.clock import WEEK_S
 from sim.cluster.background import Level
 from sim.cluster.comparison import as_schedules, compare_trials
 from sim.cluster.experiments import VARIES, trials, usual
 from sim.cluster.presets import CONGESTED
 from sim.cluster.simulate import STORM, simulate_on
-from sim.cluster.workloads import Workload, trial
 from sim.policy import Policy
 
 ORACLE = "EASY+RUSH(model=oracle,skips=10)"
