@@ -61,10 +61,11 @@ def traces() -> list[str]:
     return sorted(load_catalogue())
 
 
-def table(name: str, trace: str) -> pd.DataFrame:
+def table(name: str, trace: str, *, system: bool = False) -> pd.DataFrame:
     """Return a published table of a trace or a system, such as ``table("schedules", "kth-sp2")``.
 
-    What the whole table has, such as ``origin_unix_s`` of its seconds, is in ``attrs``. ``queuecast lake`` lists the tables.
+    What the whole table has, such as ``origin_unix_s`` of its seconds, is in ``attrs``. ``queuecast lake`` lists the tables. Of
+    ``schedules`` and ``comparison``, which both may have, it is the trace's, or with ``system`` the system's.
 
     >>> table("schedules", "kth-sp2")
     Traceback (most recent call last):
@@ -74,7 +75,7 @@ def table(name: str, trace: str) -> pd.DataFrame:
     from pipelines.storage.home import home
     from pipelines.storage.lake import Lake
 
-    frame, metadata = Lake(home() / "lake").read(name, trace)
+    frame, metadata = Lake(home() / "lake", system=system).read(name, trace)
     frame.attrs.update(metadata)
     return frame
 

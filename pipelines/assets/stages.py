@@ -27,7 +27,7 @@ def _stage(
     group_name: str,
     description: str | Mapping[str, str],
     kinds: set[str],
-    deps: Iterable[str] = (),
+    deps: Iterable[str | dg.AssetDep] = (),
     checks: Mapping[str, str] | None = None,
     in_nights: Mapping[str, str] | None = None,
     code_version: str = "1",

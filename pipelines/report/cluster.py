@@ -47,7 +47,7 @@ def answer(table: pd.DataFrame) -> list[str]:
     return [f"{key[0].removesuffix(RUSH)} that knows both has, {'; '.join(parts)}." for key, parts in lines.items()]
 
 
-def _changed(row: Mapping[str, Any]) -> str:
+def _changed(row: Mapping[Any, Any]) -> str:
     return f"{change(row['relative'])} {interval(row['low'], row['high'])} ({'sure' if row['sure'] else 'not sure'})".replace(
         "  ", " "
     )
@@ -68,7 +68,7 @@ def overall(table: pd.DataFrame, title: str = "") -> Table:
     return Table(title, ["scheduler, and what it knows", *headings], rows, classes=classes)
 
 
-def _cell(row: Mapping[str, Any], *, baseline: bool) -> Cell:
+def _cell(row: Mapping[Any, Any], *, baseline: bool) -> Cell:
     value = number(row["value"], METRICS[row["metric"]].kind)
     if baseline:
         return Cell(value)
@@ -123,7 +123,7 @@ def render_trials(plan: Plan, runs: int, table: pd.DataFrame, provenance: Mappin
     return render("cluster.html.j2", front, described=[METRICS[name] for name in COLUMNS])
 
 
-def _by_policy(table: pd.DataFrame, *more: str) -> dict[Any, dict[str, dict[str, Any]]]:
+def _by_policy(table: pd.DataFrame, *more: str) -> dict[Any, dict[str, dict[Any, Any]]]:
     """Return rows by policy, and by ``more`` columns, and by metric."""
     groups = table.groupby([*NAMES, *more], sort=False)
     return {key: {row["metric"]: row for row in rows.to_dict("records")} for key, rows in groups}

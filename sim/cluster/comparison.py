@@ -7,6 +7,7 @@ blocks of :func:`sim.metrics.comparison.compare`, which leaves out the same tria
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -39,21 +40,13 @@ def as_schedules(runs: pd.DataFrame, procs: int, trace: str) -> list[Schedule]:
     ``runs`` come from :func:`sim.cluster.experiments.trials`. Users are left out: all trials are of the same ones, so an interval
     is about other days and not about other users.
     """
-    jobs = pd.DataFrame(
-        {
-            **{
-                name: runs[name] for name in ("job_id", "submit_s", "start_s", "end_s", "requested_s", "predicted_s", "corrections")
-            },
-            **{name: runs[name] for name in ("varied", "relative")},
-            "procs": runs["nodes"],
-            "runtime_s": runs["end_s"] - runs["start_s"],
-            "undisturbed_s": runs["work_s"],
-            "user": pd.Series(pd.NA, index=runs.index, dtype="category"),
-        }
+    jobs = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s"}).assign(
+        runtime_s=runs["end_s"] - runs["start_s"], user=pd.Series(pd.NA, index=runs.index, dtype="category")
     )
+    groups: dict[Any, pd.Index] = runs.groupby([*NAMES], sort=False).groups
     return [
         Schedule(jobs.loc[rows].reset_index(drop=True), procs, trace=trace, generated=True, **dict(zip(NAMES, key, strict=True)))
-        for key, rows in runs.groupby([*NAMES], sort=False).groups.items()
+        for key, rows in groups.items()
     ]
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import pandas as pd
+import pyarrow.parquet as pq
 import pytest
 from click.testing import CliRunner
 
@@ -196,6 +197,20 @@ def test_the_command_compares_as_the_asset_does(simulated: dg.ExecuteInProcessRe
     both = rows.merge(stored_rows, on=keys, suffixes=("", "_stored"))
     assert len(both) == len(rows) > 0
     pd.testing.assert_series_equal(both["value"], both["value_stored"], check_names=False)
+
+
+def test_one_comparison_holds_traces_and_systems(simulated: dg.ExecuteInProcessResult, home: Path) -> None:
+    duckdb = pytest.importorskip("duckdb").connect()
+    duckdb.execute((home / "lake" / "current" / "views.sql").read_text())
+    for table in ("comparison", "schedules"):
+        rows = duckdb.sql(f"SELECT kind, subject, count(*) FROM {table} GROUP BY ALL ORDER BY ALL").fetchall()
+        assert [row[:2] for row in rows] == [("system", SIMULATED), ("trace", SIMULATED)]
+    names = [
+        set(pq.read_schema(Lake(home / "lake", system=of_system).path("comparison", SIMULATED)).names)
+        for of_system in (True, False)
+    ]
+    assert names[1] - names[0] == {"origin_unix_s"}
+    assert names[0] < names[1]
 
 
 def test_the_days_of_counters_are_partitions_of_their_own(
