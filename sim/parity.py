@@ -28,6 +28,7 @@ RANGE = (0.025, 0.975)
 WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
+_FITTED = 2000
 _NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
 Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
@@ -93,6 +94,26 @@ def open_replays(
             progress(row + 1, replays)
     start = jobs["start_s"].to_numpy(np.float64)
     return Open(waits, by, np.where(start < 0, np.nan, start) - submit)
+
+
+def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> Phases:
+    """Return phases whose polls of limits, and computations of priorities, most recorded starts agree with.
+
+    A poll comes at one of 30 turns, a computation within its spread. Two numbers are chosen by the first ``_FITTED`` jobs of the
+    record that they are then compared with.
+    """
+    start = jobs["start_s"].to_numpy()[:_FITTED]
+    exact = None if phases.runtimes_s is None else phases.runtimes_s[:_FITTED]
+
+    def best(tried: list[Phases]) -> Phases:
+        short = [one._replace(parts_s=one.parts_s[:_FITTED], runtimes_s=exact) for one in tried]
+        close = [np.abs(np.floor(replay(site, jobs.iloc[:_FITTED], one).start_s) - start) <= WITHIN_S[1] for one in short]
+        return tried[int(np.argmax([agree.sum() for agree in close]))]
+
+    polls = phases.turn_s + phases.turn_length_s * np.arange(30)
+    phases = best([phases._replace(poll_s=float(poll)) for poll in polls])
+    later = phases.decay_s + phases.decay_spread_s * np.arange(tries) / tries
+    return best([phases._replace(decay_s=float(decay), decay_spread_s=0.0) for decay in later])
 
 
 def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:

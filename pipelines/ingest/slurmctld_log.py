@@ -22,12 +22,14 @@ _KINDS = {
     "full": re.compile(r"debug:  sched: Running job scheduler for full queue"),
     "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
     "decay": re.compile(r"priority/multifactor: init: "),
-    "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+)"),
+    "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) InitPrio=(\d+)"),
     "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:_\d+)?)"),
+    "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:_\d+)?)\S* Prio=(\d+)"),
     "end": re.compile(r"_job_complete: JobId=(\d+(?:_\d+)?)(?:\(\d+\))? done"),
 }
 
 
+_STEP_S = 0.1
 _FIRST_POLL_S = 30.8
 """Seconds from the priority plugin's start to the first poll of time limits (measured)."""
 
@@ -35,6 +37,7 @@ _FIRST_POLL_S = 30.8
 def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
     """Return the phases that a log shows.
 
+    A log that was rotated lacks slurmctld's start: then computations of priorities are placed by the priorities in it.
     Slurm must write it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are from the accounting of the same
     time. Raises InputError if the log shows no scheduling pass, or none during the time of the jobs.
     """
@@ -43,6 +46,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     submitted: dict[int, float] = {}
     begun: dict[str, float] = {}
     runtimes: dict[str, float] = {}
+    shown: list[tuple[str, float, int]] = []
+    priority = dict(zip(jobs["job_id"].astype(str), jobs["priority"], strict=True))
     with text_of(path) as lines:
         for line in lines:
             if entry := _LINE.match(line.decode("utf-8", "replace")):
@@ -53,10 +58,13 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                 for kind, form in _KINDS.items():
                     if event := form.search(entry[2]):
                         seen[kind].append(when)
+                        if kind in ("submit", "test"):
+                            shown.append((event[1], when, int(event[2])))
                         if kind == "submit":
                             submitted[int(event[1])] = when
                         elif kind == "start":
                             begun[event[1]] = when
+                            shown.append((event[1], when, int(priority.get(event[1], 0))))
                         elif kind == "end" and event[1] in begun:
                             runtimes[event[1]] = when - begun[event[1]]
     if not seen["turn"]:
@@ -71,14 +79,43 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     turn, turn_length = _clock(turns, 1.0, 0.06)
     cycles = np.array(seen["cycle"] or [float(origin)]) - origin
     cycle, cycle_length = _clock(cycles, float(interval), 0.06)
-    decay = (seen["decay"] or [float(origin)])[0] - origin
+    several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
+    known = [each for each in shown if each[0] not in several and each[2] > 0]
+    decay, spread = (seen["decay"][0], 0.0) if seen["decay"] else _computed(known, period)
+    decay -= origin
     start = float(whole.min()) - origin
     full = next((when - origin for when in seen["full"]), start) - start
     full -= every * max(-(-full // every), 0)
     asked = max((when - start for when in turns if when < start + parts[0]), default=full)
     seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
     poll = decay + _FIRST_POLL_S
-    return Phases(turn, cycle, decay % period, np.clip(parts, 0.0, 1.5), turn_length, poll, full, asked, cycle_length, seconds)
+    parts = np.clip(parts, 0.0, 1.5)
+    return Phases(turn, cycle, decay % period, parts, turn_length, poll, full, asked, cycle_length, seconds, spread)
+
+
+def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:
+    """Return a time at the earliest at which priorities were computed, in Unix seconds, and how much later it may be.
+
+    ``shown`` has jobs' priorities and when the log shows them, in order. Between two that differ a computation lies: it lies
+    where most of these pairs have one. Nothing is known without such a pair: then it may be anywhere in the ``period``.
+    """
+    last: dict[str, tuple[float, int]] = {}
+    pairs = []
+    for job, when, priority in shown:
+        before, old = last.get(job, (when, priority))
+        if old != priority and when - before < period:
+            pairs.append((before, when))
+        last[job] = when, priority
+    if not pairs:
+        return 0.0, float(period)
+    first, second = np.array(pairs).T
+    phases = np.arange(0.0, period, _STEP_S)
+    held = [np.count_nonzero((second - phase) // period > (first - phase) // period) for phase in phases]
+    best = phases[np.array(held) == max(held)]
+    # the range may go over the period's end: it begins behind the widest gap
+    gaps = np.diff(best, append=best[0] + period)
+    low = best[(int(np.argmax(gaps)) + 1) % len(best)]
+    return float(low) - _STEP_S, float(period - gaps.max() + 2 * _STEP_S)
 
 
 def _clock(seen: np.ndarray, usual: float, slack: float) -> tuple[float, float]:

@@ -18,7 +18,7 @@ from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.ingest.slurmctld_log import read_phases
 from sim.explained import decisions
-from sim.parity import BY, by_group, open_replays, unexplained, without
+from sim.parity import BY, by_group, fitted, open_replays, unexplained, without
 from sim.slurm.site import Site
 
 REPLAYS, NIGHTLY_REPLAYS = 40, 8
@@ -95,6 +95,12 @@ def measure(
     if not (table["start_s"] >= 0).any():
         raise InputError(f"{jobs.name}: none of its jobs has started: there is no schedule to compare with")
     phases = None if log is None else read_phases(log, site, table, timezone)
+    if phases is not None and phases.decay_spread_s and site.multifactor:
+        note = (
+            "The log does not have slurmctld's start: when limits are polled and priorities computed is fitted to the recorded starts, "
+            f"the latter within the {phases.decay_spread_s:.0f} s that the priorities in the log leave."
+        )
+        jobs, phases = jobs._replace(notes=(*jobs.notes, note)), fitted(site, table, phases)
     replayed = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")

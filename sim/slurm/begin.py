@@ -69,7 +69,8 @@ class Phases(NamedTuple):
     limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
     ``turn_length_s`` is the time between turns of the background loop, ``cycle_length_s`` between cycles, 0: bf_interval.
     ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
-    from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown.
+    from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
+    may lie up to ``decay_spread_s`` later; the polls are then unknown, too.
     """
 
     turn_s: float
@@ -82,6 +83,7 @@ class Phases(NamedTuple):
     asked_s: float = -LEAD_S
     cycle_length_s: float = 0.0
     runtimes_s: np.ndarray | None = None
+    decay_spread_s: float = 0.0
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:

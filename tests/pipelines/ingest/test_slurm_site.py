@@ -73,7 +73,8 @@ def jobs(*submitted: int) -> pd.DataFrame:
     submit = [int(BEGIN.timestamp()) + second for second in submitted]
     numbers = range(1, len(submit) + 1)
     ends = [second + 100 for second in submit]
-    return pd.DataFrame({"job_id": [str(each) for each in numbers], "group": numbers, "submit_s": submit, "end_s": ends})
+    named = {"job_id": [str(each) for each in numbers], "partition": "main", "priority": 100}
+    return pd.DataFrame({**named, "group": numbers, "submit_s": submit, "end_s": ends})
 
 
 def log(*events: tuple[float, str]) -> str:

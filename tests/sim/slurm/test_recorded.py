@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gzip
 from pathlib import Path
 
 import numpy as np
@@ -14,7 +15,7 @@ import pytest
 from pipelines.ingest.slurmctld_log import read_phases
 from pipelines.workflows.parity import read_site_jobs
 from sim.explained import decisions
-from sim.parity import open_replays
+from sim.parity import fitted, open_replays
 from sim.site_replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.site import Site
@@ -49,6 +50,18 @@ def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> 
     ran = jobs["start_s"] >= 0
     starts = np.floor(replay(site, jobs, phases).start_s)
     assert (np.abs(starts - jobs["start_s"])[ran] <= 5).mean() >= WITHIN_5_S[run]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", ["limits-A", "mixed-B", pytest.param("preemption-A", marks=pytest.mark.thorough)])
+def test_starts_with_a_rotated_log_are_as_close_as_with_a_whole_one(run: str, tmp_path: Path) -> None:
+    site, jobs, phases = recorded(run)
+    whole = gzip.decompress((GOLDEN / f"{run}.log.gz").read_bytes()).decode().splitlines(keepends=True)
+    (tmp_path / "rotated.log").write_text("".join(line for line in whole if "priority/multifactor: init" not in line))
+    rotated = read_phases(tmp_path / "rotated.log", site, jobs)
+    assert rotated.decay_s <= phases.decay_s <= rotated.decay_s + rotated.decay_spread_s
+    close = [open_replays(site, jobs, 4, 0, None, each).summary()["within_5_s"] for each in (phases, fitted(site, jobs, rotated))]
+    assert close[1] >= close[0] - 0.05
 
 
 @pytest.mark.slow
