@@ -8,12 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
+from features.node_list import expand_nodes
 from sim.explained import decisions
 from sim.site_ahead import starts_ahead
 from sim.site_replay import replay
@@ -29,6 +32,7 @@ WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
 _FITTED = 2000
+_NAMED = 4
 _NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
 Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
@@ -161,7 +165,7 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
     return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
 
 
-def unexplained(jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
+def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
     """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
     The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
@@ -176,19 +180,50 @@ def unexplained(jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFra
     table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
     return table.assign(
         recorded_s=replays.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
-        why=[_why(jobs.iloc[row], beyond[row]) for row in rows],
+        why=[_why(site, jobs, row, beyond[row]) for row in rows],
     )  # fmt: skip
 
 
-def _why(job: pd.Series, beyond: float) -> str:
+def _why(site: Site, jobs: pd.DataFrame, row: int, beyond: float) -> str:
     """Return in an operator's words what may explain a wait that no replay has."""
+    job = jobs.iloc[row]
     if beyond < 0:
         return "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
     if job["reservation"]:
         return f"ran in the reservation {job['reservation']}"
     if job["eligible_s"] >= 0:
         return "became eligible late: a hold, a begin time or a dependency"
-    return "started later than the rules let it: a hold, nodes down or drained, a limit, or a lowered priority"
+    begin, end = int(job["start_s"] - beyond), int(job["start_s"])
+    ends = jobs.loc[(jobs["start_s"] >= 0) & jobs["end_s"].between(begin, end), "end_s"]
+    since = sorted({begin, *ends.astype(int).tolist()})
+    for first_s in (second for second in since if second + _NOISE_S <= end):
+        names, last_s = _idle(site, jobs, job, first_s, first_s + _NOISE_S), end
+        if not names:
+            continue
+        later = jobs.loc[(jobs["start_s"] > first_s) & (jobs["start_s"] < end), ["start_s", "nodes"]].sort_values("start_s")
+        last_s = next(
+            (int(at) for at, text in later.itertuples(index=False) if text and not {*names}.isdisjoint(expand_nodes(text))), end
+        )
+        first, last = (f"{datetime.fromtimestamp(second, ZoneInfo(site.timezone)):%H:%M:%S}" for second in (first_s, last_s))
+        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        return f"nodes {listed} stayed free from {first} to {last} while it waited and fitted: is reservations.txt whole, and nothing held?"
+    return "started later than the rules let it: a hold, a limit, or a lowered priority"
+
+
+def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: int) -> list[str]:
+    """Return the nodes that no file says why they stayed without jobs from ``begin_s`` to ``end_s``, if the job fits on them."""
+    ran = (jobs["start_s"] >= 0) & (jobs["start_s"] < end_s) & (jobs["end_s"] > begin_s)
+    busy = {name for text in jobs.loc[ran, "nodes"].unique() if text for name in expand_nodes(text)}
+    busy |= {each.node for each in site.outages if each.start_s < end_s and each.end_s > begin_s}
+    for each in site.reservations:
+        if any(start < end_s and end > begin_s for start, end in each.times(begin_s, end_s)):
+            busy |= each.nodes
+    parts = [site.partitions[name].nodes for name in str(job["partition"]).split(",") if name in site.partitions]
+    wanted = {job["features"]} - {""}
+    free = [each for each in site.nodes if any(each.name in part for part in parts) and wanted <= each.features]
+    free = [each for each in free if each.name not in busy and (job["gpus"] == 0 or each.gpus > 0)]
+    enough = len(free) >= max(job["min_nodes"], 1) and sum(each.cpus for each in free) >= job["cpus"]
+    return [each.name for each in free] if enough and sum(each.gpus for each in free) >= job["gpus"] else []
 
 
 def _settings(**values: str) -> Rule:

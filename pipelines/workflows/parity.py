@@ -118,6 +118,6 @@ def measure(
         summary,
         pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
         left_out,
-        unexplained(table, replayed),
+        unexplained(site, table, replayed),
         tuple(table["job_id"][replayed.lost]),
     )

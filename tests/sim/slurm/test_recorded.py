@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import gzip
+import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +17,7 @@ import pytest
 from pipelines.ingest.slurmctld_log import read_phases
 from pipelines.workflows.parity import read_site_jobs
 from sim.explained import decisions
-from sim.parity import fitted, open_replays
+from sim.parity import fitted, open_replays, unexplained
 from sim.site_replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.site import Site
@@ -73,3 +75,10 @@ def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agre
     asked = decisions(site, jobs).summary()
     assert asked["decisions"] >= 0.85
     assert asked["decisions_extra"] <= 0.2
+
+
+def test_nodes_that_stayed_free_without_a_reason_are_named() -> None:
+    site, jobs, _ = recorded("outages-A")
+    bare, jobs = replace(site, reservations=()), jobs.assign(reservation="")
+    why = unexplained(bare, jobs, open_replays(bare, jobs, 3, seed=0)).set_index("job_id")["why"]
+    assert re.match(r"nodes n1, n2 stayed free from 05:32:\d\d to 05:35:00 while it waited and fitted: is reservations", why["20"])
