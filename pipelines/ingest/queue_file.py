@@ -20,7 +20,7 @@ from pipelines.ingest.accounting import UNBOUNDED, duration
 from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm_ids import TASKS
-from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory
+from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory, with_type
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 
@@ -189,7 +189,12 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
                 **{"partition": partition, "qos": each["qos"] or next(iter(site.qos)), "cpus": procs},
                 **{"limit_s": each["requested_s"], "least_limit_s": each["requested_s"], "runtime_s": 0},
                 **nodes_and_memory({"reqtres": each["tres"]}, {}, procs, site, partition.partition(",")[0]),
-                **{"eligible_s": begins, "held_s": 0 if held else -1, "features": each["features"], "nodes": each["nodes"]},
+                **{
+                    "eligible_s": begins,
+                    "held_s": 0 if held else -1,
+                    "features": with_type(each["features"], {"reqtres": each["tres"]}, {}, site),
+                    "nodes": each["nodes"],
+                },
                 **{"after": after_of({"dependency": each["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
                 **{"throttle": _throttle(each, running[number])},
                 **{"exclusive": False, **dict.fromkeys(("reservation", "licenses", "nodelist", "exclude"), "")},

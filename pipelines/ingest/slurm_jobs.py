@@ -30,7 +30,7 @@ from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
 from sim.slurm.lines import seconds
 from sim.slurm.nodesets import Suits, suitable
-from sim.slurm.site import UNLIMITED, Site
+from sim.slurm.site import TYPED, UNLIMITED, Site
 
 _NAMES = {
     **{name: (name,) for name in ("user", "account", "partition", "qos", "state", "eligible", "reqmem", "reqtres", "nodelist")},
@@ -193,7 +193,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "qos": row["qos"] or "normal",
                 "cpus": max(int(cpus[at]), 1),
                 **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
-                "features": _field(row, "constraints"),
+                "features": with_type(_field(row, "constraints"), row, options, site),
                 "nodelist": options.get("nodelist", ""),
                 "exclude": options.get("exclude", ""),
                 "name": options.get("job-name", ""),
@@ -429,6 +429,20 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
         of_job = int(tres.get("gpu", _whole(row.get("gpus", "0")) or _counted(options.get("gpus", ""))))
         gpus = -(-of_job // least)
     return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
+
+
+def with_type(constraint: str, row: dict[str, str], options: dict[str, str], site: Site) -> str:
+    """Return a job's constraint, with the type of GPUs that it names if nodes of the site have types.
+
+    A job that names several types is not restricted.
+    """
+    given = ",".join(options.get(name, "") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"))
+    types = {*re.split(r"[,:]", given), *re.findall(r"gres/gpu:([^=,]+)=", _field(row, "reqtres"))}
+    known = {name for node in site.nodes for name in node.features if name.startswith(TYPED)}
+    named = sorted(known & {f"{TYPED}{name}" for name in types})
+    if len(named) != 1:
+        return constraint
+    return f"({constraint})&{named[0]}" if constraint else named[0]
 
 
 def _field(row: dict[str, str], name: str) -> str:

@@ -7,12 +7,12 @@ line and key.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from features.errors import InputError, meant
 from sim.slurm.lines import CONF, EPILOG, FILES, GRES, TOPOLOGY, Line, conf_lines, dropped, expand, natural, seconds, tres_weights
-from sim.slurm.site import PARAMETERS, PARTITION_KEYS, UNLIMITED, Node, Partition, Site, Switch
+from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site, Switch
 
 _FLAGS = {
     *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
@@ -56,7 +56,7 @@ OPEN = {
     "powerdownonidle": "nodes start at once",
 }
 """Keys that are not modelled and change which jobs may run where, with what replays do instead."""
-_GRES_COUNT = re.compile(r"gpu(?::[A-Za-z][^:,()]*)?(?::(\d{1,9}))?(?:\([^)]*\))?$")
+_GRES_COUNT = re.compile(r"gpu(?::([A-Za-z][^:,()]*))?(?::(\d{1,9}))?(?:\([^)]*\))?$")
 
 
 def configuration(texts: Mapping[str, str], name: str) -> Site:
@@ -164,20 +164,21 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
 def _node(line: Line, name: str) -> Node:
     sockets = line.whole("sockets", line.whole("boards", 1) * line.whole("socketsperboard", 1))
     cpus = sockets * line.whole("corespersocket", 1) * line.whole("threadspercore", 1)
-    gpus = 0
+    gpus, types = 0, set[str]()
     for part in filter(None, line.pairs.get("gres", "").split(",")):
         if part.startswith("gpu"):
             match = _GRES_COUNT.fullmatch(part)
             if match is None:
                 raise line.error(f"Gres={part} is not of the form gpu[:TYPE]:NUMBER")
-            gpus += int(match[1] or 1)
+            gpus += int(match[2] or 1)
+            types |= {f"{TYPED}{match[1]}"} if match[1] else set()
     features = line.pairs.get("features", line.pairs.get("feature", ""))
     return Node(
         name,
         line.whole("cpus", line.whole("procs", cpus)),
         max(line.whole("realmemory", 1) - line.whole("memspeclimit", 0), 1),
         gpus,
-        frozenset(filter(None, features.split(","))),
+        frozenset(filter(None, features.split(","))) | types,
         line.whole("weight", 1),
     )
 
@@ -205,7 +206,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
     except ValueError:
         raise line.error(f"MaxTime={pairs['maxtime']} is no time such as 1-0, 30 or 12:00:00") from None
     try:
-        billing = tres_weights(pairs.get("tresbillingweights", ""))
+        billing = tres_weights(pairs.get("tresbillingweights", ""), type_shares(nodes[name] for name in members))
     except ValueError as error:
         raise line.error(f"TRESBillingWeights={pairs['tresbillingweights']}: {error}") from None
     return Partition(
@@ -229,7 +230,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
 
 
 def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> None:
-    """Read GPUs from gres.conf for nodes without GPUs in slurm.conf."""
+    """Read types of GPUs from gres.conf, and their number for nodes without GPUs in slurm.conf."""
     for line in conf_lines(texts, GRES, name):
         if line.pairs.get("name") != "gpu" or "nodename" not in line.pairs:
             continue
@@ -237,6 +238,17 @@ def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> No
         for each in expand(line.pairs["nodename"], line):
             if each in nodes and nodes[each].gpus == 0:
                 nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
+            if each in nodes and "type" in line.pairs:
+                nodes[each] = replace(nodes[each], features=nodes[each].features | {f"{TYPED}{line.pairs['type']}"})
+
+
+def type_shares(nodes: Iterable[Node]) -> dict[str, float]:
+    """Return the share of each type of GPUs, a node's types alike, in the GPUs of ``nodes``."""
+    gpus: dict[str, float] = {}
+    for node in nodes:
+        types = [name for name in node.features if name.startswith(TYPED)]
+        gpus |= {name: gpus.get(name, 0.0) + node.gpus / len(types) for name in types}
+    return {name.lower(): count / (sum(gpus.values()) or 1) for name, count in gpus.items()}
 
 
 def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:

@@ -98,20 +98,25 @@ def seconds(text: str) -> int:
     return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)
 
 
-def tres_weights(text: str) -> dict[str, float]:
+def tres_weights(text: str, shares: Mapping[str, float] | None = None) -> dict[str, float]:
     """Return ``CPU=1.0,Mem=0.25G,GRES/gpu=2`` as weights of a processor, a MiB, a GPU.
 
+    A weight of ``GRES/gpu:a100`` counts by the share that the GPUs of this type have, ``shares`` by ``gpu:a100``.
     Raises ValueError for another form.
     """
     weights = {}
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().lower().partition("=")
         unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
-        if name not in BILLED:
+        kind, of_type = name.removeprefix("gres/"), name.startswith("gres/gpu:")
+        if name not in BILLED and not of_type:
             raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
         if not re.fullmatch(r"\d{0,9}\.?\d{0,9}(?<=.)[kmgt]?", value):
             raise ValueError(f"{part} says no number")
-        weights[name] = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
+        weight = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
+        if of_type:
+            name, weight = "gres/gpu", weight * (shares or {}).get(kind, 0.0)
+        weights[name] = weights.get(name, 0.0) + weight
     return weights
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from sim.slurm.conf import type_shares
 from sim.slurm.limits import wanted
 from sim.slurm.lines import tres_weights
 from sim.slurm.site import Partition, Site
@@ -27,7 +28,7 @@ class Fixed:
         largest = max(each.factor for each in site.partitions.values())
         best = max(each.priority for each in site.qos.values())
         self._largest, self._best = 1 if "part" in plain else largest or 1, 1 if "qos" in plain else best or 1
-        weights = tres_weights(settings.get("priorityweighttres", ""))
+        weights = tres_weights(settings.get("priorityweighttres", ""), type_shares(site.nodes))
         self._tres = {
             name: {} if not weights else _weights(site, each, weights, "tres" in plain) for name, each in site.partitions.items()
         }

@@ -41,6 +41,8 @@ LIMIT_KEYS = {
     "job": ("MaxTRES", ""),
 }
 """For each field of :class:`Limits`, sacctmgr's names for QOS limits of resources and of running jobs."""
+TYPED = "gpu:"
+"""Begins the feature of a node that has GPUs of a type, such as ``gpu:a100``; jobs that name the type ask for it."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
 """Resources that TRESBillingWeights and PriorityWeightTRES may name here."""
 

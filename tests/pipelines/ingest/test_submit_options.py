@@ -8,9 +8,16 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
+from pipelines.ingest.slurm_jobs import with_type
+from sim.slurm.files import read_site
 from sim.slurm.lines import EXPORT
+from sim.slurm.nodesets import with_features
 from tests.pipelines.ingest.test_slurm_jobs import COLUMNS, read
 
+TYPES = """NodeName=a1 CPUs=8 Gres=gpu:a100:6 Feature=x
+NodeName=v1 CPUs=8 Gres=gpu:2 Feature=y
+PartitionName=gpu Nodes=ALL TRESBillingWeights=GRES/gpu=2,GRES/gpu:a100=4.0,GRES/gpu:v100=1
+"""
 ASKED: list[tuple[dict[str, str], dict[str, object]]] = [
     (
         {"SubmitLine": "sbatch --dependency afterok:5_2:6,singleton run.sh"},
@@ -108,6 +115,22 @@ def test_a_singleton_waits_for_earlier_jobs_of_its_user_and_name(tmp_path: Path)
         for at, line in enumerate(lines)
     ]
     assert read(tmp_path, *rows).table["after"].tolist() == ["", "1", "", "2,3", "4", ""]
+
+
+def test_a_type_of_gpus_narrows_the_nodes_and_weighs_by_its_share(tmp_path: Path) -> None:
+    texts = {"slurm.conf": TYPES, "gres.conf": "NodeName=v1 Name=gpu Type=v100 Count=2\n"}
+    typed = read_site(texts, "typed")
+    assert typed.partitions["gpu"].billing == {"gres/gpu": 2.0 + 4 * 6 / 8 + 1 * 2 / 8}
+    for row, options, wanted in (
+        ({}, {"gres": "gpu:a100:2"}, "gpu:a100"),
+        ({}, {"gpus-per-node": "v100:1"}, "gpu:v100"),
+        ({"reqtres": "cpu=2,gres/gpu:v100=2,gres/gpu=2"}, {}, "gpu:v100"),
+        ({}, {"gres": "gpu:2"}, ""),
+        ({}, {"gres": "gpu:h100:2"}, ""),  # no node says that it has one
+    ):
+        assert with_type("", row, options, typed) == wanted
+    both = with_type("x|y", {}, {"gpus": "a100:1"}, typed)
+    assert with_features(typed, both) == {"a1"}
 
 
 def test_jobs_that_no_node_suits_are_counted(tmp_path: Path) -> None:
