@@ -225,9 +225,10 @@ def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
     medians = np.full(len(runs), np.nan)
     for own in runs.reset_index(drop=True).groupby("application").indices.values():
         by_end = own[np.argsort(times.end_s[own], kind="stable")]
-        ended = np.searchsorted(times.end_s[by_end], times.start_s[own], side="right")
-        for row, count in zip(own[ended > 0], ended[ended > 0], strict=True):
-            medians[row] = np.median(runtime[by_end[max(count - last, 0) : count]])
+        ended = np.asarray(np.searchsorted(times.end_s[by_end], times.start_s[own], side="right"))
+        for row, count in zip(own.tolist(), ended.tolist(), strict=True):
+            if count:
+                medians[row] = np.median(runtime[by_end[max(count - last, 0) : count]])
     return medians
 
 

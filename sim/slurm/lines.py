@@ -104,7 +104,7 @@ def tres_weights(text: str, shares: Mapping[str, float] | None = None) -> dict[s
     A weight of ``GRES/gpu:a100`` counts by the share that the GPUs of this type have, ``shares`` by ``gpu:a100``.
     Raises ValueError for another form.
     """
-    weights = {}
+    weights = dict[str, float]()
     for part in filter(None, text.split(",")):
         name, _, value = part.strip().lower().partition("=")
         unit = {"k": 1024.0, "g": 1 / 1024, "t": 1 / 1024**2}.get(value[-1:], 1.0)
