@@ -101,7 +101,7 @@ def open_replays(
 
 
 def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> Phases:
-    """Return phases whose polls of limits, and computations of priorities, most recorded starts agree with.
+    """Return the phases within their spread that most recorded starts agree with.
 
     A poll comes at one of 30 turns, a computation within its spread. Two numbers are chosen by the first ``_FITTED`` jobs of the
     record that they are then compared with.

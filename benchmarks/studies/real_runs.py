@@ -55,23 +55,23 @@ def before_starts(runs: pd.DataFrame) -> pd.DataFrame:
     """Return what is known before each start: float64 [runs, columns], NaN where unknown."""
     times, start = times_of(runs), runs["start_s"].to_numpy(np.float64)
     ratio = runs["runtime_s"].to_numpy() / earlier_medians(runs, ALL)
-    known = pd.DataFrame({"hour": start / HOUR_S % 24, "weekday": start // DAY_S % 7})
+    before = pd.DataFrame({"hour": start / HOUR_S % 24, "weekday": start // DAY_S % 7})
     for name, rows in runs.groupby("application").indices.items():
         by_end = rows[np.argsort(times.end_s[rows])]
         last = by_end[np.maximum(np.searchsorted(times.end_s[by_end], start, side="right") - 1, 0)]
         age = start - times.end_s[last]
         fresh = (age >= 0) & (age < FRESH_S)
-        known[f"probe {name}"] = np.where(fresh, ratio[last], np.nan)
-        known.loc[rows, "own last"] = np.where(age[rows] >= 0, ratio[last[rows]], np.nan)
-        known.loc[rows, "own age"] = np.where(age[rows] >= 0, age[rows], np.nan)
-        known[f"is {name}"] = runs["application"] == name
-    return known.astype(np.float64)
+        before[f"probe {name}"] = np.where(fresh, ratio[last], np.nan)
+        before.loc[rows, "own last"] = np.where(age[rows] >= 0, ratio[last[rows]], np.nan)
+        before.loc[rows, "own age"] = np.where(age[rows] >= 0, age[rows], np.nan)
+        before[f"is {name}"] = runs["application"] == name
+    return before.astype(np.float64)
 
 
-def learned_runtimes(runs: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
+def learned_runtimes(runs: pd.DataFrame, before: pd.DataFrame) -> np.ndarray:
     """Return each run's runtime in seconds as trees of the ended runs predict it; NaN with fewer than ``FIRST`` of these."""
     times, median = times_of(runs), earlier_medians(runs, ALL)
-    target, table = np.log(runs["runtime_s"].to_numpy() / median), known.fillna(-1.0).to_numpy()
+    target, table = np.log(runs["runtime_s"].to_numpy() / median), before.fillna(-1.0).to_numpy()
     predicted = np.full(len(runs), np.nan)
     day = times.start_s // DAY_S
     for number in np.unique(day):
@@ -83,10 +83,10 @@ def learned_runtimes(runs: pd.DataFrame, known: pd.DataFrame) -> np.ndarray:
     return predicted
 
 
-def warned(runs: pd.DataFrame, known: pd.DataFrame) -> pd.DataFrame:
+def warned(runs: pd.DataFrame, before: pd.DataFrame) -> pd.DataFrame:
     """Return F1 of warnings, walking forward from ``LEARNED_FROM_DAY`` on: ``way f1 runs varied warned``."""
     since_s = int(runs["start_s"].min()) + LEARNED_FROM_DAY * DAY_S
-    judged = forward(known, runs, since_s, Learning(CLASSIFIERS))
+    judged = forward(before, runs, since_s, Learning(CLASSIFIERS))
     ended = runs[(runs["start_s"] + runs["runtime_s"]) <= since_s]
     usual = baselines(ended["application"], ended["runtime_s"])
     own = runs.loc[judged["row"]]
@@ -105,14 +105,14 @@ def measured(folder: Path) -> pd.DataFrame:
     rows = []
     for system in SYSTEMS:
         runs = runs_of(folder, system)
-        known = before_starts(runs)
+        before = before_starts(runs)
         ways = {
             "median": earlier_medians(runs, ALL),
             "median of five": earlier_medians(runs),
-            "trees": learned_runtimes(runs, known),
+            "trees": learned_runtimes(runs, before),
         }
         if runs[list(NEIGHBOURS)].notna().any(axis=None):
-            ways["trees, neighbours"] = learned_runtimes(runs, known.join(runs[list(NEIGHBOURS)]))
+            ways["trees, neighbours"] = learned_runtimes(runs, before.join(runs[list(NEIGHBOURS)]))
         for application, own in runs.groupby("application").indices.items():
             late = own[FIRST:]
             late = late[np.all([np.isfinite(predicted[late]) for predicted in ways.values()], axis=0)]
@@ -131,7 +131,7 @@ def measured(folder: Path) -> pd.DataFrame:
                         "runs": len(late),
                     }
                 )
-        rows += warned(runs, known).assign(system=system, application="all", measure="F1").to_dict("records")
+        rows += warned(runs, before).assign(system=system, application="all", measure="F1").to_dict("records")
     return pd.DataFrame(rows)
 
 

@@ -217,15 +217,18 @@ def predictions(
 
 
 def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
-    """Return the median runtime of the ``last`` runs of its application that ended before a run's start.
+    """Return the median runtime of the last runs of a run's application before it.
 
-    Seconds, float64 [runs]; NaN for a run before which none ended. ``runs`` has ``application start_s runtime_s``.
+    Of the ``last`` runs that had ended at its start; seconds, float64 [runs]; NaN if none had. ``runs`` has ``application start_s
+    runtime_s``.
     """
     times, runtime = times_of(runs), runs["runtime_s"].to_numpy(np.float64)
     medians = np.full(len(runs), np.nan)
-    for own in runs.reset_index(drop=True).groupby("application").indices.values():
+    application = runs["application"].to_numpy(object)
+    for name in np.unique(application):
+        own = np.flatnonzero(application == name)
         by_end = own[np.argsort(times.end_s[own], kind="stable")]
-        ended = np.asarray(np.searchsorted(times.end_s[by_end], times.start_s[own], side="right"))
+        ended = np.searchsorted(times.end_s[by_end], times.start_s[own], side="right")
         for row, count in zip(own.tolist(), ended.tolist(), strict=True):
             if count:
                 medians[row] = np.median(runtime[by_end[max(count - last, 0) : count]])
@@ -233,8 +236,9 @@ def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
 
 
 def without_features(runs: pd.DataFrame, learning: Learning, protocols: Sequence[str] = PROTOCOLS) -> pd.DataFrame:
-    """Return what is known of the judged runs without features, in the columns of :func:`predictions`.
+    """Return what is known of judged runs without features.
 
+    The columns are those of :func:`predictions`.
     ``constant`` says of every run that it varies. ``median`` takes a run to last as long as :func:`earlier_medians`, and warns
     if that varies. Probabilities are 0 or 1. What learns from counters has to beat both.
     """

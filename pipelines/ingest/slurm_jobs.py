@@ -432,14 +432,15 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
 
 
 def with_type(constraint: str, row: dict[str, str], options: dict[str, str], site: Site) -> str:
-    """Return a job's constraint, with the type of GPUs that it names if nodes of the site have types.
+    """Return a job's constraint, with the type of GPUs that it names.
 
+    Only a type that nodes of the site have is added.
     A job that names several types is not restricted.
     """
     given = ",".join(options.get(name, "") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"))
     types = {*re.split(r"[,:]", given), *re.findall(r"gres/gpu:([^=,]+)=", _field(row, "reqtres"))}
-    known = {name for node in site.nodes for name in node.features if name.startswith(TYPED)}
-    named = sorted(known & {f"{TYPED}{name}" for name in types})
+    site_types = {name for node in site.nodes for name in node.features if name.startswith(TYPED)}
+    named = sorted(site_types & {f"{TYPED}{name}" for name in types})
     if len(named) != 1:
         return constraint
     return f"({constraint})&{named[0]}" if constraint else named[0]
