@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
+from models.packed.queue_state import NEVER
+from models.packed.queue_state import Jobs as Queued
 from models.packed.start_predictor import EASY
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
-from models.starts.states import NEVER
-from models.starts.states import Jobs as Queued
 from sim.closings import Closed
 from sim.harm import uniforms
 from sim.kernel.run import SUMS, run

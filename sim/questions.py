@@ -13,11 +13,11 @@ import pandas as pd
 from features.clock import Clock, local_clock_s
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes
+from models.packed.queue_state import FEATURES, Jobs, states
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import STARTS
 from models.runtime.remaining import from_table
 from models.starts.model import Questions
-from models.starts.states import FEATURES, Jobs, states
 from sim.ahead import Ahead
 from sim.predicted_limits import told_along
 

@@ -15,11 +15,11 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from models.packed.queue_state import NEVER as UNKNOWN
+from models.packed.queue_state import Jobs as Queued
 from models.packed.start_predictor import SLURM
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
-from models.starts.states import NEVER as UNKNOWN
-from models.starts.states import Jobs as Queued
 from sim.ahead import Ahead, arrivals
 from sim.campaigns.maps import threads
 from sim.kernel.run import run

@@ -175,11 +175,11 @@ def register_starts(shared: Path, trees: int = 250) -> None:
 
     It has learned from the ``LEARNED`` submissions before those that :func:`register` returns.
     """
+    from models.packed.queue_state import FEATURES, PLANS, states
     from models.packed.start_distribution import EDGES_S
     from models.packed.start_predictor import HAZARD, STATE, StartModel
     from models.registry.registration import Training, log_and_register, set_aliases
     from models.registry.start_registration import START, StartContent
-    from models.starts.states import FEATURES, PLANS, states
     from models.starts.training import LEARNED, grow
     from pipelines.storage.registry import tracking
     from sim.questions import queued
@@ -202,9 +202,8 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     )
     site, recent = (cleaned.procs, cleaned.origin_unix_s, cleaned.timezone), np.zeros((2, len(EDGES_S)))
     model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)
-    example = pd.DataFrame(features[:2], columns=list(FEATURES)).assign(at_s=at_s[:2].astype(float))
     training = Training(STARTS.removeprefix("start-"), fingerprint(cleaned.jobs), len(rows), (int(at_s[0]), until_s))
-    candidate = log_and_register(tracking(), START, StartContent(model, example), training, (0.5, 1), {})
+    candidate = log_and_register(tracking(), START, StartContent(model), training, (0.5, 1), {})
     set_aliases(tracking(), STARTS, candidate.version)
 
 

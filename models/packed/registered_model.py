@@ -64,9 +64,7 @@ class RegisteredModel(PythonModel):
         except ValueError as error:  # the scoring server hides the message of any other exception
             raise MlflowException(str(error), error_code=INVALID_PARAMETER_VALUE) from error
         if "snapshot_age_s" in answer and (oldest := answer["snapshot_age_s"].max()) > _OLD_S:
-            warnings.warn(
-                f"the model's snapshot of users' histories is {oldest / 86_400:.0f} days old: load a newer version", stacklevel=2
-            )
+            warnings.warn(f"the model's snapshot is {oldest / 86_400:.0f} days old: load a newer version", stacklevel=2)
         return answer
 
 

@@ -18,12 +18,7 @@ from .methods import LEVELS, METHODS, PREDICTED, Method
 from .settings import SETTINGS, read_settings
 from .site_names import HASHED, as_stored
 from .snapshot import Snapshot
-from .submitted import columns, refuse
-
-EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
-"""Error for such a time if the snapshot is of a later decade."""
-_YEAR_S = 365 * 86_400
-_YEARS_10_S = 10 * _YEAR_S
+from .submitted import EARLY, as_unix_s, columns, earliest_clock_s, refuse
 
 
 def read_method(directory: Path) -> Method:
@@ -111,7 +106,7 @@ class RuntimePredictor:
         ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ``unix_s`` float64 [submissions] are Unix times of
         submission, NaN where only the clock is known. ValueError for names stored with another key.
         """
-        submit = self._unix_s(given["local_s"]) - self.origin_s
+        submit = as_unix_s(given["local_s"], self._zone) - self.origin_s
         if unix_s is not None:
             submit = np.where(np.isnan(unix_s), submit, np.nan_to_num(unix_s) - self.origin_s).astype(np.int64)
         asked = {**given, "submit_s": submit}
@@ -124,7 +119,7 @@ class RuntimePredictor:
     @property
     def earliest_local_s(self) -> int:
         """Return the earliest plausible wall clock, in seconds since 1970-01-01 00:00."""
-        return _YEAR_S if self._at_s + self.origin_s > _YEARS_10_S else -(2**62)
+        return earliest_clock_s(self._at_s + self.origin_s)
 
     @property
     def snapshot_unix_s(self) -> int | None:
@@ -140,14 +135,3 @@ class RuntimePredictor:
     def timezone(self) -> str:
         """Return the zone of the site's wall clock, UTC if unknown."""
         return self._zone or "UTC"
-
-    def _unix_s(self, local: np.ndarray) -> np.ndarray:
-        """Return Unix seconds of the wall clock.
-
-        Of the hour repeated in autumn the first counts; a time in the hour skipped in spring becomes the end of that hour.
-        """
-        if self._zone in (None, "UTC", "Etc/UTC"):
-            return local
-        clock = pd.DatetimeIndex(local.astype("datetime64[s]"))
-        unix = clock.tz_localize(self._zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward").tz_convert(None)
-        return unix.to_numpy("datetime64[s]").astype(np.int64)

@@ -12,8 +12,11 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from .queue_state import NEVER, states
 from .settings import read_settings
+from .squeue import read_queue
 from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
+from .submitted import earliest_clock_s
 
 ARRAYS = "starts.npz"
 """File of the trees and of their calibration."""
@@ -139,24 +142,17 @@ class StartPredictor:
         """Raises ValueError for another format, OSError for a missing file."""
         self.model = StartModel.read(directory)
 
-    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Return quantiles of each job's wait, and chances to have started, one row per job.
+    def predict(self, queue: pd.DataFrame) -> pd.DataFrame:
+        """Return quantiles of each waiting job's wait, and chances to have started.
 
-        ``asked`` has the columns of the state, ``at_s`` (the trace's second of the question) and, after a simulation of the queue,
-        ``STARTS``; a row without is answered from its state. Adds ``snapshot_age_s``. ValueError: a column or value is missing.
+        They have one row per row of ``queue``, which has the columns of ``squeue.py``. The answers of jobs that run are NaN;
+        ``snapshot_age_s`` is that of all. Scenarios are not simulated. ValueError, naming row and column, for an invalid value.
         """
-        needed = [*self.model.columns, "at_s"]
-        if absent := [name for name in needed if name not in asked]:
-            raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(needed)}")
-        columns = asked[needed].to_numpy(np.float64, na_value=np.nan)
-        if not np.isfinite(columns).all():
-            row, column = (int(each) for each in np.argwhere(~np.isfinite(columns))[0])
-            raise ValueError(f"row {row} (counted from 0), column {needed[column]}: {columns[row, column]} is no number")
-        states, chances = columns[:, :-1], np.empty((len(asked), len(EDGES_S)))
-        scenarios = asked.reindex(columns=STARTS).to_numpy(np.float64, na_value=np.nan)
-        has_scenarios = np.isfinite(scenarios).all(axis=1)
-        for rows, starts in ((has_scenarios, np.sort(scenarios[has_scenarios], axis=1)), (~has_scenarios, None)):
-            if rows.any():
-                chances[rows] = self.model.chances(states[rows], starts)
-        age = (columns[:, -1] - self.model.at_s).astype(np.int64)
-        return pd.DataFrame({**answers(chances), "snapshot_age_s": age}, index=asked.index)
+        model = self.model
+        origin_s, zone = (0, None) if model.origin_unix_s is None else (model.origin_unix_s, model.timezone)
+        jobs, row, at_s, local_s = read_queue(queue, model.procs, zone, earliest_clock_s(origin_s + model.at_s))
+        waits = np.flatnonzero(jobs.start == NEVER)
+        at, local = np.full(len(waits), at_s), np.full(len(waits), local_s)
+        waiting = answers(model.chances(states(jobs, waits, at, local, model.procs)))
+        answer = pd.DataFrame(waiting, index=row[waits]).reindex(range(len(queue))).set_axis(queue.index)
+        return answer.assign(snapshot_age_s=at_s - origin_s - model.at_s)

@@ -13,6 +13,11 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
+"""Error for such a time if the snapshot is of a later decade."""
+_YEAR_S = 365 * 86_400
+_YEARS_10_S = 10 * _YEAR_S
+
 
 def columns(table: pd.DataFrame, optional: Sequence[str], now: pd.Timestamp) -> dict[str, Any]:
     """Return checked submissions as arrays by name: the module's columns, with ``optional``.
@@ -27,18 +32,39 @@ def columns(table: pd.DataFrame, optional: Sequence[str], now: pd.Timestamp) -> 
             raise ValueError(f"column {name} is missing")
         given[name] = _numbers(table, name)
         refuse(given[name] < 1, table, name, "is below 1")
-    times = table["submit_time"] if "submit_time" in table else pd.Series([now] * len(table), dtype="datetime64[s]")
-    refuse(
-        np.full(len(table), times.dtype.kind != "M" or times.dt.tz is not None),
-        table,
-        "submit_time",
-        "is no timestamp without a zone",
-    )
-    refuse(times.isna().to_numpy(), table, "submit_time", "is missing")
-    given["local_s"] = times.to_numpy("datetime64[s]").astype(np.int64)
+    given["local_s"] = clock_s(table.assign(**({} if "submit_time" in table else {"submit_time": now})), "submit_time")
     given["elapsed_s"] = _numbers(table, "elapsed_s") if "elapsed_s" in table else np.zeros(len(table))
     refuse((given["elapsed_s"] < 0) | (given["elapsed_s"] > given["requested_s"]), table, "elapsed_s", "is not in 0..requested_s")
     return given
+
+
+def clock_s(table: pd.DataFrame, name: str, nullable: bool = False) -> np.ndarray:
+    """Return a column of wall clocks as seconds since 1970-01-01 00:00, int64.
+
+    A null, if ``nullable``, is below all others. ValueError names row and column of what is no timestamp.
+    """
+    times = table[name]
+    wrong = times.dtype.kind != "M" or times.dt.tz is not None
+    refuse(np.full(len(table), wrong), table, name, "is no timestamp without a zone")
+    refuse(times.isna().to_numpy() & ~np.bool_(nullable), table, name, "is missing")
+    return times.to_numpy("datetime64[s]").astype(np.int64)
+
+
+def earliest_clock_s(snapshot_unix_s: int) -> int:
+    """Return the earliest plausible wall clock, in seconds since 1970-01-01 00:00."""
+    return _YEAR_S if snapshot_unix_s > _YEARS_10_S else -(2**62)
+
+
+def as_unix_s(local_s: np.ndarray, zone: str | None) -> np.ndarray:
+    """Return Unix seconds of wall clocks, int64; without a ``zone`` they are of UTC.
+
+    Of the hour repeated in autumn the first counts; a time in the hour skipped in spring becomes the end of that hour.
+    """
+    if zone in (None, "UTC", "Etc/UTC"):
+        return local_s
+    clock = pd.DatetimeIndex(local_s.astype("datetime64[s]"))
+    unix = clock.tz_localize(zone, ambiguous=np.ones(len(clock), bool), nonexistent="shift_forward").tz_convert(None)
+    return unix.to_numpy("datetime64[s]").astype(np.int64)
 
 
 def _texts(table: pd.DataFrame, name: str) -> np.ndarray:

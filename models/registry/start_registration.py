@@ -1,28 +1,44 @@
 """The content of a version of ``start-<trace>``, and how to register and load it."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 from mlflow.models import ModelSignature
-from mlflow.types import ColSpec, DataType, Schema
+from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
+from features.clock import local_clock_s
 from features.errors import Damaged
 from models.packed.settings import FORMAT
-from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STARTS, StartModel
+from models.packed.squeue import REQUIRED
+from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartModel
 from models.registry.loading import version_data
 from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
-_DESCRIPTION = """Predicts how long a job waits from the moment of the question on.
+_DESCRIPTION = """Predicts how long each waiting job of a queue goes on waiting, from the whole queue as squeue shows it.
 
-Inputs, a row a question: the state of the queue as `models.starts.states` describes it, `at_s` (the trace's second), and optionally the job's start \
-in 16 scenarios, `scenario_00_s` to `scenario_15_s`, ascending.
+Inputs, a row a job that runs or waits:
 
-Outputs: `wait_05_s` to `wait_95_s`, quantiles in seconds; `chance_10m`, `chance_1h`, `chance_4h`, `chance_24h`, chances to have started; `snapshot_age_s`, \
-since when answers that came true are not known. The champion is calibrated anew every night: load it by its alias, and anew each day."""
+* `procs`: whole number of processors, from 1
+* `requested_s`: whole number, the requested time in seconds, from 1
+* `submit_time`: a timestamp, the site's wall clock without a time zone
+* `start_time`: the same; null if the job waits, also where squeue guesses a start
+* `user`, `queue` (optional): text, null where unknown; it matters only which jobs share them
+* `job_id` (optional): text, to refuse a job that is there twice
+* `predicted_50_s` (optional): median of the runtime in seconds, as `runtime-<trace>` answers at the submission; left out or null, \
+the request
+* `at_time` (optional): a timestamp, the moment of the question, the same in all rows; left out, the latest time in the queue
+
+Outputs, a row for each input row, null for jobs that run: `wait_05_s` to `wait_95_s`, quantiles in seconds from the question on; \
+`chance_10m`, `chance_1h`, `chance_4h`, `chance_24h`, chances to have started by then. `snapshot_age_s` is the time since which answers \
+that came true are not known.
+
+Answers go by the state of the queue alone: the scenarios that `queuecast when` simulates are not simulated here. The champion is \
+calibrated anew every night: load it by its alias, and anew each day."""
 START = Kind(
     "start",
     "trace",
@@ -34,18 +50,24 @@ START = Kind(
     _DESCRIPTION,
     "start prediction",
 )
+_ASKED = {
+    "procs": DataType.long,
+    "requested_s": DataType.long,
+    "submit_time": DataType.datetime,
+    "start_time": DataType.datetime,
+    "job_id": DataType.string,
+    "user": DataType.string,
+    "queue": DataType.string,
+    "predicted_50_s": DataType.double,
+    "at_time": DataType.datetime,
+}
 
 
 @dataclass(frozen=True)
 class StartContent(Content):
-    """A model of starts, with questions as an example.
-
-    The example has states, ``at_s`` and starts in scenarios. ``refreshed_from`` is the version that was trained, if it is
-    another.
-    """
+    """A model of starts; ``refreshed_from`` is the version that was trained, if it is another."""
 
     model: StartModel
-    asked: pd.DataFrame
     refreshed_from: str = ""
 
     @property
@@ -58,16 +80,22 @@ class StartContent(Content):
         return {"snapshot_s": str(self.model.at_s), **refreshed}
 
     @property
+    def requirements(self) -> Sequence[str]:
+        return ["tzdata"] if self.model.timezone else []
+
+    @property
     def signature(self) -> ModelSignature:
-        needed = [ColSpec(DataType.double, name) for name in (*self.model.columns, "at_s")]
-        optional = [ColSpec(DataType.double, name, required=False) for name in STARTS]
-        answers = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
-        inputs, outputs = Schema([*needed, *optional]), Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")])
-        return ModelSignature(inputs=inputs, outputs=outputs)
+        asked: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in REQUIRED) for name, kind in _ASKED.items()]
+        answers: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
+        return ModelSignature(inputs=Schema(asked), outputs=Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")]))
 
     @property
     def example(self) -> pd.DataFrame:
-        return self.asked
+        at_s = self.model.at_s - np.array([[7200, 0], [3600, 0]])
+        submitted, started = local_clock_s(at_s, self.model.origin_unix_s, self.model.timezone).astype("datetime64[s]")
+        queue = pd.DataFrame({"procs": np.array([1, 1], np.int64), "requested_s": np.array([9000, 600], np.int64)})
+        queue = queue.assign(user=["a user", "another"], submit_time=submitted, start_time=started)
+        return queue.assign(start_time=queue["start_time"].where(queue["requested_s"] > 600))
 
     def write(self, directory: Path) -> Mapping[str, object]:
         return self.model.write(directory)

@@ -8,11 +8,11 @@ from dataclasses import dataclass, fields, replace
 import numpy as np
 
 from features.clock import DAY_S
+from models.packed.queue_state import FEATURES, PLANS
 from models.packed.start_distribution import EDGES_S, pooled
 from models.packed.start_predictor import BOTH, HAZARD, POOLED, RECENT, SPARE, STATE, StartModel
 from models.starts.bulk import chances
 from models.starts.evaluation import ranked_scores
-from models.starts.states import FEATURES, PLANS
 from models.starts.training import ENOUGH, calibrate, grow
 
 CALIBRATED_DAYS = 30

@@ -8,7 +8,7 @@ import re
 from features.jobs.like_jobs import LEVELS, OF_JOB, OF_LEVEL, level_name
 from features.jobs.schema import COLUMNS
 from features.jobs.variability import SPREAD, VARIABILITY
-from models.starts.states import FEATURES
+from models.packed.queue_state import FEATURES
 
 _JOBS = {
     "written_id": "number of the job as its source writes it",

@@ -11,9 +11,9 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import recorded_end_s
+from models.packed.queue_state import FEATURES
 from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.starts.model import Questions
-from models.starts.states import FEATURES
 from models.starts.training import LEARNED
 from pipelines.dated.dated import Dated
 from pipelines.dated.queue_moments import moments_of

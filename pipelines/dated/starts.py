@@ -18,7 +18,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
-from models.packed.start_predictor import HAZARD, RECENT, STARTS, StartModel, answers
+from models.packed.start_predictor import HAZARD, RECENT, StartModel, answers
 from models.registry.performance import performance_drift
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, clustered_mean, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register, number_in
@@ -27,7 +27,6 @@ from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, reading, told_of, trained
-from models.starts.states import FEATURES
 from pipelines.dated.dated import Dated
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
 from pipelines.dated.publish import Work
@@ -167,10 +166,8 @@ class StartJudge:
         training = Training(
             self.subject, fingerprint(self.clean.jobs), len(questions), window, self.clean.generated, seed=self.seed
         )
-        values = np.column_stack((questions.states, questions.at_s, questions.scenarios))[:2]
-        example = pd.DataFrame(values, columns=[*FEATURES, "at_s", *STARTS])
         tags = {**self.tags, MADE_FROM: self.key}
-        candidate = log_and_register(self.store, START, StartContent(model, example, of), training, judged, metrics, tags=tags)
+        candidate = log_and_register(self.store, START, StartContent(model, of), training, judged, metrics, tags=tags)
         self.models[candidate.version] = model
         return candidate
 

@@ -11,7 +11,8 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from features.errors import InputError
-from models.packed.runtime_predictor import EARLY, RuntimePredictor
+from models.packed.runtime_predictor import RuntimePredictor
+from models.packed.submitted import EARLY
 from models.runtime.remaining import LEVELS, whole_quantiles
 from pipelines.serving.questions import TEXTS, Job, Unanswerable
 

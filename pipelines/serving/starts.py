@@ -20,12 +20,12 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from features import limits
 from features.errors import InputError
+from models.packed.queue_state import NEVER, Jobs, states
 from models.packed.site_names import hashed, site_key
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
-from models.starts.states import NEVER, Jobs, states
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown

@@ -17,11 +17,11 @@ from features.errors import InputError
 from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
+from models.packed.queue_state import NEVER, Jobs, states
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
 from models.starts.evaluation import quality
 from models.starts.model import Questions
-from models.starts.states import NEVER, Jobs, states
 from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.ahead import Ahead

@@ -7,7 +7,7 @@ import pytest
 from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.frames import jobs_from
 from features.jobs.schema import codes
-from models.starts.states import NEVER, Jobs
+from models.packed.queue_state import NEVER, Jobs
 from sim.ahead import Ahead, Coming, arrivals
 from sim.closings import Closed
 from sim.policy import Policy

@@ -16,8 +16,10 @@ from features.errors import InputError
 from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES, baselines, variation_class
 from models.packed.variability_predictor import VariabilityPredictor
 from models.registry.packing import assemble
+from models.registry.policy_registration import register
 from models.registry.promotion import Evidence, decide
 from models.registry.registration import Candidate, Training, log_and_register, set_aliases
+from models.registry.start_registration import START, StartContent
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence
 from models.registry.variability_registration import (
     VARIABILITY,
@@ -30,7 +32,10 @@ from models.variability.classifiers import CLASSIFIERS
 from models.variability.model import fit
 from tests.models.registry.alone import answers_alone
 from tests.models.registry.test_packed_model import save, submission
+from tests.models.test_policies import LEARNED
 from tests.support.contention import control_runs, labelled
+from tests.support.learning import ORIGIN_S, ZONE
+from tests.support.queues import start_model
 
 THRESHOLDS = {"adaboost": THREE_CLASSES, "ordinal": DELAYS}
 """Of classifiers of more than two classes."""
@@ -138,10 +143,17 @@ def test_a_version_records_where_it_comes_from(opened, runs, classifiers):
 @pytest.mark.slow
 def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, runs, classifiers, learned):
     model, one = classifiers["lightgbm"], submission(learned)
-    version = opened.client.get_model_version("variability-alone", registered(opened, runs, model, "alone").version)
-    home = mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path / "copy"))
+    starts = StartContent(start_model(learned.at, 64, ORIGIN_S, ZONE))
+    log_and_register(opened, START, starts, Training("alone", "", 9, (0, learned.at)), (0.5, 9), {})
+    registered(opened, runs, model, "alone")
+    register(opened, LEARNED, "alone")
+    policy = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
+    questions = []
+    for kind, asked in (("variability", asked_of(runs, model)), ("start", starts.example), ("policy", policy)):
+        version = opened.client.get_model_version(f"{kind}-alone", "1")
+        home = mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path / "copy" / kind))
+        questions.append((Path(home), asked))
     assert not list((tmp_path / "copy").rglob("*.pkl"))
-    questions = [(Path(home), asked_of(runs, model))]
     questions += [(save(tmp_path / method, learned, method=method), one) for method in ("lightgbm", "quantile(order=accuracy)")]
     for (path, asked), there in zip(questions, answers_alone(questions, tmp_path), strict=True):
         here = mlflow.pyfunc.load_model(str(path)).predict(asked)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.starts.states import FEATURES, NEVER, Jobs, states
+from models.packed.queue_state import FEATURES, NEVER, Jobs, states
 
 
 def some_jobs(seed: int, count: int = 40) -> Jobs:

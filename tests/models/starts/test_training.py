@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from models.packed.queue_state import FEATURES
 from models.packed.settings import FORMAT, SETTINGS
 from models.packed.start_distribution import (
     EDGES_S,
@@ -21,7 +22,6 @@ from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
 from models.starts.model import Questions, answered, reading, told_of, trained
-from models.starts.states import FEATURES
 from models.starts.training import calibrate, grow
 
 

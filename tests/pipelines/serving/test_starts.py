@@ -15,13 +15,11 @@ from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
-from models.packed.start_distribution import EDGES_S, Calibration
-from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, STATE, StartModel, StartPredictor
+from models.packed.queue_state import NEVER, Jobs
+from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartPredictor
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
 from models.starts.evaluation import quality
-from models.starts.states import FEATURES, NEVER, PLANS, Jobs, states
-from models.starts.training import grow
 from pipelines.serving import starts
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
@@ -29,6 +27,7 @@ from pipelines.serving.judging import judge, started
 from pipelines.serving.models import Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
 from tests.support.learning import ORIGIN_S, ZONE
+from tests.support.queues import start_model
 
 NAME, MACHINE = "start-made", 64
 CLOCK_S = int(local_clock_s(np.array([NOW_S - ORIGIN_S]), ORIGIN_S, ZONE)[0])
@@ -36,24 +35,9 @@ CLOCK_S = int(local_clock_s(np.array([NOW_S - ORIGIN_S]), ORIGIN_S, ZONE)[0])
 
 @pytest.fixture(scope="module")
 def predictor(tmp_path_factory) -> StartPredictor:
-    """Return a packed model of made states, whose waits follow the width, the queue and predicted runtimes."""
-    draw, names = np.random.default_rng(0), list(FEATURES)
-    states_ = draw.uniform(0.0, 1.0, (3_000, len(FEATURES)))
-    for name, most in (("waiting", 400.0), ("waiting_predicted", 9e3), ("running_predicted", 9e3), ("fits_predicted_s", 9e3)):
-        states_[:, names.index(name)] *= most
-    scale = (
-        1.0 + states_[:, names.index("waiting")] * states_[:, names.index("width")] + states_[:, names.index("running_predicted")]
-    )
-    waits = np.floor(scale * draw.exponential(size=3_000))
-    tree = grow(states_, states_[:, list(PLANS)], None, waits, np.zeros(3_000, bool), trees=40)
-    calibration = Calibration(
-        np.array([0.2, 0.1, 0.0, 0.3]), np.array([0.9, 1.0, 1.1, 0.8]), np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0])
-    )
-    at_s, recent = NOW_S - ORIGIN_S - DAY_S, np.zeros((2, len(EDGES_S)))
-    model = StartModel(
-        HAZARD, tuple(FEATURES), PLANS, {STATE: tree}, {STATE: calibration}, recent, at_s, at_s, MACHINE, ORIGIN_S, ZONE
-    )
-    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model, pd.DataFrame()).write).data)
+    """Return a packed model of made states."""
+    model = start_model(NOW_S - ORIGIN_S - DAY_S, MACHINE, ORIGIN_S, ZONE)
+    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model).write).data)
 
 
 @pytest.fixture
@@ -98,10 +82,11 @@ def start(app: FastAPI, body: object, status: int = 200) -> dict:
 
 
 def expected(predictor: StartPredictor, jobs: Jobs) -> pd.Series:
-    """Return what the registered model answers about the last of ``jobs``."""
-    at = np.array([CLOCK_S])
-    features = pd.DataFrame(states(jobs, np.array([len(jobs.submit) - 1]), at, at, MACHINE), columns=list(FEATURES))
-    return predictor.predict(features.assign(at_s=NOW_S - ORIGIN_S)).iloc[0]
+    """Return what the registered model answers its consumers about the last of ``jobs``."""
+    queue = pd.DataFrame({"procs": jobs.procs, "requested_s": jobs.requested, "user": jobs.user.astype(str)})
+    queue = queue.assign(queue=jobs.queue.astype(str), submit_time=jobs.submit.astype("datetime64[s]"))
+    started = np.where(jobs.start == NEVER, np.datetime64("NaT"), np.minimum(jobs.start, CLOCK_S).astype("datetime64[s]"))
+    return predictor.predict(queue.assign(start_time=started)).iloc[-1]
 
 
 def same(answer: dict, row: pd.Series) -> bool:
@@ -109,7 +94,7 @@ def same(answer: dict, row: pd.Series) -> bool:
     return waits and list(answer["chances"].values()) == pytest.approx(row[list(CHANCES)].tolist(), abs=1e-4)
 
 
-def test_an_answer_is_what_the_registered_model_answers_to_the_same_state(registry, predictor):
+def test_an_answer_is_what_the_registered_model_answers_its_consumers(registry, predictor):
     (entries, jobs), app = queue(), service(registry)
     answer, row = start(app, {"queue": entries, "job": JOB}), expected(predictor, jobs)
     assert same(answer, row)

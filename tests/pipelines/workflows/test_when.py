@@ -8,9 +8,9 @@ import pytest
 
 from features.clock import DAY_S
 from features.errors import InputError
+from models.packed.queue_state import FEATURES, PLANS, states
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
-from models.starts.states import FEATURES, PLANS, states
 from pipelines.cli.when import _by
 from pipelines.dated.runtime_features import features_of
 from pipelines.ingest.queue_file import OF_SLURM

@@ -1,7 +1,8 @@
 """The state of a queue at one time, as inputs for a job that waits in it.
 
 It is made from accounting or from a snapshot. Everything is read from the jobs that run and wait at that time, so that a live
-snapshot gives the same as accounting does later. Nothing that starts, ends or is submitted afterwards is read.
+snapshot gives the same as accounting does later. Nothing that starts, ends or is submitted afterwards is read. Packed into
+registered models.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import kernel, njit
+from features.jit import COMPILED, kernel, njit
 
 NEVER = 1 << 60
 """The start of a job that waits, and the end of one that runs."""
@@ -93,6 +94,8 @@ def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, p
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
     by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
+    if not COMPILED:
+        jobs = Jobs._make(column.tolist() for column in jobs)  # plain Python takes 0.4 times as long with lists
     _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)
     back = np.empty_like(features)
     back[order] = features

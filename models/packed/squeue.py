@@ -1,0 +1,81 @@
+"""Read a consumer's queue into the jobs that a state describes.
+
+A row is a job that runs or waits. ``procs`` and ``requested_s`` are whole numbers from 1; ``submit_time`` and ``start_time`` are
+timestamps, the site's wall clock without a zone; the start is null for a job that waits. Optional are the texts ``job_id``,
+``user`` and ``queue``, null if unknown, the predicted median of the runtime ``predicted_50_s`` (null or left out: the request),
+and ``at_time``, the moment of the question (left out: the latest time). Packed unchanged into registered models.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from .queue_state import NEVER, Jobs
+from .submitted import EARLY, as_unix_s, clock_s, columns, refuse
+
+REQUIRED = ("procs", "requested_s", "submit_time", "start_time")
+_TEXTS, _MEDIAN, _AT = ("job_id", "user", "queue"), "predicted_50_s", "at_time"
+
+
+class Queue(NamedTuple):
+    """A queue at one moment.
+
+    ``jobs`` are in order of submission, in Unix seconds; ``row`` int64 [jobs] are their rows in the consumer's table. ``at_s`` is
+    the Unix second of the question, ``local_s`` the same on the wall clock.
+    """
+
+    jobs: Jobs
+    row: np.ndarray
+    at_s: int
+    local_s: int
+
+
+def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: int) -> Queue:
+    """Return a consumer's queue, checked.
+
+    ``procs`` are the machine's processors, ``zone`` is that of its wall clock, on which ``earliest_s`` is the earliest plausible
+    time. Jobs submitted in the same second count in the order of rows. ValueError names row and column.
+    """
+    if absent := [name for name in REQUIRED if name not in table]:
+        raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(REQUIRED)}")
+    table = table[[name for name in (*REQUIRED, *_TEXTS, _MEDIAN, _AT) if name in table]]
+    given = columns(table, _TEXTS, pd.Timestamp(0))
+    refuse(given["procs"] > procs, table, "procs", f"is more than the machine's {procs}")
+    waits = table["start_time"].isna().to_numpy(bool)
+    submit, start, at = given["local_s"], clock_s(table, "start_time", nullable=True), _moment(table, given["local_s"])
+    for name, times, present in (("submit_time", submit, True), ("start_time", start, ~waits)):
+        refuse(present & (times < earliest_s), table, name, EARLY)
+        refuse(present & (times > at), table, name, "is after the question")
+    if "job_id" in table:
+        refuse((table["job_id"].duplicated() & table["job_id"].notna()).to_numpy(bool), table, "job_id", "is there twice")
+    at_s = int(as_unix_s(np.array([at]), zone)[0])
+    begun = np.minimum(as_unix_s(np.where(waits, at, start), zone), at_s - 1)  # a job that starts in this second runs
+    start = np.where(waits, NEVER, begun)
+    submit = np.minimum(as_unix_s(submit, zone), start)
+    row = np.argsort(submit, kind="stable")
+    numbers = (submit, start, np.full(len(table), NEVER), given["procs"], given["requested_s"])
+    codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue"))
+    jobs = Jobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
+    return Queue(jobs, row, at_s, at)
+
+
+def _moment(table: pd.DataFrame, submit: np.ndarray) -> int:
+    """Return the wall clock at the question, which is the same in all rows or, left out, the latest time."""
+    if _AT not in table:
+        return int(np.concatenate((submit, clock_s(table, "start_time", nullable=True))).max(initial=0))
+    at = clock_s(table, _AT)
+    refuse(at != at[:1], table, _AT, "is not the time in the first row")
+    return int(at.max(initial=0))
+
+
+def _medians(table: pd.DataFrame, requested_s: np.ndarray) -> np.ndarray:
+    """Return the one quantile of each runtime, whole seconds, float64 [jobs, 1]."""
+    if _MEDIAN not in table:
+        return requested_s[:, None]
+    medians = table[_MEDIAN].to_numpy(np.float64, na_value=np.nan)
+    medians = np.where(np.isnan(medians), requested_s, medians)
+    refuse((medians < 1) | (medians > requested_s), table, _MEDIAN, "is not in 1..requested_s")
+    return np.rint(medians)[:, None]
