@@ -27,7 +27,7 @@ class TrialConfig(dg.Config):
 
 @system_stage(
     deps=["variability_model", "published_system", dg.AssetDep("runtime_model", partition_mapping=dg.IdentityPartitionMapping())],
-    group_name="comparison",
+    group_name="trials",
     kinds={"parquet", "numba", "mlflow"},
     checks=CHECKS,
     description="What knowing runtimes, variability, or both gives: schedules and comparison of trials on the simulated cluster, with the registered "

@@ -274,6 +274,8 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                     run_id=run_id,
                     tags={NIGHT_TAG: night} if night else {},
                 )
+        except dg.Failure as error:
+            raise error.__cause__ or error from None  # a stage's own error, which it wraps for Dagster
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
             _cancel(running, run_id)
             raise KeyboardInterrupt from error

@@ -66,7 +66,7 @@ ONE: dict[str, Callable[[float], float]] = {
     "tanh({})": math.tanh,
     "exp(-{})": lambda a: _exp(-a),
     "abs({})": abs,
-    "-{}": lambda a: -a,
+    "(-{})": lambda a: -a,
 }
 
 

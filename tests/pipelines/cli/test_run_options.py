@@ -82,7 +82,7 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
     [
         ([], ["full_run kth-sp2"], ["--system simulated --seed 0"]),
         (["--trace", "generated"], ["full_run generated"], []),
-        (["--system", "simulated"], ["variability simulated"], []),
+        (["--system", "simulated"], ["full_run simulated", "variability simulated"], []),
     ],
 )
 def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
