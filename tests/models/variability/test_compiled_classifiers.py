@@ -59,6 +59,18 @@ def test_probabilities_are_the_librarys_on_counters_with_missing_values(name, th
     np.testing.assert_array_equal(model.predict(features.iloc[500:]), theirs.estimator.predict(asked.to_numpy()))
 
 
+@pytest.mark.parametrize("name", CLASSIFIERS)
+def test_noise_in_the_table_changes_what_every_classifier_answers(name, runs):
+    """Classifiers are trained from the table: from noise they learn something else."""
+    label, features = labelled(runs, (1.5,)), runs.features.iloc[:, ::3]
+    noise = pd.DataFrame(np.random.default_rng(3).permuted(features.to_numpy(), axis=0), columns=features.columns)
+    model, from_noise = (fit(name, table.iloc[:500], label[:500], seed=0, options=SMALL[name]) for table in (features, noise))
+    asked = features.iloc[500:]
+    answers = model.probabilities(asked)
+    for others in (from_noise.probabilities(asked), model.probabilities(noise.iloc[500:])):
+        assert (others != answers).any(axis=1).mean() > 0.25
+
+
 @pytest.mark.parametrize("name", ["extra-trees", "decision-forest", "adaboost"])
 def test_values_at_a_threshold_go_where_the_library_sends_them(name):
     """scikit-learn rounds values to float32 before it compares: all doubles around a threshold must fall on the side of their rounded value."""
