@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from features import CleanTrace
     from sim import Schedule
     from sim.campaigns.results import Results
-    from sim.decide import Decides
+    from sim.own.decide import Decides
 
 if _line := hidden():
     raise ImportError(_line)
@@ -92,7 +92,7 @@ def schedulers() -> list[str]:
     features.errors.InputError: unknown scheduler 'EASSY'; did you mean EASY?
     """
     from sim.kernel.orders import ORDERS
-    from sim.names import ALGORITHMS
+    from sim.schedulers.names import ALGORITHMS
 
     return [*ALGORITHMS, *ORDERS, "SCORE"]
 
@@ -161,7 +161,7 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
 def decide(trace: Trace, policy: Decides, **settings: Any) -> Schedule:
     """Schedule a trace by ``policy(view)``, which returns the jobs to start now.
 
-    ``view`` is a :class:`View`; ``settings`` are those of :func:`sim.decide`, ``procs`` and ``machine``, a file.
+    ``view`` is a :class:`View`; ``settings`` are those of :func:`sim.own.decide`, ``procs`` and ``machine``, a file.
 
     >>> def narrowest_first(view):
     ...     return [job for job in sorted(view.queue, key=lambda job: job.procs) if job.procs <= view.free][:1]
@@ -276,8 +276,8 @@ def campaign(
     from sim.campaigns.pooling import over_traces
     from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import as_changes, over_windows
-    from sim.decide import decider
     from sim.metrics.verdict import verdict
+    from sim.own.decide import decider
 
     asked = [schedulers] if isinstance(schedulers, str) or not isinstance(schedulers, Iterable) else schedulers
     yours = [decider(each) for each in asked if not isinstance(each, str)]

@@ -3,9 +3,9 @@
 from sim.campaigns.campaign import campaign_schedules, run_campaign
 from sim.campaigns.points import Point
 from sim.campaigns.windows import split_windows
-from sim.compiled_policy import CompiledView, compiled
-from sim.decide import View, decide
 from sim.metrics.schedule_metrics import evaluate
+from sim.own.compiled_policy import CompiledView, compiled
+from sim.own.decide import View, decide
 from sim.policy import Policy
 from sim.schedule import Schedule, recorded
 from sim.settings import Campaign

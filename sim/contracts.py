@@ -22,7 +22,7 @@ from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule
-from sim.semantics import SEMANTICS
+from sim.schedulers.semantics import SEMANTICS
 from sim.settings import Campaign
 from sim.simulate import simulate
 

@@ -19,8 +19,10 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
-from sim.estimates import Foreknown, as_predictor, told_quantiles
-from sim.harm import as_scenarios
+from sim.inputs.estimates import Foreknown, as_predictor, told_quantiles
+from sim.inputs.planner import PlanLog, Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
+from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
+from sim.inputs.python_predictor import Conversation
 from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
@@ -30,12 +32,10 @@ from sim.kernel.start_decision import Patient, StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
-from sim.names import PLANNERS, PLANNING, Scheduler
-from sim.planner import PlanLog, Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
-from sim.planning import PlanRS
 from sim.policy import Policy, applied, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
-from sim.python_predictor import Conversation
+from sim.schedulers.harm import as_scenarios
+from sim.schedulers.names import PLANNERS, PLANNING, Scheduler
+from sim.schedulers.planning import PlanRS
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""
@@ -64,7 +64,7 @@ class Machine(Protocol):
 
 
 class Decider(Protocol):
-    """A policy outside the kernel in one simulation (:mod:`sim.decide`)."""
+    """A policy outside the kernel in one simulation (:mod:`sim.own.decide`)."""
 
     def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
         """Return ``work`` with the arrays of decisions."""
@@ -124,7 +124,7 @@ def simulation(
     """Return a simulation without tables, before its first event.
 
     As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: log the ``plans`` of a scheduler that makes
-    them. ``foreknown`` is the predictor as :func:`sim.estimates.as_estimates` returns it, if that was called before. ``decider``
+    them. ``foreknown`` is the predictor as :func:`sim.inputs.estimates.as_estimates` returns it, if that was called before. ``decider``
     decides in place of the scheduler.
     """
     if len(failures.time_s):

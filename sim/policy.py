@@ -17,10 +17,10 @@ from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.orders import FCFS
 from sim.kernel.scores import Scoring
-from sim.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler, spelled
-from sim.names import scheduler as named_scheduler
-from sim.scores import as_scoring
-from sim.semantics import semantics as named_semantics
+from sim.schedulers.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler, spelled
+from sim.schedulers.names import scheduler as named_scheduler
+from sim.schedulers.scores import as_scoring
+from sim.schedulers.semantics import semantics as named_semantics
 from sim.users.names import OPEN
 from sim.users.names import users as named_users
 
@@ -127,7 +127,7 @@ def kernel_settings(
 
     ``predictor`` is the predictor's code. ``bits`` is how many bits of an event hold the job. ``origin`` is the trace's second
     from which the kernel counts, ``midnight`` the first at which a predictor is retrained. ``monitored``: on a cluster with
-    counters. ``dependent``: some jobs wait for others. ``scoring`` is as :func:`sim.scores.as_scoring` makes it.
+    counters. ``dependent``: some jobs wait for others. ``scoring`` is as :func:`sim.schedulers.scores.as_scoring` makes it.
     """
     rules = named_semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code

@@ -17,9 +17,9 @@ from features.jobs.scaling import LARGEST
 from features.jobs.shaking import SHAKE_S
 from features.validation import refusal
 from sim.metrics.schedule_metrics import TAU_S
-from sim.names import SLURM, spelled
 from sim.policy import Policy
-from sim.shaken import check_seed
+from sim.replays import check_seed
+from sim.schedulers.names import SLURM, spelled
 from sim.users.names import OPEN
 
 Positive = Annotated[int, Field(ge=1)]

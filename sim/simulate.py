@@ -11,16 +11,15 @@ from features.clock import Clock
 from features.errors import InputError
 from features.jobs.shaking import moves
 from models.runtime.protocol import Predictor
-from sim.estimates import as_predictor
+from sim.inputs.estimates import as_predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
 from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Decider, Progress, simulation
 from sim.policy import Policy
-from sim.replays import as_replay, check_scaled
+from sim.replays import as_replay, check_scaled, check_seed, in_order, restored, seeded
 from sim.schedule import Schedule, as_schedule
-from sim.shaken import check_seed, in_order, restored, seeded
 
 
 def simulate(
@@ -62,7 +61,7 @@ def simulate(
         Replaces outlived predictions: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
         ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With
-        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.semantics`).
+        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.schedulers.semantics`).
     starvation_s
         A job that has waited longer than this goes to the head of the primary queue, in order of submission; None: never.
     dependencies
@@ -135,7 +134,7 @@ def simulate_policy(
     """Schedule ``jobs`` by ``policy``; arguments and errors as :func:`simulate`.
 
     ``progress(ended, jobs)`` is called several times a second of a long simulation. ``decider`` decides in place of the
-    policy's scheduler (:mod:`sim.decide`).
+    policy's scheduler (:mod:`sim.own.decide`).
     """
     procs, policy = processors(procs, machine), policy.checked()
     check_seed([policy.predictor], [policy.seed], policy.shake_s, [policy.scheduler])

@@ -20,7 +20,7 @@ import queuecast
 from features import CleanTrace, InputError
 from pipelines.ingest.swf import read_swf
 from sim import View
-from sim.decide import Job
+from sim.own.decide import Job
 
 
 @pytest.mark.slow

@@ -16,10 +16,10 @@ from features.clock import Clock
 from features.jit import njit
 from models.runtime.dispatch import estimate, learn, started, wants_starts
 from models.runtime.protocol import ORDER, CompiledPredictor, OnlinePredictor, Predictor
-from sim.estimates import as_estimates, as_predictor, told_quantiles, whole_seconds
+from sim.inputs.estimates import as_estimates, as_predictor, told_quantiles, whole_seconds
+from sim.inputs.prepare import prepare
 from sim.kernel.state import Jobs
 from sim.outcome import TRACE_SECONDS
-from sim.prepare import prepare
 from sim.schedule import Schedule, schedule_table
 
 AT_ONCE = "at-once"

@@ -182,7 +182,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.registry.start_registration import START, StartContent
     from models.starts.training import LEARNED, grow
     from pipelines.storage.registry import tracking
-    from sim.questions import queued
+    from sim.starts.questions import queued
 
     cleaned = clean(read_trace(shared / TRACE))
     start = start_s(cleaned.jobs)

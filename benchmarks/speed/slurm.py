@@ -14,7 +14,7 @@ import time
 import numpy as np
 import pandas as pd
 
-from sim.site_replay import replay
+from sim.site.replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
 

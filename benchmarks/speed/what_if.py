@@ -16,7 +16,7 @@ from benchmarks.speed.slurm import jobs, site
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workers import mapped
 from pipelines.workflows.what_if import measure, read_candidates
-from sim.site_replay import replay
+from sim.site.replay import replay
 
 
 def main() -> None:

@@ -28,8 +28,8 @@ from features.jobs.shaking import SHAKE_S
 from models.runtime import quantile
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, TablePredictor
-from sim.estimates import as_estimates
-from sim.prepare import as_arrays
+from sim.inputs.estimates import as_estimates
+from sim.inputs.prepare import as_arrays
 from sim.simulate import simulate
 
 HALVES = ("first", "second")

@@ -1,12 +1,12 @@
 """EASY backfilling as a policy of one's own, in Python and compiled.
 
-Both start the jobs that the built-in `EASY` starts. `sim/decide.py` and `sim/compiled_policy.py` say what a policy sees.
+Both start the jobs that the built-in `EASY` starts. `sim/own/decide.py` and `sim/own/compiled_policy.py` say what a policy sees.
 """
 
 import numpy as np
 
 from sim import CompiledView, View, compiled
-from sim.decide import Job
+from sim.own.decide import Job
 
 
 def easy(view: View) -> list[Job]:

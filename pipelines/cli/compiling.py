@@ -57,7 +57,7 @@ def compile_kernel(name: str) -> None:
     from sim.cluster.experiments import control_runs
     from sim.cluster.presets import CONGESTED
     from sim.outcome import load_kernel, load_search
-    from sim.parity import load_kernels
+    from sim.site.parity import load_kernels
 
     if name == "simulated cluster":
         control_runs(CONGESTED, days=0.01, seed=0)

@@ -27,12 +27,12 @@ from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.metrics.verdict import of_single_replays
-from sim.names import PLANNERS, PLANNING, SLURM
-from sim.names import scheduler as scheduler_named
 from sim.policy import NAMES
+from sim.replays import moved_by_seed
 from sim.schedule import IDENTITY, Schedule
+from sim.schedulers.names import PLANNERS, PLANNING, SLURM
+from sim.schedulers.names import scheduler as scheduler_named
 from sim.settings import Campaign
-from sim.shaken import moved_by_seed
 from sim.simulate import simulate_policy
 
 if TYPE_CHECKING:
@@ -145,7 +145,7 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
     import time
 
     from pipelines.cli.parity import load_site_jobs
-    from sim.site_replay import as_schedule, replay
+    from sim.site.replay import as_schedule, replay
 
     assert asked.machine is not None
     site, jobs = load_site_jobs(Path(asked.trace), asked.machine, asked.timezone, asked.cluster or "")

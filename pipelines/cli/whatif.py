@@ -33,7 +33,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     """
     from pipelines.report import what_if as shown
     from pipelines.workflows.what_if import records
-    from sim.what_if import HERE
+    from sim.site.what_if import HERE
 
     check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.candidates)))])
     what_if = answered(asked, on)

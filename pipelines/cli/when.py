@@ -264,8 +264,8 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
 
 def _by(queue: Queue, name: str, version: str) -> str:
     """Return a sentence on the scheduler that ran ahead and the model that answered."""
-    from sim.closings import closed
-    from sim.site_ahead import SiteAhead
+    from sim.site.ahead import SiteAhead
+    from sim.starts.closings import closed
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):

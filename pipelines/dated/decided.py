@@ -18,7 +18,7 @@ from pipelines.dated.ledger import Ledger
 from pipelines.dated.promote import Promotion
 from pipelines.dated.traces import TraceJudge
 from pipelines.report.night import alarms
-from sim.history_starts import RECORDED
+from sim.starts.history_starts import RECORDED
 
 NO_COMPARISON = "nothing was submitted in the last days"
 

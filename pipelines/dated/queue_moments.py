@@ -22,8 +22,8 @@ from pipelines.dated.site import site_of
 from pipelines.ingest.queue_file import is_held, kept_queues, queue_at, read_queue
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.workflows.when import Record, queue_of, record_of
-from sim.questions import as_table
 from sim.slurm.site import Site
+from sim.starts.questions import as_table
 
 EVERY_S, DAYS, LATER = 3 * 3_600, 30, 100
 """Seconds between moments, days before the date that have moments, and max number of moments after a run's date."""

@@ -19,10 +19,10 @@ from pipelines.dated.dated import Dated
 from pipelines.dated.queue_moments import moments_of
 from pipelines.dated.runtime_features import Features
 from pipelines.storage.lake import Lake
-from sim.ahead import Ahead
-from sim.closings import closed, drained
-from sim.history_starts import RECORDED
-from sim.questions import PLAN, as_table, ask, from_states, moments, queued
+from sim.starts.ahead import Ahead
+from sim.starts.closings import closed, drained
+from sim.starts.history_starts import RECORDED
+from sim.starts.questions import PLAN, as_table, ask, from_states, moments, queued
 
 TABLE = "queue_states"
 Progress = Callable[[int, int], object]

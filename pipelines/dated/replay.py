@@ -10,7 +10,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
-from sim.history_starts import RECORDED, history_starts
+from sim.starts.history_starts import RECORDED, history_starts
 
 BEGINS = timedelta(hours=2)
 """Time after midnight (UTC) at which the night of a day begins."""

@@ -11,7 +11,7 @@ from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import recorded_end_s
 from models.registry.accounting import Accounting
 from pipelines.storage.lake import Lake
-from sim.history_starts import history_starts
+from sim.starts.history_starts import history_starts
 
 KEYS = ("job_id", "user", "submit_s")
 

@@ -32,9 +32,9 @@ from pipelines.sources.traces import simulated_on
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
 from pipelines.workflows.progress import progress_reporter
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
+from sim.replays import in_order, moved_by_seed
 from sim.schedule import Schedule
 from sim.settings import Campaign
-from sim.shaken import in_order, moved_by_seed
 
 LAST_DAYS = RunSettings(schedulers=(*judge.SCHEDULERS, "Harm"), predictors=("requested",), corrections=("requested",))
 """Settings of a night's simulations of the last days, beside the champion."""

@@ -23,7 +23,7 @@ from pipelines.workflows.parity import measure as measure_parity
 from pipelines.workflows.progress import progress_reporter, report_progress
 from pipelines.workflows.what_if import WhatIf, all_candidates, records
 from pipelines.workflows.what_if import measure as measure_changes
-from sim.explained import by_day, fall
+from sim.site.explained import by_day, fall
 from sim.slurm.site import Site
 
 NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"

@@ -13,9 +13,9 @@ from matplotlib.ticker import NullLocator
 from features.clock import DAY_S
 from features.errors import InputError
 from pipelines.report.style import INK, figure, log_durations
+from sim.metrics.seats import seats
 from sim.metrics.timeline import queue_length
 from sim.schedule import Schedule
-from sim.seats import seats
 
 _HOURS_UP_TO = 3
 """Max days of a window whose time axis is in hours. A longer window has days."""
@@ -29,7 +29,7 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
     """Draw the jobs that run between two seconds of the trace, by processor.
 
     The default is from the first submission to the last end. A job's colour is its wait. If the machine is one pool, or the
-    schedule names no nodes, :func:`sim.seats.seats` chooses the processors. Raises InputError as :func:`window_of`.
+    schedule names no nodes, :func:`sim.metrics.seats.seats` chooses the processors. Raises InputError as :func:`window_of`.
     """
     jobs, (first, last) = schedule.jobs, window_of([schedule], from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)

@@ -1,6 +1,6 @@
 """Notes on pages of a Slurm site: keys not modelled, and a fall of what is explained."""
 
-from sim.explained import Fall
+from sim.site.explained import Fall
 from sim.slurm.conf import OPEN
 from sim.slurm.site import Site
 

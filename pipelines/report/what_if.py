@@ -16,8 +16,8 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
-from sim.site_lines import NO_SETTING, SCRIPT
-from sim.what_if import HERE, NOT_SURE, WEIGHED, Measured
+from sim.site.lines import NO_SETTING, SCRIPT
+from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888", BOUND: "#bbbbbb"}

@@ -19,8 +19,8 @@ from pipelines.ingest.text import opened
 from pipelines.storage.places import write
 from pipelines.storage.provenance import code_version
 from pipelines.storage.registry import PREFIX, tracking
-from sim.names import scheduler
-from sim.scores import FEATURES, score
+from sim.schedulers.names import scheduler
+from sim.schedulers.scores import FEATURES, score
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -32,7 +32,7 @@ UNITS = {
     "demand": "processor s",
     "hour": "h",
 }
-"""The unit of each feature of :data:`sim.scores.FEATURES`."""
+"""The unit of each feature of :data:`sim.schedulers.scores.FEATURES`."""
 SCORE = "SCORE("
 _BEGIN = re.compile(r"(?<!\w)POLICY\(", re.IGNORECASE)
 _REGISTERED = re.compile(rf"{PREFIX}(?P<name>[^@()]+)(?:@(?P<alias>[^@()]+))?")

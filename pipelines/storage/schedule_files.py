@@ -13,8 +13,8 @@ from features.jobs.schema import IDENTITIES
 from pipelines.storage import places
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.parquet import write_parquet
+from sim.metrics.seats import seats
 from sim.schedule import Schedule
-from sim.seats import seats
 
 _ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
 _OF_SITES = ("started_by", "nodes")
@@ -89,7 +89,7 @@ def _rows(schedule: Schedule) -> pd.DataFrame:
 def batsim_table(schedule: Schedule) -> pd.DataFrame:
     """Return a schedule as Batsim's table of jobs, which evalys reads.
 
-    Processors are those of :func:`sim.seats.seats`, times seconds of the trace. Every job, run as long as recorded, is a success.
+    Processors are those of :func:`sim.metrics.seats.seats`, times seconds of the trace. Every job, run as long as recorded, is a success.
     """
     jobs = schedule.jobs
     wait, runtime = jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"]

@@ -21,9 +21,9 @@ from sim.kernel.scratch import Scratch
 from sim.predictions.cost import REPEATS, Cost, prediction_cost
 from sim.predictions.quality import BASELINES, MONTH_S, PARTS, Quality, baseline_of, judge
 from sim.predictions.sharpness import REFERENCES
+from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.settings import Count, TraceSettings
-from sim.shaken import seeded
 from sim.simulate import simulate
 
 KIND = "evaluation"

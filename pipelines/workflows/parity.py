@@ -17,8 +17,8 @@ from features.node_list import expand_nodes
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.ingest.slurmctld_log import read_phases
-from sim.explained import decisions
-from sim.parity import BY, by_group, fitted, open_replays, unexplained, without
+from sim.site.explained import decisions
+from sim.site.parity import BY, by_group, fitted, open_replays, unexplained, without
 from sim.slurm.site import Site
 
 REPLAYS, NIGHTLY_REPLAYS = 40, 8
@@ -32,7 +32,7 @@ class Parity:
     """The results of replays beside the record.
 
     ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out`` and ``unexplained`` are the tables of
-    :func:`sim.parity.by_group`, :func:`sim.parity.without` and :func:`sim.parity.unexplained`. ``lost`` names jobs that some replay never
+    :func:`sim.site.parity.by_group`, :func:`sim.site.parity.without` and :func:`sim.site.parity.unexplained`. ``lost`` names jobs that some replay never
     starts; all figures leave them out.
     """
 

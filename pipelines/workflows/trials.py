@@ -28,8 +28,8 @@ from sim.cluster.comparison import as_schedules, compare_trials
 from sim.cluster.experiments import trials, usual
 from sim.cluster.users import SIZES, population, submissions
 from sim.metrics.verdict import Key
-from sim.names import scheduler as named_scheduler
 from sim.policy import Policy
+from sim.schedulers.names import scheduler as named_scheduler
 from sim.workloads.people import HOUR_S
 
 TRIALS = 100

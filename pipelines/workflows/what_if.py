@@ -22,11 +22,11 @@ from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
-from sim.explained import decisions
-from sim.predicted_limits import as_table
-from sim.site_change import Candidate, Changed, change
+from sim.inputs.predicted_limits import as_table
+from sim.site.change import Candidate, Changed, change
+from sim.site.explained import decisions
+from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 from sim.slurm.site import Site
-from sim.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
 OWN = CATALOGUE.name

@@ -24,12 +24,12 @@ from models.starts.evaluation import quality
 from models.starts.model import Questions
 from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
-from sim.ahead import Ahead
-from sim.closings import closed
-from sim.predicted_limits import as_table
-from sim.questions import queued, start_quantiles
-from sim.site_ahead import SiteAhead
+from sim.inputs.predicted_limits import as_table
+from sim.site.ahead import SiteAhead
 from sim.slurm.site import Site
+from sim.starts.ahead import Ahead
+from sim.starts.closings import closed
+from sim.starts.questions import queued, start_quantiles
 
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""

@@ -38,16 +38,16 @@ from sim.campaigns.points import (
     simulate_points,
 )
 from sim.campaigns.windows import Window, Windows, split_windows
-from sim.estimates import check_answerable
+from sim.inputs.estimates import check_answerable
+from sim.inputs.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
-from sim.names import Scheduler, spelled
-from sim.names import scheduler as named_scheduler
 from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
-from sim.prepare import Prepared, check_machine, counted, kernel_columns, on_clusters, prepare
 from sim.replays import Replay, as_replay, check_scaled
 from sim.schedule import Schedule
+from sim.schedulers.names import Scheduler, spelled
+from sim.schedulers.names import scheduler as named_scheduler
 from sim.settings import Campaign
 from sim.simulate import processors
 
@@ -139,7 +139,7 @@ def run_campaign(
     :data:`sim.campaigns.points.IDENTITY` and then the metrics of :func:`sim.metrics.schedule_metrics.evaluate`; rows are in the
     order of :func:`points`. ``done`` holds the rows of points that need not be computed again. This thread calls
     ``finished(point, rows)`` for each computed point, and ``progress(done, total)``. ``map_points`` defaults to :func:`threads`.
-    A predictor known beforehand is called once, for the whole trace. ``deciders`` (:func:`sim.decide.decider`) are by name of
+    A predictor known beforehand is called once, for the whole trace. ``deciders`` (:func:`sim.own.decide.decider`) are by name of
     scheduler. Raises InputError for unknown names before anything is simulated, and for an error at a point, naming the point.
     """
     windows = windows or windows_of(jobs, campaign)

@@ -28,7 +28,7 @@ from sim.campaigns.windows import Window, split_windows
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy
-from sim.scores import Score, score
+from sim.schedulers.scores import Score, score
 from sim.settings import Count, Positive, Seconds, TraceSettings
 
 FORMULA = "r*n**(a+b*log(r/3600));a=1;b=0"

@@ -18,20 +18,19 @@ from features.clock import Clock
 from features.errors import InputError
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.windows import Window
-from sim.decide import UNDER
-from sim.estimates import Foreknown, as_estimates, as_predictor
+from sim.inputs.estimates import Foreknown, as_estimates, as_predictor
+from sim.inputs.prepare import Prepared
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
 from sim.outcome import Decider, Outcome, simulation
+from sim.own.decide import UNDER
 from sim.policy import Policy
-from sim.prepare import Prepared
-from sim.replays import Replay, as_replay
+from sim.replays import Replay, as_replay, in_order, restored, seeded
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
-from sim.shaken import in_order, restored, seeded
 from sim.users.names import Users, users
 
 Row: TypeAlias = dict[str, Any]

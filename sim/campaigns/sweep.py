@@ -22,17 +22,17 @@ from models.runtime.dispatch import OUTSIDE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
 from sim.campaigns.maps import Map, threads
-from sim.estimates import as_estimates, as_predictor, planned_by
+from sim.inputs.estimates import as_estimates, as_predictor, planned_by
+from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
 from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
-from sim.names import with_numbers
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for, simulation
 from sim.policy import Policy, applied, kernel_settings
-from sim.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
+from sim.schedulers.names import with_numbers
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""

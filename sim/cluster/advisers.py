@@ -27,7 +27,7 @@ from sim.cluster.site import (
     Site,
 )
 from sim.cluster.start_models import COUNTERS, EVERY, NEWEST, PROBED, SITUATED, TYPED
-from sim.names import CLASSES, Rush
+from sim.schedulers.names import CLASSES, Rush
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ class Adviser:
     def first(self, classes: str) -> int:
         """Return the lowest class that skips a job.
 
-        ``classes`` is one of :data:`sim.names.CLASSES`. Raises InputError if the model does not tell little variation apart.
+        ``classes`` is one of :data:`sim.schedulers.names.CLASSES`. Raises InputError if the model does not tell little variation apart.
         """
         if classes == CLASSES[0]:
             return self.model.variation

@@ -43,15 +43,15 @@ from sim.cluster.site import (
     Site,
 )
 from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, NEWEST, PROBED
+from sim.inputs.prepare import prepare
 from sim.kernel.loop import Settings
 from sim.kernel.scratch import Scratch, Work
 from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
-from sim.names import scheduler as named_scheduler
 from sim.outcome import Outcome, simulation
 from sim.policy import Policy
-from sim.prepare import prepare
 from sim.schedule import Schedule, as_schedule
+from sim.schedulers.names import scheduler as named_scheduler
 
 STORM = 0.75
 """Background on the file system, as a share of its capacity, above which there is a storm.
@@ -111,7 +111,7 @@ def simulate_on(
     jobs
         Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
     scheduler
-        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.names.Rush`; the model is one of
+        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.schedulers.names.Rush`; the model is one of
         ``advisers``, ``oracle``, ``nowcast`` or ``coin``.
     predictor, correction
         As in :func:`sim.simulate`. A predictor knows the undisturbed runtime at most, as ``clairvoyant`` does, until a job has ended;

@@ -1,6 +1,6 @@
 """The only event loop: advances a simulation until it ends or needs an answer.
 
-:mod:`sim.semantics` defines the order of events and the causes of a scheduling pass.
+:mod:`sim.schedulers.semantics` defines the order of events and the causes of a scheduling pass.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Either the loop stops, and its caller writes the answer; or the policy is compiled, and the loop calls it at its address. It is
 not compiled into the loop: another policy only has another address. It reads arrays of the simulation at their addresses
-(:mod:`sim.compiled_policy`). Jobs ``Outside.waiting[table[HEAD] : counters[NEXT]]`` wait, in order of submission.
+(:mod:`sim.own.compiled_policy`). Jobs ``Outside.waiting[table[HEAD] : counters[NEXT]]`` wait, in order of submission.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ the first job submitted since the policy was last asked. NEWS: whether anything 
 index of a wrong choice in ``chosen``, plus one, or a count below 0. From ADDRESSES on: addresses of arrays for such policies."""
 
 SEEN = 16
-"""Number of slots from ADDRESSES on, in the order of :func:`sim.compiled_policy.compiled`."""
+"""Number of slots from ADDRESSES on, in the order of :func:`sim.own.compiled_policy.compiled`."""
 
 UNASKED = -1
 

@@ -1,6 +1,6 @@
 """Scores: queue orders that are formulas, evaluated by a stack machine.
 
-:mod:`sim.scores` translates a formula into a program. Each step is one row (operation, argument), int64. It pushes a value or a
+:mod:`sim.schedulers.scores` translates a formula into a program. Each step is one row (operation, argument), int64. It pushes a value or a
 feature, or replaces the top values by its result. A result that is not a number counts as 0, and so does a division by 0.
 """
 

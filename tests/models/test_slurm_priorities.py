@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 
 from pipelines.storage.policies import read_policy
-from tests.sim.test_scores import Written, formulas
+from tests.sim.schedulers.test_scores import Written, formulas
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"
 SCRIPT, LEARNED = EXAMPLES / "slurm_priorities.py", EXAMPLES / "learned-kth-sp2.json"

@@ -21,7 +21,7 @@ import pandas as pd
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.begin import behaviours, horizon_s
 from sim.cluster.presets import Cluster
-from sim.prepare import prepare
+from sim.inputs.prepare import prepare
 from tests.oracle.decisions import Deciding
 from tests.oracle.scheduler import Job, Simulation
 

@@ -13,7 +13,7 @@ from math import inf
 from statistics import fmean
 from typing import Any
 
-from sim.harm import Harm, uniforms
+from sim.schedulers.harm import Harm, uniforms
 from tests.oracle.clusters import FOREVER, Ask, Site, Stay, place_at, seat
 from tests.oracle.decisions import Deciding
 from tests.oracle.scheduler import Job

@@ -11,11 +11,11 @@ from pathlib import Path
 import pytest
 
 from pipelines.ingest.slurm_site import load_site
-from sim.site_change import Candidate, change
-from sim.site_lines import SCRIPT
+from sim.site.change import Candidate, change
+from sim.site.lines import SCRIPT
 from tests.server.slurm import NEEDED, asked, started, submitted
-from tests.sim.test_site_lines import in_place
-from tests.sim.test_what_if import jobs
+from tests.sim.site.test_lines import in_place
+from tests.sim.site.test_what_if import jobs
 
 pytestmark = NEEDED
 TOLD = """\

@@ -17,7 +17,7 @@ from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import evaluate
 from sim.campaigns.sweep import MIXED, random_weights, sweep
-from sim.semantics import SEMANTICS
+from sim.schedulers.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
 from tests.support.walls import wall

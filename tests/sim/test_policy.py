@@ -9,7 +9,7 @@ import pytest
 
 from features.errors import InputError
 from sim import simulate
-from sim.names import spelled
+from sim.schedulers.names import spelled
 from sim.settings import Campaign
 from tests.support.workloads import crowd
 

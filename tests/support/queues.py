@@ -16,7 +16,7 @@ from models.packed.start_distribution import EDGES_S, Calibration
 from models.packed.start_predictor import HAZARD, STATE, StartModel
 from models.starts.training import grow
 from sim import simulate
-from sim.closings import Closed
+from sim.starts.closings import Closed
 
 PROCS = 32
 

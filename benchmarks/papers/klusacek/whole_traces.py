@@ -23,8 +23,8 @@ from benchmarks.papers.klusacek.contended import BASE, CERIT, KTH, PLANNER, metr
 from features.jobs.cleaning import CleanTrace
 from sim.machine.description import Machine
 from sim.policy import Policy
+from sim.replays import moved_by_seed
 from sim.schedule import Schedule
-from sim.shaken import moved_by_seed
 from sim.simulate import simulate_policy
 
 SCHEDULERS, LOOPS = (BASE, PLANNER, "EASY"), ("open", "closed")

@@ -23,7 +23,7 @@ from features.jobs.shaking import moves, shaken
 from sim.campaigns.maps import Map, threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.policy import Policy
-from sim.scores import Score, score
+from sim.schedulers.scores import Score, score
 
 TAUS_S = (10.0, 60.0)
 STARVATION_S = 200_000

@@ -38,7 +38,7 @@ from pipelines.ingest.swf import read_swf
 from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import split_windows
 from sim.policy import Policy
-from sim.scores import score
+from sim.schedulers.scores import score
 
 NAME = "papers.legrand.learned"
 

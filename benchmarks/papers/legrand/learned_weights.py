@@ -16,9 +16,9 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from models.runtime.prior import prior
+from sim.inputs.prepare import prepare
 from sim.outcome import TRACE_SECONDS, simulation
 from sim.policy import Policy
-from sim.prepare import prepare
 
 EDGES_S = np.array([10.0, 30.0, 60.0, 180.0, 600.0, 1800.0, 7200.0, 28800.0])
 """Classes of runtimes: below the first, between two, from the last on."""

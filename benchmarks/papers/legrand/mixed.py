@@ -14,10 +14,10 @@ import pandas as pd
 
 from features.errors import InputError
 from sim.campaigns.windows import Window
+from sim.inputs.prepare import prepare
 from sim.kernel.scratch import Scratch
 from sim.outcome import simulation
 from sim.policy import Policy
-from sim.prepare import prepare
 
 WEIGHTS = {
     "FCFS": (0, 0, 1, 0, 0, 0),

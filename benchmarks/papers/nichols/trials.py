@@ -25,9 +25,9 @@ from sim.cluster.advisers import Adviser
 from sim.cluster.experiments import VARIES, control_runs, judged, trials, usual
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, continuous
-from sim.names import UNTRAINED
-from sim.names import scheduler as named_scheduler
 from sim.policy import Policy
+from sim.schedulers.names import UNTRAINED
+from sim.schedulers.names import scheduler as named_scheduler
 
 _LEARN_SEED, _USUAL_SEED, MEASURE_FROM, CHOOSE_FROM, _MONTH_SEED = 11, 12, 200_000, 50_000, 91_000
 """Control runs of seeds 1 and 2 and trials from 100 on were looked at while features were found: nothing is judged on them."""

@@ -18,7 +18,7 @@ from models.registry.loading import consumer_model
 from models.registry.policy_registration import FILE, POLICY, load, register
 from models.registry.tracking import Tracking
 from tests.models.test_policies import LEARNED
-from tests.sim.test_scores import Written, formulas
+from tests.sim.schedulers.test_scores import Written, formulas
 
 
 @pytest.mark.slow

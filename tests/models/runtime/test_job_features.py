@@ -17,7 +17,7 @@ from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import Schedule
-from sim.semantics import SEMANTICS
+from sim.schedulers.semantics import SEMANTICS
 from tests.oracle.nightly import LEVELS as LEVELS_BY_HAND
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import (

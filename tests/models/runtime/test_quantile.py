@@ -22,7 +22,7 @@ from models.runtime import quantile
 from models.runtime.evaluation import pinball
 from models.runtime.protocol import END, FIT, ORDER
 from sim import Schedule, simulate
-from sim.semantics import SEMANTICS
+from sim.schedulers.semantics import SEMANTICS
 from tests.conftest import needs_shared
 from tests.models.runtime.by_hand import whole_trace
 from tests.models.runtime.test_lightgbm import days, unlike

@@ -20,7 +20,7 @@ from pipelines.dated.dated import dated
 from pipelines.dated.night import night, own_registry, replay_nights
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import submissions
-from sim.history_starts import history_starts
+from sim.starts.history_starts import history_starts
 from tests.support.answers import numbers_from_nowhere
 from tests.support.arriving import CHANGE_DAY, PROCS, arriving, source
 

@@ -20,7 +20,7 @@ from pipelines.definitions import defs
 from pipelines.storage.alerts import alerts_file
 from pipelines.storage.lake import Lake
 from pipelines.workflows import what_if as workflow
-from sim.site_change import Candidate
+from sim.site.change import Candidate
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 CATALOGUE = f"""

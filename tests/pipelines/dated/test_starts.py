@@ -28,7 +28,7 @@ from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
-from sim.closings import Closed, closed
+from sim.starts.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 
 NAME, UNTIL_S = "start-waited", 30 * DAY_S
@@ -167,12 +167,12 @@ def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: 
     clean, lake, runs = waited(pool=Closed(PROCS, closings=times, origin_s=1_700_003_600)), Lake(tmp_path / "lake"), []
     date = Dated("runtime-waited", UNTIL_S, UNTIL_S)
     for least in (10_000, 10):
-        monkeypatch.setattr("sim.closings._LEAST", least)
+        monkeypatch.setattr("sim.starts.closings._LEAST", least)
         asked = kept(lake, clean, date)
         runs.append((asked, keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)))
         point_start_champion(lake, "waited", store)
     (blind, first), (knows, later) = runs
-    monkeypatch.setattr("sim.closings._LEAST", 10_000)
+    monkeypatch.setattr("sim.starts.closings._LEAST", 10_000)
     nightly = kept(lake, ended_by(clean, 31 * DAY_S), Dated("runtime-waited", 31 * DAY_S, 0, night="day-31"))
     assert blind.ahead == "EASY"
     assert nightly.ahead == knows.ahead

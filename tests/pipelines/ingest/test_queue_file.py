@@ -10,7 +10,7 @@ from pipelines.ingest.queue_file import asked_of, is_held, limited, queue_at, re
 from pipelines.workflows.parity import read_site_jobs
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs
-from tests.sim.test_site_ahead import NOW_S, SITE, asked
+from tests.sim.site.test_ahead import NOW_S, SITE, asked
 
 SQUEUE = """JOBID|STATE|USER|PARTITION|CPUS|TIME_LIMIT|SUBMIT_TIME|START_TIME
 12|PENDING|ann|batch|16|1-02:00:00|2026-03-29T01:30:00|2026-03-29T09:00:00

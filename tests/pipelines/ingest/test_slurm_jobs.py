@@ -11,7 +11,7 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
-from sim.site_replay import replay
+from sim.site.replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
 from tests.pipelines.ingest.test_sacct_json import document

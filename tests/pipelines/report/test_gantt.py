@@ -7,7 +7,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.report.gantt import gantt
-from sim.seats import seats
+from sim.metrics.seats import seats
 from tests.support.workloads import crowd
 
 

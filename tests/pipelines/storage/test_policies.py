@@ -10,7 +10,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.storage.policies import make_policy, read_policy, resolve, resolved, write_policy
-from sim.names import scheduler
+from sim.schedulers.names import scheduler
 from tests.support.workloads import crowd
 
 RULE = "r**a*n-min(wait,2);a=2.0"

@@ -21,9 +21,9 @@ from pipelines.report.what_if import answer, first, render_what_if
 from pipelines.workflows import parity, what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import WhatIf, _too_far, measure, read_candidates, records
-from sim.site_change import Candidate, Changed
+from sim.site.change import Candidate, Changed
+from sim.site.what_if import WEIGHED, Effect, Measured
 from sim.slurm.site import Site
-from sim.what_if import WEIGHED, Effect, Measured
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"

@@ -16,12 +16,12 @@ from pipelines.dated.runtime_features import features_of
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.workflows.when import Record, changed, like, queue_of, record_of
-from sim.ahead import Ahead
-from sim.closings import Closed
-from sim.questions import queued, queues
 from sim.slurm.files import read_site
 from sim.slurm.site import UNLIMITED
-from tests.sim.test_site_ahead import NOW_S, SITE, asked
+from sim.starts.ahead import Ahead
+from sim.starts.closings import Closed
+from sim.starts.questions import queued, queues
+from tests.sim.site.test_ahead import NOW_S, SITE, asked
 from tests.support.queues import PROCS, waited
 
 MODEL = StartModel(

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.kernel.planning_search import METHODS
-from sim.names import scheduler as named
-from sim.planning import PlanRS
+from sim.schedulers.names import scheduler as named
+from sim.schedulers.planning import PlanRS
 from sim.simulate import simulate
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning

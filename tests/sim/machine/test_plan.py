@@ -8,11 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from sim.inputs.planner import no_planner
 from sim.kernel.clusters import Clusters
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import change
 from sim.machine.plan import COMES, LEAVES, NO_START, insert, reserve, seat, withdraw
-from sim.planner import no_planner
 from tests.oracle import clusters as oracle
 from tests.support.machines import Described, described, random_ask, random_site, random_stays
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from features.jobs.cleaning import clean
 from pipelines.ingest.read import read_trace
 from sim import simulate
-from sim.harm import Harm
+from sim.schedulers.harm import Harm
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.decisions import Whim

@@ -7,11 +7,11 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from sim.explained import FALSE_ALARMS, by_day, fall
-from sim.site_replay import replay
+from sim.site.explained import FALSE_ALARMS, by_day, fall
+from sim.site.replay import replay
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
-from tests.sim.test_what_if import jobs as few_jobs
+from tests.sim.site.test_what_if import jobs as few_jobs
 
 ORIGIN = 1_772_323_200  # 2026-03-01
 DAYS, CHANGED = 60, 52  # the change is made on 2026-04-22

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from sim.site_replay import replay
+from sim.site.replay import replay
 from sim.slurm.files import read_site
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits, waits_of
 

@@ -16,9 +16,9 @@ import pytest
 
 from pipelines.ingest.slurmctld_log import read_phases
 from pipelines.workflows.parity import read_site_jobs
-from sim.explained import decisions
-from sim.parity import fitted, open_replays, unexplained
-from sim.site_replay import replay
+from sim.site.explained import decisions
+from sim.site.parity import fitted, open_replays, unexplained
+from sim.site.replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.site import Site
 

@@ -12,9 +12,9 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.slurm_jobs import read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
-from sim.explained import decisions
-from sim.parity import open_replays, without
-from sim.site_replay import replay
+from sim.site.explained import decisions
+from sim.site.parity import open_replays, without
+from sim.site.replay import replay
 from sim.slurm.begin import Phases, draw_phases, origin_of
 from sim.slurm.files import read_site
 from sim.slurm.requests import COLUMNS

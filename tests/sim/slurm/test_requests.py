@@ -9,10 +9,10 @@ import pandas as pd
 import pytest
 
 from pipelines.workflows.parity import read_site_jobs
-from sim.site_replay import replay, starts
+from sim.site.replay import replay, starts
+from sim.site.what_if import shaken
 from sim.slurm.begin import _tree, asked, origin_of
 from sim.slurm.requests import requests
-from sim.what_if import shaken
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 LABELS = ("user", "suits", "slot", "meter")

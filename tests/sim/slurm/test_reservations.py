@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from sim.site_replay import replay
+from sim.site.replay import replay
 from sim.slurm.files import read_site
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits
 

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import simulate
-from sim.semantics import SEMANTICS
+from sim.schedulers.semantics import SEMANTICS
 from sim.users.names import LOOPS, RULES
 from tests.oracle.sessions import waits
 from tests.support.machines import one_node

@@ -1,0 +1,172 @@
+"""Predictors before a simulation: their estimates, quantiles, memory and wall clock."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.clock import DAY_S, Clock
+from features.errors import InputError
+from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
+from models.runtime.memory import Memory
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
+from sim.kernel.state import Estimates, Jobs
+from sim.schedulers.names import Scheduler
+
+
+def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.Series) -> Predictor:
+    """Return the predictor given as a name, an object, or predicted runtimes.
+
+    A Series is aligned by its index labels, anything else by position.
+    """
+    if isinstance(predictor, str):
+        return named_predictor(predictor)
+    if isinstance(predictor, type):
+        raise InputError(f"{predictor.__name__} is a class and no predictor: give an object, {predictor.__name__}()")
+    if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
+        return predictor
+    if isinstance(predictor, pd.Series):
+        return TablePredictor("given", partial(_aligned, predictor))
+    table = _numbers(predictor)
+    return TablePredictor("given", lambda jobs: table)
+
+
+def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
+    """Align predictions [jobs] by index label; InputError for a missing or repeated label."""
+    if not predicted.index.equals(jobs.index):
+        for index, whose in ((predicted.index, "the predictions"), (jobs.index, "the jobs")):
+            if not index.is_unique:
+                raise InputError(f"the index of {whose} has {index[index.duplicated()][0]!r} twice, so a Series cannot be aligned")
+        lost = ~jobs.index.isin(predicted.index)
+        if lost.any() or len(predicted) != len(jobs):
+            what = f"no value for {int(lost.sum()):,} of {len(jobs):,} jobs" if lost.any() else f"{len(predicted):,} values"
+            raise InputError(
+                f"predictions are a Series with {what} by the index of the table of {len(jobs):,} jobs: "
+                "give it that index, or an array to go by position"
+            )
+        predicted = predicted.reindex(jobs.index)
+    return _numbers(predicted)
+
+
+def _numbers(predicted: Any) -> np.ndarray:
+    try:
+        len(predicted)  # a single number, or None, would be an array without jobs
+        if isinstance(predicted, pd.Series):
+            return predicted.to_numpy(np.float64, na_value=np.nan)
+        return np.asarray(predicted, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise InputError(
+            f"a {type(predicted).__name__} is no predictor: give a name, a predictor, or seconds, one a job"
+        ) from error
+
+
+class Foreknown(NamedTuple):
+    """A predictor before a simulation: its estimates and its memory.
+
+    ``estimates`` are filled if they are known beforehand; ``clamped`` counts those that were clamped. ``code`` is the
+    predictor's.
+    """
+
+    estimates: Estimates
+    clamped: int
+    code: int
+    memory: Memory
+
+    def again(self) -> Foreknown:
+        """Return a copy for another simulation; a table is returned itself, as it never changes."""
+        if self.code == TABLE:
+            return self
+        order, fit, end = self.estimates
+        point = np.zeros_like(order)
+        apart = (point, point) if fit is order else (np.zeros_like(fit), np.zeros_like(end))
+        return self._replace(estimates=Estimates(point, *apart), memory=self.memory.copied())
+
+
+def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> Foreknown:
+    """Return ``source`` before a simulation of ``jobs``; its memory has the wall ``clock``."""
+    total = len(jobs)
+    if isinstance(source, TablePredictor):
+        predicted = np.asarray(source.estimate(jobs), np.float64)
+        if predicted.shape != (total,):
+            raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
+        whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs)
+        return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _table_memory(source, jobs))
+    if isinstance(source, CompiledPredictor):
+        point = np.zeros(total, np.int64)
+        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
+        memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
+        return Foreknown(Estimates(point, *apart), 0, source.code, memory)
+    return Foreknown(Estimates(*(np.zeros(total, np.int64) for _ in range(3))), 0, OUTSIDE, Memory())
+
+
+def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates:
+    """Return ``estimates``, with requests for fit and end if ``plan`` plans by requests."""
+    return Estimates(estimates.order, arrays.requested, arrays.requested) if plan.by_request else estimates
+
+
+def _table_memory(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
+    """Return the memory of a table: its quantiles in whole seconds, if any."""
+    if source.quantiles is None:
+        return Memory()
+    seconds = np.rint(source.quantiles(jobs).to_numpy(np.float64))
+    if seconds.shape[0] != len(jobs) or not np.isfinite(seconds).all():
+        raise InputError(f"predictor {source.name}: its quantiles are not finite seconds, a row for each of {len(jobs)} jobs")
+    return Memory(keys=plain(seconds.astype(np.int64)), row=np.arange(len(jobs)))
+
+
+def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
+    """Return quantiles predicted at submission, a row a job, a column a level, or None."""
+    quantiles = None
+    if isinstance(source, CompiledPredictor) and source.distribution is not None:
+        quantiles = source.distribution(memory)
+    elif isinstance(source, TablePredictor) and source.quantiles is not None:
+        quantiles = source.quantiles(jobs)
+    return None if quantiles is None or quantiles.shape[1] == 0 else quantiles
+
+
+_LATER_S = 3650 * DAY_S
+"""How long after the last recorded submission the wall clock is known: jobs that wait for others may come later."""
+
+
+def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
+    """Return ``Memory.clock`` for a simulation of ``jobs``, from the first submission on."""
+    submit = jobs["submit_s"]
+    first, last = int(submit.iloc[0]), int(submit.iloc[-1])
+    steps = clock.steps(first, last + _LATER_S)
+    return steps + np.array([-first, first])
+
+
+def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
+    """Return predictions as whole seconds in 1..request, int64, and the number clamped.
+
+    There is no max if ``requested`` is None.
+    """
+    if not np.isfinite(predicted).all():
+        first = int(np.argmin(np.isfinite(predicted)))
+        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {jobs['job_id'].iloc[first]}")
+    rounded = np.rint(predicted)
+    limited = np.maximum(rounded, 1.0)
+    if requested is not None:
+        limited = np.minimum(limited, requested)
+    if len(limited) and limited.max() > 2.0**53:
+        raise InputError(f"predictor {name}: predicts {limited.max():g} s, more than the simulator's clock holds")
+    return limited.astype(np.int64), int((limited != rounded).sum())
+
+
+def check_answerable(name: str, predicted: np.ndarray, runtime: np.ndarray) -> None:
+    """Raise InputError if a job outlives its prediction in a table; both are seconds [jobs].
+
+    A table cannot be asked again.
+    """
+    if (predicted < runtime).any():
+        raise InputError(f"correction conditional asks the predictor again, and predictor {name} is a table of one answer a job")
+
+
+def plain(values: np.ndarray) -> np.ndarray:
+    """Return a contiguous, writable int64 array, so that the kernel is compiled only once."""
+    return np.require(values, np.int64, ["C", "W"])

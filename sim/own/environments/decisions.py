@@ -1,0 +1,210 @@
+"""Decisions of a learning agent, one job after the other, where the event loop stops.
+
+Nothing is simulated here: the functions of the kernel (:mod:`sim.kernel.outside`) start jobs and reserve processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from numbers import Integral
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+
+from features.errors import InputError, shown, unknown
+from sim.inputs.prepare import Inputs, Prepared
+from sim.kernel.outside import CHOSEN_JOBS, HEAD, start_chosen
+from sim.kernel.passes import reserve
+from sim.kernel.scratch import Scratch, Work
+from sim.kernel.state import CHOSEN, EXTRA, FREE, NEXT, SHADOW
+from sim.metrics.schedule_metrics import TAU_S
+
+OF_JOB = ("wait", "requested", "predicted", "procs", "slowdown", "fits", "beyond")
+"""Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the
+machine. ``slowdown``: ln of its bounded slowdown if it started now and ran as predicted, over ln 10,000. ``fits``: 1 if it
+fits into the free processors. ``beyond``: 1 if it is predicted to run beyond the reservation. All are at most 1."""
+OF_MACHINE = ("free", "waiting", "head_wait", "head_requested", "head_procs", "shadow", "extra")
+"""Features of the machine. ``free head_procs extra``: shares of it; ``extra`` is left when the head starts. ``waiting``: ln(1
++ waiting jobs) over ln 10,000. ``head_wait head_requested shadow``: as above, ``shadow`` until the reservation; 0 without."""
+KINDS, ALGORITHMS = ("Backfill", "Order"), ("Strict", "List", "EASY")
+_MOST, _MONTH = np.log(10_000.0), np.log1p(30 * 86_400.0)
+
+
+Act: TypeAlias = Callable[[dict[str, np.ndarray]], int]
+"""Takes an observation; returns an action."""
+
+
+class Backfilling:
+    """Start jobs in order of submission, and candidates before the first that does not fit.
+
+    That one gets a reservation as under EASY, and no candidate delays it by the predictions. ``candidates`` are in order of
+    submission. This is a decider of :func:`sim.outcome.simulation`: ``act`` returns an action for its observation of the first
+    ``slots`` candidates. Without ``act`` the first candidates are taken, which is EASY.
+    """
+
+    may_pass = True
+
+    def __init__(self, act: Act | None = None, slots: int = 64) -> None:
+        self._act, self._slots = act, slots
+        self.candidates = np.zeros(0, np.int64)
+
+    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+        """Return ``work`` with the arrays of decisions; InputError on clusters."""
+        if work.clusters is not None:
+            raise InputError("agents decide on one pool of processors, and this is a machine of clusters")
+        self.given, self.procs, self.outside = given, workload.procs, Scratch.outside(len(workload.jobs))
+        self.work = work._replace(outside=self.outside)
+        return self.work
+
+    def check(self) -> None:
+        """Do nothing: each job starts at the latest when it is the first and fits."""
+
+    def answer(self, now: int) -> None:
+        """Decide at a stop of the loop; ``act`` chooses if there is a choice."""
+        self.open(now)
+        while count := len(self.candidates):
+            self.follow(0 if self._act is None or (count == 1 and not self.may_pass) else self._asked(self._act))
+        self.close()
+
+    def _asked(self, act: Act) -> int:
+        answer = act(self.observed())
+        if not isinstance(answer, Integral):
+            raise InputError(f"the agent answers {shown(answer)}, which is no number of an action")
+        return int(answer)
+
+    def follow(self, action: int) -> None:
+        """Take the candidate of an action; for another action take no more, or the first."""
+        if 0 <= action < min(len(self.candidates), self._slots):
+            self.take(action)
+        elif self.may_pass:
+            self.candidates = self.candidates[:0]
+        else:
+            self.take(0)
+
+    def open(self, now: int) -> None:
+        """Begin the decisions of the stop at ``now``."""
+        self.now, self.head = now, -1
+        self.look()
+        self._offer()
+
+    def close(self) -> None:
+        """Let the event loop continue."""
+        self.outside.table[CHOSEN_JOBS], self.work.state.counters[CHOSEN] = 0, 1
+
+    def take(self, place: int) -> None:
+        """Start the candidate at ``place`` before the head."""
+        job = self.candidates[place : place + 1]
+        self.extra -= int(self.given.arrays.procs[job[0]]) if self._beyond(job)[0] else 0
+        self._start(job)
+        self._backfill(self.candidates[self.candidates != job])
+
+    def observed(self) -> dict[str, np.ndarray]:
+        """Return an agent's observation.
+
+        ``jobs`` [slots, OF_JOB], ``machine`` [OF_MACHINE], and ``mask``, 1 for allowed actions.
+        """
+        arrays, estimates, procs, head = self.given.arrays, self.given.estimates, self.procs, self.head
+        seen = self.candidates[: self._slots]
+        jobs, machine = np.zeros((self._slots, len(OF_JOB)), np.float32), np.zeros(len(OF_MACHINE), np.float32)
+        of_seen, wait, predicted = jobs[: len(seen)], self.now - arrays.submit[seen], estimates.order[seen]
+        of_seen[:, :3] = np.log1p(np.stack((wait, arrays.requested[seen], predicted), axis=1)) / _MONTH
+        of_seen[:, 3] = arrays.procs[seen] / procs
+        of_seen[:, 4] = np.log(np.maximum(1.0, (wait + predicted) / np.maximum(predicted, TAU_S))) / _MOST
+        of_seen[:, 5] = arrays.procs[seen] <= self.free
+        machine[:2] = self.free / procs, np.log1p(len(self.waiting)) / _MOST
+        if head >= 0:
+            of_seen[:, 6] = self._beyond(seen)
+            machine[4::2] = arrays.procs[head] / procs, self.extra / procs
+            machine[[2, 3, 5]] = np.log1p((self.now - arrays.submit[head], arrays.requested[head], self.shadow - self.now)) / _MONTH
+        mask = np.zeros(self._slots + self.may_pass, np.int8)
+        mask[: len(seen)] = mask[self._slots :] = 1
+        return {"jobs": np.minimum(jobs, 1.0), "machine": np.minimum(machine, 1.0), "mask": mask}
+
+    def _offer(self) -> None:
+        heads = int(np.searchsorted(np.cumsum(self.given.arrays.procs[self.waiting]), self.free, side="right"))
+        if heads:
+            self._start(self.waiting[:heads])
+        self.candidates = self.waiting[:0]
+        if len(self.waiting) > 1 and self.free > 0:
+            self._reserve(self.waiting[0])
+
+    def look(self) -> None:
+        """Read which jobs wait, and how many processors are free."""
+        counters, outside = self.work.state.counters, self.outside
+        self.waiting, self.free = outside.waiting[outside.table[HEAD] : counters[NEXT]], int(counters[FREE])
+
+    def _start(self, jobs: np.ndarray) -> None:
+        self.outside.chosen[: len(jobs)] = jobs
+        refused = start_chosen(len(jobs), self.now, *self.given[:2], self.work.state, self.outside, None, self.given.bits)
+        assert not refused
+        self.look()
+
+    def _reserve(self, head: int) -> None:
+        counters = self.work.state.counters
+        reserve(self.given.arrays.procs[head], self.work.state, self.given.bits)
+        self.head, self.shadow, self.extra = head, int(counters[SHADOW]), int(counters[EXTRA])
+        self._backfill(self.waiting[self.waiting != head])
+
+    def _beyond(self, jobs: np.ndarray) -> np.ndarray:
+        return self.now + self.given.estimates.fit[jobs] > self.shadow
+
+    def _backfill(self, jobs: np.ndarray) -> None:
+        jobs = jobs[self.given.arrays.procs[jobs] <= self.free]
+        self.candidates = jobs[~self._beyond(jobs) | (self.given.arrays.procs[jobs] <= self.extra)]
+
+
+class Ordering(Backfilling):
+    """The agent chooses the waiting job that goes next, until one does not fit.
+
+    Then under ``Strict`` no more start; under ``EASY`` those start that do not delay that one, in order of submission. Under
+    ``List`` it chooses among jobs that fit, until none does. At the next stop it starts anew.
+    """
+
+    may_pass = False
+
+    def __init__(self, act: Act | None = None, slots: int = 64, algorithm: str = "EASY") -> None:
+        super().__init__(act, slots)
+        self._algorithm = algorithm
+
+    def _offer(self) -> None:
+        fits = self.given.arrays.procs[self.waiting] <= self.free
+        self.candidates = self.waiting if fits.any() and self._algorithm != "List" else self.waiting[fits]
+
+    def take(self, place: int) -> None:
+        """Let the candidate at ``place`` go next."""
+        job = self.candidates[place : place + 1]
+        if self.given.arrays.procs[job[0]] <= self.free:
+            self._start(job)
+            self._offer()
+        elif self._algorithm == "EASY":
+            self._reserve(job[0])
+            while len(self.candidates):
+                super().take(0)
+        else:
+            self.candidates = self.waiting[:0]
+
+
+def decisions_of(kind: str, act: Act | None, slots: int, algorithm: str) -> Backfilling:
+    """Return the decisions of an environment; InputError for an unknown kind or algorithm."""
+    for what, name, names in (("kind", kind, KINDS), ("algorithm", algorithm, ALGORITHMS)):
+        if name not in names:
+            raise unknown(what, name, names)
+    return Backfilling(act, slots) if kind == "Backfill" else Ordering(act, slots, algorithm)
+
+
+class Agent(NamedTuple):
+    """An agent of one of the environments as a scheduler.
+
+    :func:`sim.own.decide.decide` and campaigns take it. ``act`` gets the same observations as in the environment. ``kind`` is
+    ``Backfill`` or ``Order``; ``slots`` and ``algorithm`` are the environment's.
+    """
+
+    act: Act
+    kind: str = "Backfill"
+    slots: int = 64
+    algorithm: str = "EASY"
+    name: str = "agent"
+
+    def decider(self) -> Backfilling:
+        """Return the decider for one simulation; errors of :func:`decisions_of`."""
+        return decisions_of(self.kind, self.act, self.slots, self.algorithm)

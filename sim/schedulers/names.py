@@ -1,0 +1,327 @@
+"""Scheduler names, ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(...)]``.
+
+A missing order is FCFS, both of the queue and of backfill candidates.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any
+
+from features.errors import InputError, meant
+from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
+from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
+from sim.schedulers.harm import Harm, harm
+from sim.schedulers.planning import OrigBF, PlanRS, orig_bf, plan_rs
+from sim.schedulers.scores import Score, score
+
+ALGORITHMS: dict[str, int] = {
+    **{"EASY": EASY, "JustBF": JUSTBF, "Conservative": CONSERVATIVE, "Harm": HARM},
+    **{"List": LIST, "Strict": STRICT, "PlanRS": PLANRS, "OrigBF": ORIGBF},
+}
+SLURM = "Slurm"
+"""The scheduler of a site described by its slurm.conf (:mod:`sim.site.replay`)."""
+BACKFILLING = ("EASY",)
+"""Algorithms with a separate order for backfilling; the others have one queue."""
+PLANNING = ("JustBF", "Conservative")
+"""Algorithms that plan every waiting job."""
+PLANNERS = ("PlanRS", "OrigBF")
+"""Algorithms that plan nodes, also on a pool of processors."""
+
+
+@dataclass(frozen=True)
+class Order:
+    """A queue order, with the weights of a mixed policy, or with a ``score``.
+
+    ``weights`` are those of the features (n, r, wait, r/n, expansion, r n), raw or ``standardised``, or the values of the score.
+    """
+
+    name: str = "FCFS"
+    weights: tuple[float, ...] = NO_WEIGHTS
+    standardised: bool = False
+    score: Score | None = None
+
+    @property
+    def code(self) -> int:
+        """Return the integer of :mod:`sim.kernel.orders`."""
+        if self.score is not None:
+            return SCORE
+        return STANDARDISED if self.standardised else ORDERS[self.name]
+
+    @property
+    def changes(self) -> bool:
+        """Tell whether the order of two waiting jobs can change."""
+        return self.score.changes if self.score is not None else changes_while_waiting(self.code, self.weights)
+
+
+@dataclass(frozen=True)
+class Rush:
+    """Start decisions of Nichols et al. (RUSH).
+
+    A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts one of
+    ``classes``. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
+    unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest. With ``harm``,
+    variation that a start adds to running jobs counts too. A model skips from the probability ``cutoff`` on, by default its own.
+    ``model`` is ``oracle``, ``nowcast``, ``coin``, or any name for which the caller has a model; empty for a start decision given
+    beside the name.
+    """
+
+    model: str = ""
+    skips: int = 10
+    classes: str = "variation"
+    patience: int = 0
+    every: int = 0
+    harm: bool = False
+    cutoff: float | None = None
+
+
+_RUSH = ("model", "skips", "patience", "every", "harm", "cutoff", "classes")
+UNTRAINED = ("oracle", "nowcast", "coin")
+"""Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
+ANY_SKIPS = 999_999_999
+"""A number of skips that no job reaches."""
+CLASSES = ("variation", "little")
+"""Predicted classes that skip a job: variation, or also little variation."""
+
+
+@dataclass(frozen=True)
+class Scheduler:
+    """A scheduling algorithm with the order of its queue and of its backfill candidates.
+
+    ``rush`` is set if a model decides on starts; ``harm``, ``plan_rs`` and ``orig_bf`` for the algorithms of those names.
+    ``by_request``: jobs are planned by their requests; predictions only order the queue.
+    """
+
+    name: str
+    algorithm: str
+    order: Order = field(default_factory=Order)
+    backfill: Order = field(default_factory=Order)
+    reservations: int = 1
+    rush: Rush | None = None
+    harm: Harm | None = None
+    plan_rs: PlanRS | None = None
+    orig_bf: OrigBF | None = None
+    by_request: bool = False
+
+    @property
+    def promises(self) -> bool:
+        """Tell whether it plans a start for each job anyway, so that logging plans costs little."""
+        return self.algorithm in PLANNERS
+
+    @property
+    def draws(self) -> bool:
+        """Tell whether it draws scenarios or moves at random, so that the seed matters."""
+        searches = self.plan_rs is not None and self.plan_rs.iterations > 0
+        return self.harm is not None or searches
+
+
+def scheduler(name: str) -> Scheduler:
+    """Return the scheduler ``name``, in upper or lower case; InputError for an unknown name."""
+    if not isinstance(name, str):
+        raise InputError(f"unknown scheduler {name!r}; {grammar()}")
+    return _scheduler(name)
+
+
+def spelled(name: str) -> str:
+    """Return the name of a scheduler with its words outside brackets in their usual letters."""
+    words = {word.upper(): word for word in (*ALGORITHMS, *ORDERS, *ALIASES, *ALIASES_BEHIND, "SCORE", "RUSH", SLURM)}
+    depth, parts = 0, re.split(r"([()])", name)
+    for place, part in enumerate(parts):
+        depth += (part == "(") - (part == ")")
+        if depth == 0:
+            parts[place] = re.sub(r"[A-Za-z]\w*", lambda word: words.get(word[0].upper(), word[0]), part)
+    return "".join(parts)
+
+
+@lru_cache(maxsize=1024)
+def _scheduler(name: str) -> Scheduler:
+    if "POLICY(" in name.upper():
+        raise InputError(
+            f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
+        )
+    algorithms = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
+    base, rush = _rush(name)
+    if base.upper() == SLURM.upper():
+        raise InputError(
+            f"scheduler {name!r}: is a site's own, which only queuecast simulate, parity and whatif replay: give them the folder with its "
+            "slurm.conf as --machine"
+        )
+    if not base.isascii():  # the capitals of other letters may be ASCII
+        raise InputError(f"unknown scheduler {name!r}: names are ASCII")
+    if weighing := re.fullmatch(r"HARM(?:\((.+)\))?", base, re.IGNORECASE):
+        try:
+            return Scheduler(name, "Harm", rush=rush, harm=harm((weighing[1] or "").lower()))
+        except InputError as error:
+            raise InputError(f"scheduler {name!r}: {error}") from error
+    if planning := re.fullmatch(r"(PLANRS|ORIGBF)(?:\((.+)\))?", base, re.IGNORECASE):
+        return _planning(name, algorithms[planning[1].upper()], planning[2] or "", rush)
+    parts = _parts(base.upper())
+    options = _easy_options(parts, name)
+    at = next((i for i, part in enumerate(parts) if part in algorithms), None)
+    if at is None and parts[0] in {**ORDERS, **ALIASES} and len(parts) == 1:
+        raise InputError(
+            f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
+        )
+    if at is None or at > 1 or len(parts) > at + 2:
+        raise InputError(f"unknown scheduler {name!r}; {_meant(base, parts)}")
+    algorithm = algorithms[parts[at]]
+    if algorithm in ("Harm", *PLANNERS):
+        raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own, and takes none; {grammar()}")
+    order = _order(parts[0], ALIASES, name) if at == 1 else Order()
+    if algorithm == "Conservative" and order != Order():
+        raise InputError(
+            f"scheduler {name!r}: Conservative goes by reservations, which are given in order of submission, and takes no other order"
+        )
+    if len(parts) == at + 1:
+        return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, rush=rush, **options)
+    if algorithm not in BACKFILLING:
+        raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
+    return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), rush=rush, **options)
+
+
+def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
+    """Remove the options of ``EASY(reservations=k,plans=requested)``; return them as fields."""
+    fields: dict[str, Any] = {}
+    for at, part in enumerate(parts):
+        if match := re.fullmatch(r"EASY\((.+)\)", part):
+            parts[at] = "EASY"
+            for option in match[1].split(","):
+                key, _, value = (word.strip() for word in option.partition("="))
+                if key == "RESERVATIONS" and re.fullmatch(r"[1-9]\d{0,8}", value) and "reservations" not in fields:
+                    fields["reservations"] = int(value)
+                elif key == "PLANS" and value in ("REQUESTED", "PREDICTED") and "by_request" not in fields:
+                    fields["by_request"] = value == "REQUESTED"
+                else:
+                    raise InputError(f"unknown scheduler {name!r}: EASY takes reservations=k and plans=requested; {grammar()}")
+    return fields
+
+
+def _parts(text: str) -> list[str]:
+    """Split a name at its hyphens, except inside brackets."""
+    parts, depth = [""], 0
+    for letter in text:
+        depth += (letter == "(") - (letter == ")")
+        if letter == "-" and depth == 0:
+            parts.append("")
+        else:
+            parts[-1] += letter
+    return parts
+
+
+def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Scheduler:
+    """Return ``PlanRS(OPTIONS)`` or ``OrigBF(OPTIONS)``."""
+    if rush is not None:
+        raise InputError(f"scheduler {name!r}: {algorithm} does not foresee start decisions, and takes no +RUSH")
+    try:
+        if algorithm == "OrigBF":
+            return Scheduler(name, algorithm, orig_bf=orig_bf(options.lower()))
+        return Scheduler(name, algorithm, plan_rs=plan_rs(options.lower()))
+    except InputError as error:
+        raise InputError(f"scheduler {name!r}: {error}") from error
+
+
+def _rush(name: str) -> tuple[str, Rush | None]:
+    """Split a name into the part before ``+RUSH(...)`` and its start decisions."""
+    match = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
+    if not match:
+        return name, None
+    given: dict[str, str] = {}
+    for option in (match[2] or "").split(","):
+        key, equals, value = (part.strip() for part in option.partition("="))
+        key = key.lower()
+        if option.strip() and (key not in _RUSH or not equals or not value or key in given):
+            raise InputError(
+                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no, cutoff=PROBABILITY and "
+                f"classes={'|'.join(CLASSES)}, not {option.strip()!r}"
+            )
+        if key:
+            given[key] = value
+    numbers = {"skips": str(ANY_SKIPS if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
+    for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
+        if not re.fullmatch(r"\d{1,9}", numbers[key]):
+            raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
+    if given.get("harm", "no").lower() not in ("yes", "no"):
+        raise InputError(f"scheduler {name!r}: harm={given['harm']} is neither yes nor no")
+    harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes).lower()
+    if classes not in CLASSES:
+        raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
+    return match[1], Rush(
+        given.get("model", ""),
+        int(numbers["skips"]),
+        classes,
+        int(numbers["patience"]),
+        int(numbers["every"]),
+        harm,
+        _cutoff(name, given),
+    )
+
+
+def _cutoff(name: str, given: dict[str, str]) -> float | None:
+    """Return the stated cutoff of a start decision, None without one."""
+    if "cutoff" not in given:
+        return None
+    try:
+        cutoff = float(given["cutoff"])
+    except ValueError:
+        cutoff = math.nan
+    if not 0.0 <= cutoff <= 1.0:
+        raise InputError(f"scheduler {name!r}: cutoff={given['cutoff']} is not a probability")
+    if given.get("model", "").lower() in UNTRAINED:
+        raise InputError(f"scheduler {name!r}: {given['model']} tells no probability, and takes no cutoff")
+    return cutoff
+
+
+def _order(text: str, aliases: dict[str, str], name: str) -> Order:
+    if scored := re.fullmatch(r"SCORE\((.*)\)", text, re.DOTALL):
+        try:
+            formula = score(scored[1])
+        except InputError as error:
+            raise InputError(f"scheduler: {error}" if len(name) > 200 else f"scheduler {name!r}: {error}") from error
+        return Order("SCORE", formula.weights, score=formula)
+    mixed = re.fullmatch(r"MIXED\(([^;]*)(;STANDARDISED)?\)", text)
+    if mixed:
+        try:
+            weights = tuple(float(weight) for weight in mixed[1].split(","))
+        except ValueError as error:
+            raise InputError(f"scheduler {name!r}: the weights of {text} are not all numbers") from error
+        if len(weights) not in (3, 6) or not any(weights) or not all(map(math.isfinite, weights)):
+            raise InputError(
+                f"scheduler {name!r}: MIXED takes 3 or 6 finite weights, not all zero, on n, r, wait, r/n, expansion, r*n"
+            )
+        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
+    order = aliases.get(text, text)
+    if order not in ORDERS or order == "MIXED":
+        raise InputError(f"unknown order {text!r} in scheduler {name!r}; {meant(text, (*ORDERS, *aliases)) or grammar()}")
+    return Order(order)
+
+
+def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
+    """Return the name of ``plan`` with other weights, or other parameters of its score."""
+    if plan.order.score is not None:
+        order = f"SCORE({plan.order.score.with_values(numbers)})"
+    else:
+        order = f"MIXED({','.join(map(repr, numbers))}{';standardised' if plan.order.standardised else ''})"
+    return "-".join((order, *_parts(plan.name)[1:]))
+
+
+def _meant(base: str, parts: Sequence[str]) -> str:
+    """Return a hint: an open bracket, the name that was meant, or else all names."""
+    if (opened := base.count("(") - base.count(")")) != 0:
+        return "a bracket is not closed" if opened > 0 else "a bracket is closed that was not opened"
+    algorithms = {each.upper(): each for each in ALGORITHMS}
+    if len(parts) > 1:
+        algorithms |= {order: order for order in (*ORDERS, *ALIASES, *ALIASES_BEHIND)}
+    likely = [algorithms.get(part) or meant(part, algorithms.values())[len("did you mean ") : -1] for part in parts]
+    return f"did you mean {'-'.join(likely)}?" if all(likely) and len(parts) <= 3 else grammar()
+
+
+def grammar() -> str:
+    """Return one line with all scheduler names."""
+    return (
+        f"known: [ORDER-]ALGORITHM[-BACKFILLORDER]; algorithms {' '.join(ALGORITHMS)}; "
+        f"orders {' '.join(order for order in ORDERS if order != 'MIXED')} MIXED(w1,w2,w3) SCORE(FORMULA)"
+    )

@@ -1,0 +1,319 @@
+"""When waiting jobs at a Slurm site will start, by running its scheduler ahead.
+
+It goes on from a moment, once for each scenario. The state at that moment follows from the record of the present jobs
+(:mod:`sim.slurm.recorded`): they are submitted, and those that run start on the nodes that they hold. From then on the one event
+loop goes on as in a replay (:mod:`sim.site.replay`), with phases of Slurm's clocks drawn anew in each scenario.
+"""
+
+from __future__ import annotations
+
+import os
+from copy import deepcopy
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from models.packed.queue_state import NEVER as UNKNOWN
+from models.packed.queue_state import Jobs as Queued
+from models.packed.start_predictor import SLURM
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from sim.campaigns.maps import threads
+from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
+from sim.policy import Policy, kernel_settings
+from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
+from sim.slurm.events import follow_events, held_nodes
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow
+from sim.slurm.requests import COLUMNS
+from sim.slurm.site import Site
+from sim.slurm.state import (
+    ABSENT,
+    CHANGED_AT,
+    CYCLE,
+    DRAINED,
+    JOINED,
+    LAST_ASKED,
+    LAST_CYCLE,
+    LAST_DECAY,
+    LAST_FULL,
+    NEVER,
+    NONE,
+    OUTAGE,
+    REQUESTS,
+    RUNS,
+    STAMP,
+    TICK,
+    Slurm,
+)
+from sim.slurm.state import DECAY as NEXT_DECAY
+from sim.starts.ahead import Ahead, arrivals
+
+_EVENTS = 2_000
+"""Number of events after which it is checked whether all waiting jobs have started."""
+_IDLE_MS = 3_600_000
+"""If the machine is empty and nothing is to come for this long, jobs that still wait never start."""
+
+
+_APART = 1 << 40
+"""Added per draw to the group numbers of coming jobs, to keep them apart from those of present jobs."""
+
+
+class SiteAhead(Ahead):
+    """Run a Slurm site's queue ahead, as :class:`sim.starts.ahead.Ahead` does for a pool.
+
+    ``table`` has a row for each job of ``jobs``, with the columns of :func:`starts_ahead` except times, processors and limits,
+    which are those of ``jobs``, whose second 0 is ``origin_s``. Ended jobs from the row ``first`` on count as usage. A start
+    later than ``within_s`` is given as ``within_s``.
+    """
+
+    def __init__(
+        self, site: Site, table: pd.DataFrame, origin_s: int, first: int, *, within_s: int, scenarios: int = 64, seed: int = 0
+    ) -> None:
+        super().__init__(site.procs, scenarios=scenarios, groups=16, seed=seed)
+        self.by = SLURM
+        self.site, self._table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
+
+    def starts(
+        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
+    ) -> np.ndarray:
+        rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
+        past = np.flatnonzero(jobs.end <= now_s)
+        there = np.sort(np.concatenate((past[past >= self._first], rows)))
+        table, (start, end) = self._asked(jobs, there), (each[there].astype(np.float64) for each in (jobs.start, jobs.end))
+        start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
+        table = table.assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
+        runtime_s = np.tile(end - start, (self.scenarios, 1))
+        runtime_s[:, np.searchsorted(there, rows)] = runtimes
+        coming = [
+            self._asked(jobs, each.row).assign(submit_s=each.after_s + now_s + self._origin_s, runtime_s=each.runtime, draw=draw)
+            for draw, each in enumerate(arrivals(jobs, now_s, self.groups, self.seed))
+        ]
+        more = pd.concat(coming).sort_values("submit_s", kind="stable", ignore_index=True)
+        more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
+        usage_s = float(table["submit_s"].min()) - LEAD_S
+        phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
+        table = table if asked is None else table.assign(asked=np.isin(there, asked))
+        starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
+        return np.minimum(starts_s, self.within_s)
+
+    def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
+        """Return what jobs ask for, with node counts scaled like their processors."""
+        table, procs = self._table.iloc[rows], jobs.procs[rows]
+        nodes = {
+            name: np.ceil(table[name].to_numpy() * procs / table["cpus"].to_numpy()).astype(np.int64)
+            for name in ("min_nodes", "max_nodes")
+        }
+        limit = {"limit_s": jobs.requested[rows], "least_limit_s": np.minimum(table["least_limit_s"], jobs.requested[rows])}
+        return table.assign(submit_s=jobs.submit[rows] + self._origin_s, cpus=procs, **nodes, **limit)
+
+
+@dataclass(frozen=True)
+class Moment:
+    """A site at a moment.
+
+    The first ``there`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``; ``asked_ms`` is
+    when a pass was last requested.
+    """
+
+    site: Site
+    jobs: pd.DataFrame
+    there: int
+    origin_s: int
+    now_ms: int
+    slurm: Slurm
+    asked_ms: int = -NEVER
+
+
+def starts_ahead(
+    site: Site,
+    jobs: pd.DataFrame,
+    now_s: float,
+    runtimes_s: np.ndarray,
+    phases: Phases | int = 0,
+    arrivals: pd.DataFrame | None = None,
+    usage_s: float | None = None,
+    within_s: float = np.inf,
+) -> np.ndarray:
+    """Return in how many seconds from ``now_s`` each waiting job starts.
+
+    float64 [scenarios, waiting], inf: never, or later than ``within_s``. With a column ``asked`` of the jobs, of those alone: a
+    scenario ends when they have started.
+
+    ``jobs`` has the columns of a replay (:data:`sim.slurm.requests.COLUMNS`), in order of submission, ``start_s`` (Unix seconds,
+    NaN: waits) and ``nodes`` (those it holds). With ``end_s`` (NaN: runs) it may have ended jobs, which dependencies, throttles
+    and usage need. ``accrue_s``, if present, is the time from which a waiting job's age counts (NaN: by the rules).
+    ``runtimes_s`` float64 [scenarios, jobs] are whole runtimes, of running jobs longer than the time they ran. ``arrivals`` are
+    jobs to come, in order of submission, with ``runtime_s``; with a column ``draw`` of numbers below n, each comes only in every
+    n-th scenario. The site's usage is that at ``usage_s``, or now. ``phases`` are given, or each scenario draws its own by a
+    seed, counted from ``phases`` on; given ones say when the last passes were. Raises InputError as
+    :func:`sim.site.replay.replay`, and for runtimes of another number of jobs.
+    """
+    if missing := [name for name in (*COLUMNS, "start_s", "nodes") if name not in jobs]:
+        raise InputError(f"the jobs have no column {missing[0]}")
+    if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
+        raise InputError(f"the runtimes are {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
+    rows = np.flatnonzero(_waits(jobs, now_s) & (jobs["asked"].to_numpy(bool) if "asked" in jobs else True))
+    if len(rows) * len(runtimes_s) == 0:
+        return np.full((len(runtimes_s), len(rows)), np.inf)
+    table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
+    of = None if arrivals is None or "draw" not in arrivals else arrivals["draw"].to_numpy(np.int64)
+    draws = 1 if of is None else int(of.max(initial=0)) + 1
+    drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(table), phases)
+    moment = lead(site, table, len(jobs), now_s, drawn, usage_s)
+
+    def scenarios(mine: range) -> tuple[range, np.ndarray]:
+        slurm, scratch = deepcopy(moment.slurm), Scratch()
+        state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
+        kept, starts = [array.copy() for array in state], np.empty((len(mine), len(rows)))
+        for place, row in enumerate(mine):
+            stamp, own = slurm.numbers[STAMP], drawn
+            for array, old in zip(state, kept, strict=True):
+                array[:] = old
+            slurm.numbers[STAMP] = stamp  # what was marked in one scenario must not count in the next
+            if not isinstance(phases, Phases):
+                own = draw_phases(site, len(table), phases + row)
+                slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(own.full_s * 1000)
+            scenario = slurm._replace(rules=as_rules(site, own))
+            _set_clocks(scenario, own, moment, usage_s is None)
+            if of is not None:
+                slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
+            _advance(moment, scenario, own, runtimes_s[row], rows, within_s, scratch)
+            first = slurm.now.first_ms[rows]
+            starts[place] = np.where(first >= 0, (first - moment.now_ms) / 1000, np.inf)
+        return mine, starts
+
+    workers = min(os.cpu_count() or 1, len(runtimes_s))
+    starts = np.empty((len(runtimes_s), len(rows)))
+    for mine, own_starts_s in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
+        starts[mine] = own_starts_s
+    starts[starts > within_s] = np.inf
+    return starts
+
+
+def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
+    """Tell which jobs have neither started nor been cancelled by ``now_s``."""
+    gone = jobs["cancel_s"].to_numpy(np.float64)
+    return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
+
+
+def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
+    """Return the site as it is at ``now_s``, by the record of the first ``there`` jobs."""
+    origin = origin_of(table)
+    moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
+    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
+    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(there, np.nan)
+    accrued = np.flatnonzero(np.isfinite(accrue))
+    slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
+    numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
+    ms, kind, row = _recorded(moment, jobs, phases, usage_s)
+    follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
+    numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
+    numbers[JOINED] = there
+    asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
+    return replace(moment, asked_ms=int(asks.max(initial=-NEVER)))
+
+
+def _recorded(
+    moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return milliseconds, kinds and rows of past events, in order, int64 [events]."""
+    slurm, now_ms = moment.slurm, moment.now_ms
+
+    def in_ms(seconds: np.ndarray) -> np.ndarray:
+        return np.round((seconds - moment.origin_s) * 1000)
+
+    submit = np.minimum(in_ms(jobs["submit_s"].to_numpy(np.float64) + phases.parts_s[: len(jobs)]), now_ms)
+    start = np.fmax(in_ms(jobs["start_s"].to_numpy(np.float64)), submit)
+    start = np.where(jobs["start_s"].isna(), np.nan, start)
+    end = jobs["end_s"].to_numpy(np.float64) if "end_s" in jobs else np.full(len(jobs), np.nan)
+    end = np.where(np.isnan(end), np.nan, np.fmax(in_ms(end), start + 1))
+    gone = in_ms(jobs["cancel_s"].where(jobs["start_s"].isna() & (jobs["cancel_s"] >= 0)).to_numpy(np.float64))
+    answer, all_rows, outages = end + slurm.rules.epilog_ms, np.arange(len(jobs)), slurm.outages
+    of_site = np.flatnonzero((outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE)))
+    begins = np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
+    events = [
+        (times, kind, all_rows) for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone))
+    ]
+    events += [(answer, LOOK, all_rows)] * (len(slurm.ask.after) > 0)
+    events += [(outages.time_ms[of_site], CHANGE, of_site), (begins, LOOK, np.full(len(begins), NONE))]
+    if usage_s is not None and slurm.rules.multifactor:
+        period, first = slurm.rules.calc_period * 1000, int(phases.decay_s * 1000)
+        since = round((usage_s - moment.origin_s) * 1000)
+        turns = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
+        events.append((turns, DECAY, np.full(len(turns), NONE)))
+    ms, row = (np.concatenate([each[at] for each in events]) for at in (0, 2))
+    kind = np.repeat([each[1] for each in events], [len(each[0]) for each in events])
+    there = np.flatnonzero(ms <= now_ms)
+    there = there[np.lexsort((row[there], kind[there], ms[there]))]
+    return ms[there].astype(np.int64), kind[there].astype(np.int64), row[there].astype(np.int64)
+
+
+def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
+    """Set Slurm's clocks by their phases, and priorities by their last computation.
+
+    ``charged``: the usage is that of now. As far as is known, something has changed since the last pass and the last cycle.
+    """
+    numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
+    numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
+    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
+    numbers[NEXT_DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
+    last = int(numbers[NEXT_DECAY]) - rules.calc_period * 1000
+    if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
+        follow_events([(last, DECAY, 0)], slurm)
+    numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
+    turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
+    while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:
+        turns += 1
+    numbers[TICK] = rules.first_turn_ms + turns * rules.turn_us // 1000
+
+
+def _next(first: int, period: int, now: int) -> int:
+    """Return the first turn of a clock after ``now``."""
+    return first + max((now - first) // period + 1, 0) * period
+
+
+def _advance(
+    moment: Moment, slurm: Slurm, phases: Phases, runtime_s: np.ndarray, waiting: np.ndarray, within_s: float, scratch: Scratch
+) -> None:
+    """Run the event loop until all ``waiting`` jobs have started or can no longer start.
+
+    It ends at most ``within_s`` after the moment.
+    """
+    table, there, now = moment.jobs, moment.there, moment.now_ms
+    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[there:]))
+    slurm.now.killed[:] |= runtime_s > slurm.ask.limit
+    runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS
+    submit = np.round((table["submit_s"].to_numpy(np.float64) - moment.origin_s + phases.parts_s) * 1000).astype(np.int64)
+    submit[there:] = np.maximum(np.sort(submit[there:]), now + 1)  # rows stay in their order within a second
+    running, bits = np.flatnonzero(slurm.now.phase == RUNS), max(len(table).bit_length(), 1)
+    start = slurm.now.start_ms[running]
+    ends = np.maximum(start + runtime[running], now + 1)
+    runtime[running] = ends - start
+    arrays = Jobs(submit, runtime, slurm.ask.cpus, runtime, np.zeros(len(table), np.int64))
+    policy = Policy("Strict")
+    work = scratch.work(len(table), max(moment.site.procs, 1))
+    state, count = work.state._replace(slurm=slurm), len(running)
+    events = np.sort(ends << bits | np.arange(count))  # sorted, they are a heap too
+    state.ends[:count] = state.plan[:count] = events
+    state.plan_procs[:count] = slurm.ask.cpus[running[events & ((1 << bits) - 1)]]
+    state.running[:count], state.start[running], state.planned[running] = running, start, ends
+    counters = state.counters
+    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, there
+    counters[FREE] -= slurm.ask.cpus[running].sum()
+    settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
+    last = min(moment.now_ms + within_s * 1000, NEVER)
+    while now < last and (slurm.now.first_ms[waiting] < 0).any() and not _idle(slurm, counters, now, len(table)):
+        counters[EVENTS] = _EVENTS
+        _, now = run(settings, arrays, estimates, NO_DEPENDENCIES, *work._replace(state=state), Memory(), now, NO_SWEEP)
+
+
+def _idle(slurm: Slurm, counters: np.ndarray, now: int, total: int) -> bool:
+    """Tell whether nothing has happened for long and nothing is to come."""
+    numbers = slurm.numbers
+    to_come = counters[ENDS] > 0 or counters[NEXT] < total or numbers[OUTAGE] < len(slurm.outages.time_ms)
+    return bool(not to_come and now > numbers[CHANGED_AT] + _IDLE_MS)

@@ -1,0 +1,338 @@
+"""How far the waits in replays of a site are from the recorded waits.
+
+A record is one sample: no accounting has the phases of Slurm's clocks, and two real runs of the same submissions differ. So there
+are many replays, each with phases of its own, and the record is compared with their range.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.node_list import expand_nodes
+from sim.site.ahead import starts_ahead
+from sim.site.explained import decisions
+from sim.site.replay import replay
+from sim.slurm.begin import Phases
+from sim.slurm.files import read_site
+from sim.slurm.lines import CONF
+from sim.slurm.requests import COLUMNS
+from sim.slurm.site import Site
+
+RANGE = (0.025, 0.975)
+"""The quantiles over phases between which a record should lie."""
+WITHIN_S = (1, 5, 30)
+BY = ("partition", "qos", "account", "size", "hour")
+_SIZES = (1, 2, 5, 17, 65, 257, 1025)
+_FITTED = 2000
+_NAMED = 4
+_NOISE_S = 30
+"""Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
+Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class Open:
+    """The waits of open replays.
+
+    ``wait_s`` float64 [replays, jobs] is NaN for a job that a replay never starts. ``by`` object [replays, jobs] is the scheduler
+    that started the job. ``recorded_s`` [jobs] are the recorded waits, NaN for jobs cancelled before they started.
+    """
+
+    wait_s: np.ndarray
+    by: np.ndarray
+    recorded_s: np.ndarray
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Tell which of the jobs that ran start in every replay, bool [jobs]."""
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s))
+
+    @property
+    def lost(self) -> np.ndarray:
+        """Tell which of the jobs that ran do not start in every replay, bool [jobs]."""
+        return np.asarray(np.isfinite(self.recorded_s) & ~self.starts)
+
+    def summary(self) -> dict[str, float]:
+        """Return the figures of ``queuecast parity --json`` that come from open replays.
+
+        Means are over the jobs that start in every replay.
+        """
+        waits, recorded = self.wait_s[:, self.starts], self.recorded_s[self.starts]
+        means = waits.mean(axis=1)
+        low, high = np.quantile(means, RANGE)
+        off = np.abs(waits - recorded)
+        return {
+            "jobs": int(np.isfinite(self.recorded_s).sum()),
+            "never_started": int(self.lost.sum()),
+            "recorded_mean_wait_s": float(recorded.mean()),
+            "mean_wait_s": float(means.mean()),
+            "low_s": float(low),
+            "high_s": float(high),
+            **{f"within_{seconds}_s": float((off <= seconds).mean()) for seconds in WITHIN_S},
+        }
+
+
+def open_replays(
+    site: Site, jobs: pd.DataFrame, replays: int, seed: int, progress: Progress | None = None, phases: Phases | None = None
+) -> Open:
+    """Replay ``jobs`` ``replays`` times.
+
+    Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside the
+    columns of a replay. Whole seconds are compared, as accounting has them.
+    """
+    submit = jobs["submit_s"].to_numpy(np.float64)
+    waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
+    for row in range(replays):
+        replayed = replay(site, jobs, seed + row if phases is None else near(phases, seed + row))
+        waits[row], by[row] = np.floor(replayed.start_s) - submit, replayed.started_by
+        if progress is not None:
+            progress(row + 1, replays)
+    start = jobs["start_s"].to_numpy(np.float64)
+    return Open(waits, by, np.where(start < 0, np.nan, start) - submit)
+
+
+def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> Phases:
+    """Return the phases within their spread that most recorded starts agree with.
+
+    A poll comes at one of 30 turns, a computation within its spread. Two numbers are chosen by the first ``_FITTED`` jobs of the
+    record that they are then compared with.
+    """
+    start = jobs["start_s"].to_numpy()[:_FITTED]
+    exact = None if phases.runtimes_s is None else phases.runtimes_s[:_FITTED]
+
+    def best(tried: list[Phases]) -> Phases:
+        short = [one._replace(parts_s=one.parts_s[:_FITTED], runtimes_s=exact) for one in tried]
+        close = [np.abs(np.floor(replay(site, jobs.iloc[:_FITTED], one).start_s) - start) <= WITHIN_S[1] for one in short]
+        return tried[int(np.argmax([agree.sum() for agree in close]))]
+
+    polls = phases.turn_s + phases.turn_length_s * np.arange(30)
+    phases = best([phases._replace(poll_s=float(poll)) for poll in polls])
+    later = phases.decay_s + phases.decay_spread_s * np.arange(tries) / tries
+    return best([phases._replace(decay_s=float(decay), decay_spread_s=0.0) for decay in later])
+
+
+def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
+    """Return phases moved by up to ``by_s``, as a log's clock is not exact either."""
+    random = np.random.default_rng([seed, 0x52])
+    turn, cycle, decay = random.uniform(0, by_s, 3)
+    return phases._replace(
+        turn_s=phases.turn_s + turn, cycle_s=phases.cycle_s + cycle, decay_s=phases.decay_s + decay,
+        parts_s=phases.parts_s + random.uniform(-by_s / 2, by_s / 2, len(phases.parts_s)),
+    )  # fmt: skip
+
+
+def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") -> pd.DataFrame:
+    """Return recorded and replayed mean waits by one of :data:`BY`.
+
+    A size class is named by its min number of processors, an hour is one of the clock of ``timezone``. Columns ``by value jobs
+    recorded_s mean_s low_s high_s outside``; ``outside`` tells whether the record lies outside the range over phases.
+    """
+    if by == "size":
+        values = pd.Series(np.array(_SIZES)[np.searchsorted(_SIZES, jobs["cpus"], side="right") - 1])
+    elif by == "hour":
+        local_s = local_clock_s(jobs["submit_s"].to_numpy(np.int64), 0, timezone)
+        values = pd.Series([f"{hour:02d}" for hour in local_s // 3600 % 24])
+    else:
+        values = jobs[by].astype(str)
+    rows = []
+    values = values[replays.starts]
+    for value, chosen in values.groupby(values).groups.items():
+        of = np.asarray(chosen)
+        means = replays.wait_s[:, of].mean(axis=1)
+        low, high = np.quantile(means, RANGE)
+        recorded = float(replays.recorded_s[of].mean())
+        rows.append(
+            (
+                by,
+                f"{value:,} or more" if by == "size" else value,
+                len(of),
+                recorded,
+                float(means.mean()),
+                float(low),
+                float(high),
+                not low <= recorded <= high,
+            )
+        )
+    return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
+
+
+def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
+    """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
+
+    The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
+    """
+    low, high = np.quantile(np.nan_to_num(replays.wait_s), RANGE, axis=0)
+    beyond = np.where(
+        replays.recorded_s > high, replays.recorded_s - high, np.where(replays.recorded_s < low, replays.recorded_s - low, 0.0)
+    )
+    beyond[~replays.starts] = 0
+    rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
+    rows = rows[np.abs(beyond[rows]) > _NOISE_S]
+    table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
+    return table.assign(
+        recorded_s=replays.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
+        why=[_why(site, jobs, row, beyond[row]) for row in rows],
+    )  # fmt: skip
+
+
+def _why(site: Site, jobs: pd.DataFrame, row: int, beyond: float) -> str:
+    """Return in an operator's words what may explain a wait that no replay has."""
+    job = jobs.iloc[row]
+    if beyond < 0:
+        return "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
+    if job["reservation"]:
+        return f"ran in the reservation {job['reservation']}"
+    if job["eligible_s"] >= 0:
+        return "became eligible late: a hold, a begin time or a dependency"
+    begin, end = int(job["start_s"] - beyond), int(job["start_s"])
+    ends = jobs.loc[(jobs["start_s"] >= 0) & jobs["end_s"].between(begin, end), "end_s"]
+    since = sorted({begin, *ends.astype(int).tolist()})
+    for first_s in (second for second in since if second + _NOISE_S <= end):
+        names, last_s = _idle(site, jobs, job, first_s, first_s + _NOISE_S), end
+        if not names:
+            continue
+        later = jobs.loc[(jobs["start_s"] > first_s) & (jobs["start_s"] < end), ["start_s", "nodes"]].sort_values("start_s")
+        last_s = next(
+            (int(at) for at, text in later.itertuples(index=False) if text and not {*names}.isdisjoint(expand_nodes(text))), end
+        )
+        first, last = (f"{datetime.fromtimestamp(second, ZoneInfo(site.timezone)):%H:%M:%S}" for second in (first_s, last_s))
+        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+        return f"nodes {listed} stayed free from {first} to {last} while it waited and fitted: is reservations.txt whole, and nothing held?"
+    return "started later than the rules let it: a hold, a limit, or a lowered priority"
+
+
+def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: int) -> list[str]:
+    """Return the nodes that no file says why they stayed without jobs from ``begin_s`` to ``end_s``, if the job fits on them."""
+    ran = (jobs["start_s"] >= 0) & (jobs["start_s"] < end_s) & (jobs["end_s"] > begin_s)
+    busy = {name for text in jobs.loc[ran, "nodes"].unique() if text for name in expand_nodes(text)}
+    busy |= {each.node for each in site.outages if each.start_s < end_s and each.end_s > begin_s}
+    for each in site.reservations:
+        if any(start < end_s and end > begin_s for start, end in each.times(begin_s, end_s)):
+            busy |= each.nodes
+    parts = [site.partitions[name].nodes for name in str(job["partition"]).split(",") if name in site.partitions]
+    wanted = {job["features"]} - {""}
+    free = [each for each in site.nodes if any(each.name in part for part in parts) and wanted <= each.features]
+    free = [each for each in free if each.name not in busy and (job["gpus"] == 0 or each.gpus > 0)]
+    enough = len(free) >= max(job["min_nodes"], 1) and sum(each.cpus for each in free) >= job["cpus"]
+    return [each.name for each in free] if enough and sum(each.gpus for each in free) >= job["gpus"] else []
+
+
+def _settings(**values: str) -> Rule:
+    return lambda site, jobs: (replace(site, settings={**site.settings, **values}), jobs)
+
+
+def _columns(**values: Any) -> Rule:
+    return lambda site, jobs: (site, jobs.assign(**values))
+
+
+def _no_clocks(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
+    at_once = {"bf_interval": "1", "sched_interval": "1", "batch_sched_delay": "0", "sched_min_interval": "0"}
+    return replace(site, scheduler={**site.scheduler, **at_once}), jobs
+
+
+def _one_tier(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
+    return replace(site, partitions={name: replace(each, tier=1) for name, each in site.partitions.items()}), jobs
+
+
+RULES: Mapping[str, Rule] = {
+    "backfill": _settings(schedulertype="sched/builtin"),
+    "clocks": _no_clocks,
+    "age": _settings(priorityweightage="0"),
+    "fair share": _settings(priorityweightfairshare="0"),
+    "job size": _settings(priorityweightjobsize="0"),
+    "partition factor": _settings(priorityweightpartition="0"),
+    "QOS factor": _settings(priorityweightqos="0"),
+    "usage at the beginning": lambda site, jobs: (
+        replace(site, associations=tuple(replace(each, usage=0.0) for each in site.associations)),
+        jobs,
+    ),
+    "TRES weights": _settings(priorityweighttres=""),
+    "switches": lambda site, jobs: (replace(site, switches=()), jobs),
+    "CompleteWait": _settings(completewait="0"),
+    "tiers": _one_tier,
+    "limits": _settings(accountingstorageenforce=""),
+    "memory": _settings(selecttypeparameters="CR_CPU"),
+    "GPUs": _columns(gpus=0),
+    "features": _columns(features=""),
+    "node counts": _columns(min_nodes=1, max_nodes=0),
+    "exclusive": _columns(exclusive=False),
+    "throttles": _columns(throttle=0),
+    "dependencies": _columns(after=""),
+    "licenses": _columns(licenses=""),
+    "min limits": lambda site, jobs: (site, jobs.assign(least_limit_s=jobs["limit_s"])),
+    "preemption": _settings(preempttype="preempt/none"),
+    "cancelled jobs": lambda site, jobs: (site, jobs[jobs["start_s"] >= 0].reset_index(drop=True)),
+    "eligible times": _columns(eligible_s=-1),
+    "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
+    "outages": lambda site, jobs: (replace(site, outages=()), jobs),
+}
+"""Rules that can be left out, to see whether the figures change without them."""
+
+
+def without(
+    site: Site, jobs: pd.DataFrame, replays: int, seed: int, rules: Sequence[str] = tuple(RULES), progress: Progress | None = None
+) -> pd.DataFrame:
+    """Return the figures of replays without each rule that the site uses, one rule at a time.
+
+    Columns ``rule mean_wait_s low_s high_s within_5_s``.
+    """
+    used = [name for name in rules if not _same((site, jobs), RULES[name](site, jobs))]
+    rows = []
+    for at, name in enumerate(used):
+        summary = open_replays(*RULES[name](site, jobs), replays, seed).summary()
+        rows.append((name, *(summary[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
+        if progress is not None:
+            progress(at + 1, len(used))
+    return pd.DataFrame(rows, columns=["rule", "mean_wait_s", "low_s", "high_s", "within_5_s"])
+
+
+def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> bool:
+    (site, jobs), (changed, table) = one, other
+    idle = ("", "0", "preempt/none")
+    unset = {key for key, value in changed.settings.items() if value in idle and key not in site.settings}
+    settings = {key: value for key, value in changed.settings.items() if key not in unset}
+    return replace(changed, settings=settings) == site and jobs.equals(table)
+
+
+def load_kernels() -> None:
+    """Compile, or load, the kernels of replays, decisions and queues run ahead."""
+    site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
+    row = {
+        "submit_s": 100,
+        "runtime_s": 1,
+        "limit_s": 60,
+        "cpus": 1,
+        "min_nodes": 1,
+        "group": 1,
+        "task": -1,
+        "eligible_s": -1,
+        "held_s": 0,
+        "after": -1,
+        "cancel_s": -1,
+    }
+    texts = {
+        "job_id": "1",
+        "user": "u",
+        "account": "a",
+        "partition": "all",
+        "qos": "normal",
+        "features": "",
+        "reservation": "",
+        "after": "",
+        "licenses": "",
+    }
+    job = dict.fromkeys(COLUMNS, 0) | row | texts
+    record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
+    jobs = pd.DataFrame([job | record])
+    replay(site, jobs)
+    decisions(site, jobs)
+    starts_ahead(site, jobs.assign(start_s=np.nan, nodes=""), 101, np.ones((1, 1)))

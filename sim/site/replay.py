@@ -1,0 +1,129 @@
+"""Replays of a site's accounting under Slurm's scheduler, on the one event loop."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from models.runtime.dispatch import TABLE
+from models.runtime.memory import Memory
+from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.kernel.run import run
+from sim.kernel.scratch import Scratch
+from sim.kernel.state import Estimates, Jobs
+from sim.policy import Policy, kernel_settings
+from sim.schedule import Schedule, schedule_table
+from sim.schedulers.names import SLURM
+from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of
+from sim.slurm.requests import COLUMNS, Requests
+from sim.slurm.site import Site
+from sim.slurm.state import CYCLES, PASSES, Slurm
+
+_STARTED_BY = ("", "main", "backfill")
+"""Schedulers by the values of ``Now.by``."""
+
+
+class Replay(NamedTuple):
+    """One replay, in the order of the jobs.
+
+    ``start_s`` float64 [jobs] are first starts in Unix seconds, NaN for a job that never started. ``started_by`` (``main`` or
+    ``backfill``) and ``nodes`` (of the last start) are object [jobs]. ``attempts`` int64 [jobs] counts a job's starts. ``passes``
+    and ``cycles`` count those of the main and the backfill scheduler.
+    """
+
+    start_s: np.ndarray
+    started_by: np.ndarray
+    nodes: np.ndarray
+    attempts: np.ndarray
+    passes: int
+    cycles: int
+
+
+def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
+    """Replay ``jobs`` on ``site`` as Slurm would start them.
+
+    ``phases`` are given, or drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
+    submission. Raises InputError for a table without them, and for jobs that the site does not admit.
+    """
+    slurm, back = _ended(site, jobs, phases)
+    now, names = slurm.now, np.array([node.name for node in site.nodes], object)
+    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
+    by = np.array(_STARTED_BY, object)[now.by]
+    counts = int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES])
+    return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
+
+
+def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests) -> np.ndarray:
+    """Return the starts of a replay, as :func:`replay` does.
+
+    What the jobs ask for is given as ``requests``, in the order of ``jobs``.
+    """
+    slurm, back = _ended(site, jobs, phases, requests)
+    return _start_s(slurm, jobs)[back]
+
+
+def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
+    return np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin_of(jobs), np.nan)
+
+
+def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests | None = None) -> tuple[Slurm, np.ndarray]:
+    """Return the arrays after a replay, in order of submission, and each job's place in them."""
+    if missing := [name for name in COLUMNS if name not in jobs]:
+        raise InputError(f"the jobs have no column {missing[0]}")
+    if len(jobs) == 0:
+        raise InputError("there are no jobs to replay")
+    drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(jobs), phases)
+    submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
+    order = np.argsort(submit_ms, kind="stable")
+    table = jobs.iloc[order].reset_index(drop=True)
+    slurm = begin(site, table, drawn, None if requests is None else (requests, order))
+    runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
+    if drawn.runtimes_s is not None:
+        seen = drawn.runtimes_s[order]
+        runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)
+    _advance(slurm, submit_ms[order], runtime_ms, table, site.procs)
+    return slurm, np.argsort(order)
+
+
+def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:
+    """Run the event loop, in milliseconds, until the last job has ended."""
+    arrays = Jobs(submit_ms, runtime, np.array(jobs["cpus"], np.int64), runtime, np.zeros(len(jobs), np.int64))
+    policy, bits = Policy("Strict"), max(len(jobs).bit_length(), 1)
+    settings = kernel_settings(policy, policy.plan(), TABLE, bits)
+    work = Scratch().work(len(jobs), max(procs, 1))
+    work = work._replace(state=work.state._replace(slurm=slurm))
+    run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
+
+
+def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:
+    """Return a replay of ``jobs`` as a schedule in whole seconds, as in accounting.
+
+    Its jobs also have ``started_by`` and ``nodes``; those that never started are only listed.
+    """
+    started, origin = np.isfinite(replayed.start_s), int(jobs["submit_s"].min())
+    start = np.floor(np.where(started, replayed.start_s, 0)).astype(np.int64) - origin
+    given = pd.DataFrame(
+        {
+            "job_id": jobs["job_id"].to_numpy(object),
+            "submit_s": jobs["submit_s"].to_numpy(np.int64) - origin,
+            "procs": jobs["cpus"].to_numpy(np.int64),
+            "runtime_s": np.maximum(jobs["runtime_s"].to_numpy(np.int64), 1),
+            "requested_s": jobs["limit_s"].to_numpy(np.int64),
+            "user": pd.Categorical(jobs["user"]),
+        }
+    )
+    table = schedule_table(given, start, given["requested_s"].to_numpy(np.float64))
+    table = table.assign(started_by=replayed.started_by, nodes=replayed.nodes)
+    return Schedule(
+        jobs=table[started].reset_index(drop=True),
+        procs=site.procs,
+        machine=site.name,
+        trace=trace,
+        scheduler=SLURM,
+        seed=seed,
+        simulate_s=seconds,
+        never_started=tuple(jobs["job_id"][~started]),
+    )

@@ -1,0 +1,114 @@
+"""Questions about starts, made from accounting, with all that is known at that moment.
+
+A job is asked about at its submission and, while it still waits, at fixed ages. At such a moment it is known that it waits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+
+import numpy as np
+import pandas as pd
+
+from features.clock import Clock, local_clock_s
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import codes
+from models.packed.queue_state import FEATURES, Jobs, states
+from models.packed.start_distribution import SCENARIOS
+from models.packed.start_predictor import STARTS
+from models.runtime.remaining import from_table
+from models.starts.model import Questions
+from sim.inputs.predicted_limits import told_along
+from sim.starts.ahead import Ahead
+
+AGES_S = (600, 3_600, 14_400, 86_400)
+"""Waits after which a job that still waits is asked about again."""
+PLAN = "plan_s"
+"""Column of a job's planned start, seconds from the question on."""
+
+
+def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
+    """Return the jobs of a trace as recorded, with predicted distributions of runtimes.
+
+    The predictor ``quantile`` learns along the record and predicts at submission (:func:`sim.inputs.predicted_limits.told_along`).
+    """
+    jobs = clean.jobs
+    requested = jobs["requested_s"].to_numpy(np.int64)
+    quantiles = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
+    submit, procs = jobs["submit_s"].to_numpy(np.int64), jobs["procs"].to_numpy(np.int64)
+    return Jobs(
+        submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), quantiles
+    )
+
+
+def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return rows and seconds of all questions, by time, int64 [questions].
+
+    Questions lie from ``since_s`` to before ``until_s``. Submissions and starts are int64 [jobs].
+    """
+    row, at = np.arange(len(submit_s)), submit_s
+    rows, times = [row], [at]
+    for age in AGES_S:
+        waits = start_s > submit_s + age
+        rows.append(row[waits])
+        times.append(at[waits] + age)
+    asked, when = np.concatenate(rows), np.concatenate(times)
+    chosen = (when >= since_s) & (when < until_s)
+    order = np.lexsort((asked[chosen], when[chosen]))
+    return asked[chosen][order], when[chosen][order]
+
+
+def ask(
+    jobs: Jobs, row: np.ndarray, at_s: np.ndarray, ahead: Ahead, clock: Clock, progress: Callable[[int, int], object] | None = None
+) -> Questions:
+    """Return questions about jobs ``row`` at ``at_s``, ascending.
+
+    They contain the states, scenarios and plans of these moments.
+    """
+    local = local_clock_s(at_s, *clock)
+    described = states(jobs, row, at_s, local, ahead.procs)
+    scenarios, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
+    for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
+        asked = np.array([job])
+        scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
+        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=asked)[0]
+        if progress is not None and number % 256 == 0:
+            progress(number, len(row))
+    return Questions(row, at_s, described, scenarios, planned)
+
+
+def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+    """Yield for each question the job, the second, and the jobs that run and wait then.
+
+    Both are rows in order of submission.
+    """
+    gone_by = np.maximum.accumulate(jobs.end)
+    for job, now in zip(row.tolist(), at_s.tolist(), strict=True):
+        first, last = int(np.searchsorted(gone_by, now, "right")), int(np.searchsorted(jobs.submit, now, "right"))
+        rows = np.arange(first, last)
+        rows = rows[(jobs.submit[rows] < now) | (rows <= job)]
+        begun = jobs.start[rows]
+        yield job, now, rows[(begun < now) & (jobs.end[rows] > now)], rows[begun >= now]
+
+
+def start_quantiles(starts_s: np.ndarray) -> np.ndarray:
+    """Return starts in any number of scenarios as ``SCENARIOS`` quantiles, seconds."""
+    if len(starts_s) == SCENARIOS:
+        return np.sort(starts_s).astype(np.float64)
+    return np.quantile(starts_s, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
+
+
+def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:
+    """Return questions as a table: ``job_id at_s``, the state, scenarios, plan."""
+    head = pd.DataFrame({"job_id": job_id[asked.row], "at_s": asked.at_s})
+    values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios, asked.plan_s)), columns=[*FEATURES, *STARTS, PLAN])
+    return pd.concat([head, values], axis=1)
+
+
+def from_states(table: pd.DataFrame, row: np.ndarray) -> Questions:
+    """Return the questions of a table ``queue_states``.
+
+    They are about the jobs ``row``, int64 [questions].
+    """
+    described, starts = (table[list(names)].to_numpy(np.float64) for names in (FEATURES, STARTS))
+    return Questions(row, table["at_s"].to_numpy(np.int64), described, starts, table[PLAN].to_numpy(np.float64))
