@@ -55,7 +55,7 @@ ui: $(READY)  ## the web server on what was materialised
 	@$(BIN)/queuecast ui
 
 lock: $(READY)  ## bring requirements.lock up to date with pyproject.toml (needs uv)
-	uv pip compile pyproject.toml --extra dev --extra server --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
+	uv pip compile pyproject.toml --extra dev --extra docs --extra server --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 
 clean:  ## remove the environment and caches; what was materialised stays
 	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
