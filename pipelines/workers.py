@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager
 from functools import cache, lru_cache, partial
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
@@ -25,13 +26,15 @@ from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
-    from distributed import Client
+    from distributed import Client, Future
 
 VARIABLE = "QUEUECAST_ON"
 JOBS = 4
 """Default number of Slurm jobs."""
 _TASKS = 2000
 """Max tasks of one map: a scheduler needs about a millisecond for each."""
+_LOOK_S = 1.0
+"""Seconds between looks whether the scheduler is still there."""
 _RETRIES = 2
 """Times that Dask repeats a task that raised an error."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://[^\s/?#]+(/[^\s?#]*)?")
@@ -108,7 +111,7 @@ def _slurm(options: dict[str, str]) -> SLURMCluster:
 def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
     """Yield the results of ``function`` for ``pieces``, in order of completion: a :data:`sim.campaigns.maps.Map`."""
     import cloudpickle
-    from distributed import KilledWorker, as_completed
+    from distributed import KilledWorker
 
     try:
         content = cloudpickle.dumps(function)
@@ -122,9 +125,13 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
         _computed, list(map(cloudpickle.dumps, batches)), content=shared, code=_code(), retries=_RETRIES, pure=False
     )
     numbers = {future.key: number for number, future in enumerate(futures)}
+    done: SimpleQueue[Future] = SimpleQueue()
+    for future in futures:
+        future.add_done_callback(done.put)
     try:
-        for future in as_completed(futures, loop=client.loop):
-            yield from future.result()
+        for _ in futures:
+            future = _unless_gone(client, done.get)
+            yield from _unless_gone(client, partial(_result, future))
     except KilledWorker as error:
         first = one_line(str(batches[numbers[error.task]][0]), 160)
         raise InputError(f"{place}: each worker that computed {first} died, often of too little memory: see its log") from error
@@ -132,6 +139,29 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
         raise InputError(
             f"{place}: the scheduler is gone; what is done is kept, and the same command goes on from there"
         ) from error
+
+
+def _unless_gone(client: Client, wait: Callable[..., Any]) -> Any:
+    """Return what ``wait`` returns; raise CancelledError if the client gives its scheduler up meanwhile.
+
+    A client that loses its scheduler while it fetches a result may wait for it for ever.
+    """
+    while True:
+        try:
+            return wait(timeout=_LOOK_S)
+        except Empty:
+            if client.status in ("closing", "closed"):
+                raise CancelledError from None
+
+
+def _result(future: Future, timeout: float) -> Any:
+    """Return the result of an ended task; raise Empty if it takes longer than ``timeout`` seconds to come."""
+    try:
+        return future.result(timeout=timeout)
+    except TimeoutError:
+        if future.status == "error":  # it is the task's own
+            raise
+        raise Empty from None
 
 
 def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:

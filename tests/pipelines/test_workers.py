@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import sys
@@ -139,6 +140,18 @@ def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with pytest.raises(InputError, match=rf"^{address}: there are no workers: "), mapped(address):
         pass
+
+
+def test_a_result_that_never_comes_is_not_waited_for_when_its_scheduler_is_gone(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def never(*_: Any) -> None:
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(distributed.Client, "_gather_remote", never)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    with started(1, processes=False) as dask_cluster, mapped(dask_cluster.scheduler_address) as on_workers:
+        threading.Timer(0.5, dask_cluster.close).start()
+        with pytest.raises(InputError, match="the scheduler is gone"):
+            list(on_workers(str, [1]))
 
 
 @pytest.mark.parametrize(
