@@ -14,7 +14,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 # samples of the campaigns, and tests of what makes pages of studies: no claim of the product rests on them alone
 APART := --ignore=tests/campaigns --ignore=tests/benchmarks
 
-.PHONY: run test test-all test-fast server-test campaign kernels lint format ui lock clean help
+.PHONY: run test test-all test-fast server-test campaign kernels lint format ui docs docs-links lock clean help
 
 run: $(READY)  ## the whole pipeline on a real log and on a simulated cluster, and what it found
 	@$(BIN)/queuecast run
@@ -53,6 +53,14 @@ format: $(READY)
 
 ui: $(READY)  ## the web server on what was materialised
 	@$(BIN)/queuecast ui
+
+SPHINX := $(BIN)/python -m sphinx -q -E -W --keep-going -d build/doctrees
+
+docs: $(READY)  ## the site of docs/ in build/docs; every link inside it is checked
+	@$(SPHINX) -b html docs build/docs
+
+docs-links: $(READY)  ## the same, and every link to other sites is asked for
+	@$(SPHINX) -b linkcheck docs build/links
 
 lock: $(READY)  ## bring requirements.lock up to date with pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra docs --extra server --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock

@@ -90,7 +90,7 @@ class Evidence:
 
 @dataclass(frozen=True)
 class PolicyFile:
-    """A score and all that is known about it; see :data:`ARITHMETIC` and docs/policies.md.
+    """A score and all that is known about it; docs/how-to/policies.md explains it.
 
     It was learned with ``algorithm``, such as ``EASY(plans=requested)``, the order ``backfill`` behind it (empty if the algorithm
     takes none), the threshold ``starvation_s`` and ``predictor`` as the source of ``r``.

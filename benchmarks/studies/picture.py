@@ -1,4 +1,4 @@
-"""Draw the example of docs/harm.md, four jobs.
+"""Draw the example of docs/explanation/harm.md, four jobs.
 
 ``python -m benchmarks.studies.picture`` prints what it shows, ``--write`` draws docs/harm-example.png.
 """
@@ -37,7 +37,7 @@ PROCS = 100
 
 
 def example() -> dict[str, Schedule]:
-    """Return the example of docs/harm.md by EASY with requested times, and by Harm with the distributions ``USUAL_H``."""
+    """Return the example of docs/explanation/harm.md by EASY with requested times, and by Harm with the distributions ``USUAL_H``."""
     low, high = (HOUR_S * np.array([USUAL_H[user][end] for user in EXAMPLE["user"]])[:, None] for end in (0, 1))
     quantiles = pd.DataFrame(low + (high - low) * LEVELS, columns=LEVELS)
     predictor = TablePredictor("told", lambda _: quantiles.mean(axis=1).to_numpy(), quantiles=lambda _: quantiles)

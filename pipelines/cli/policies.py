@@ -39,7 +39,7 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
     """Learn an order of the queue on SUBJECT, a trace; print its gain on weeks held out.
 
     SUBJECT may also be an existing policy: FILE.json, registry:NAME[@ALIAS], or a formula such as
-    "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/policies.md explains policies.
+    "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/how-to/policies.md explains policies.
     """
     from models.policies import dumps
     from pipelines.storage.policies import write_policy

@@ -17,7 +17,7 @@ LONGEST_S = 10**9
 class PlanRS:
     """The options of ``PlanRS(...)``.
 
-    Each states what the authors leave open; docs/reference.md has all of it.
+    Each states what the authors leave open; docs/reference/names.md has all of it.
     """
 
     iterations: int = 300

@@ -38,7 +38,7 @@ def message(call: object, *arguments: object, **options: object) -> str:
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_the_page_prints_what_it_says() -> None:
-    page = Path(__file__).parents[2] / "docs" / "notebooks.md"
+    page = Path(__file__).parents[2] / "docs" / "how-to" / "notebooks.md"
     failed, attempted = doctest.testfile(
         str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL | doctest.ELLIPSIS
     )

@@ -25,7 +25,7 @@ COLUMNS = [
     *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"),
     *("Constraints", "SubmitLine"),
 ]
-"""As docs/slurm.md asks for them."""
+"""As docs/how-to/slurm.md asks for them."""
 
 
 def at(second: int) -> str:

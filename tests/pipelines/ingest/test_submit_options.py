@@ -160,7 +160,7 @@ def test_a_column_that_the_file_lacks_is_named(tmp_path: Path, name: str) -> Non
 
 def test_pages_show_the_one_export_that_has_all_columns() -> None:
     house = Path(__file__).parents[3]
-    for page in ("README.md", "docs/slurm.md"):
+    for page in ("README.md", "docs/how-to/slurm.md"):
         assert [line for line in (house / page).read_text().splitlines() if line.startswith("sacct --")] == [EXPORT]
     assert EXPORT.endswith("Constraints,JobName,SubmitLine > accounting.txt"), "free text stands last"
     assert set(COLUMNS) <= set(EXPORT.split()[-3].split(","))
