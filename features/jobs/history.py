@@ -96,7 +96,8 @@ def walk(
     )
     state = np.empty((len(rows), len(STATE)))
     like = np.empty((len(rows), keys.shape[1] * PER_LEVEL + COMMON + 1))
-    _walk(events, past, rows, known_s, until_s, state, like)
+    # columns of tables are read-only or strided, and each kind would be compiled apart
+    _walk(events, past, np.array(rows, np.int64), np.array(known_s, np.int64), until_s, state, like)
     return Walked(state, like, past.users[:users], past.groups)
 
 

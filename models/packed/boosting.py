@@ -37,7 +37,8 @@ class Trees:
         """
         seconds, links = np.empty(len(inputs)), self.nodes.reshape(-1, 3)
         learned = np.concatenate((self.thresholds.ravel(), self.values.ravel()))
-        _answer(seconds, inputs, requested, links, learned, *self.values.shape)
+        asked = np.array(requested, np.float64)  # a column of a table is read-only, and would be compiled for apart
+        _answer(seconds, inputs, asked, links, learned, *self.values.shape)
         return seconds
 
     def write(self, directory: Path) -> None:

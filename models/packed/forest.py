@@ -81,7 +81,8 @@ class Forest:
         width, levels = len(self.columns), len(self.levels)
         memory = self.memory(np.empty((len(inputs), width + levels + 1)))
         memory.jobs[:, :width] = inputs
-        _distribute(memory, asked)
+        # columns of tables are read-only or strided, and each kind would be compiled apart
+        _distribute(memory, Asked(np.array(asked.requested, np.float64), np.array(asked.procs, np.float64)))
         point = np.minimum(memory.jobs[:, width + levels], asked.requested)
         return np.maximum(point, 1.0), memory.jobs[:, width : width + levels]
 
@@ -127,8 +128,8 @@ def conditional(
     ``wanted`` are their levels. ``quantiles`` [jobs, levels] are those of whole runtimes at ``levels``. Whole seconds in 1..request; a job that has reached its
     request gets the request at every level.
     """
-    seconds, request = np.empty((len(quantiles), len(wanted))), np.asarray(requested, np.float64)
-    _beyond(seconds, np.array(levels), quantiles, request, np.asarray(elapsed, np.float64), np.array(wanted, np.float64))
+    seconds = np.empty((len(quantiles), len(wanted)))
+    _beyond(seconds, *(np.array(each, np.float64) for each in (levels, quantiles, requested, elapsed, wanted)))
     return seconds
 
 

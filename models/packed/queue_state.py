@@ -94,6 +94,8 @@ def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, p
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
     by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
+    # columns of tables are read-only or strided, and each kind would be compiled apart
+    jobs = Jobs._make(np.array(column, np.int64, order="C") for column in jobs)
     if not COMPILED:
         jobs = Jobs._make(column.tolist() for column in jobs)  # plain Python takes 0.4 times as long with lists
     _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)

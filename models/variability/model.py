@@ -110,7 +110,7 @@ def matrix(features: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0]
         raise InputError(f"features: row {row} (counted from 0), column {columns[column]}: {table[row, column]} is no measurement")
-    return np.ascontiguousarray(table)
+    return np.array(table, order="C")  # a table's own values are read-only, and would be compiled for apart
 
 
 def fit(

@@ -48,19 +48,22 @@ def announce_compilation() -> None:
 
 
 _POLICIES = ("policies on clusters", "policies")
-KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, "simulated cluster", "searches for plans")
+_CLUSTERS = ("simulated cluster", "simulated cluster under Harm")
+KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, *_CLUSTERS, "searches for plans")
 """The names that :func:`compile_kernel` takes, slowest first."""
 
 
 def compile_kernel(name: str) -> None:
     """Compile one of :data:`KERNELS`, or load it from its cache."""
-    from sim.cluster.experiments import control_runs
     from sim.cluster.presets import CONGESTED
+    from sim.cluster.simulate import simulate_on
+    from sim.cluster.workloads import continuous
     from sim.outcome import load_kernel, load_search
     from sim.site.parity import load_kernels
 
-    if name == "simulated cluster":
-        control_runs(CONGESTED, days=0.01, seed=0)
+    if name in _CLUSTERS:
+        jobs = continuous(0.01, 0, procs=CONGESTED.procs)
+        simulate_on(CONGESTED, jobs, seed=0, scheduler="Harm" if "Harm" in name else "EASY")
     elif name == "Slurm":
         load_kernels()
     elif name == "searches for plans":
