@@ -417,6 +417,7 @@ def test_other_settings_simulate_anew_and_forget_what_was_read(
     assert len(stored(Lake(tmp_path / "lake"), RUNS, SIMULATED)) == 0
 
 
+@pytest.mark.thorough
 def test_a_night_of_the_simulated_cluster_has_one_more_day(
     simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -91,7 +91,7 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("seed", seeds(2))
+@pytest.mark.parametrize("seed", seeds(1))
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, start = random_trace(300, rng)

@@ -52,7 +52,7 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     [
         (["traces"], ["s3://bucket/site"]),
         (["predict", "--model", "runtime-t", "jobs.csv"], ["registry http://127.0.0.1:"]),
-        (["run", "--trace", "generated"], ["s3://bucket/site"]),
+        pytest.param(["run", "--trace", "generated"], ["s3://bucket/site"], marks=pytest.mark.thorough),
     ],
 )
 def test_a_command_that_reaches_nothing_names_the_service_and_no_secret(
@@ -93,7 +93,7 @@ MISTYPED = {
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["an @ in the password", "right"])
+@pytest.mark.parametrize("form", ["an @ in the password", pytest.param("right", marks=pytest.mark.thorough)])
 def test_no_command_shows_the_password_of_an_address(form: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("DAGSTER_HOME", *site.VARIABLES.values()):
         monkeypatch.delenv(name, raising=False)

@@ -140,7 +140,7 @@ def test_children_run_no_module_of_the_working_directory(tmp_path, monkeypatch):
     assert environment["PYTHONSAFEPATH"] == "1"
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_command_serves_dagster_with_our_code_and_ends_with_its_children(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]

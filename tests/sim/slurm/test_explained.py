@@ -60,13 +60,10 @@ def recorded(table: pd.DataFrame, before: Site, after: Site, seed: int) -> pd.Da
     return pd.concat(parts, ignore_index=True)
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("old", "new"),
-    [
-        ("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n"),
-        pytest.param("PriorityTier=2", "PriorityTier=1", marks=pytest.mark.thorough),
-    ],
+    [("bf_continue\n", "bf_continue\nSchedulerType=sched/builtin\n"), ("PriorityTier=2", "PriorityTier=1")],
 )
 def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new: str) -> None:
     record = recorded(jobs(3), site(), site(old, new), 7)
