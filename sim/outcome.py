@@ -306,7 +306,10 @@ class Simulation:
             stopped = time.perf_counter()
             memory = self.source.retrain(self.given.memory, state.ended[: state.counters[ENDED]].copy(), self.given.arrays.runtime)
             self.given = self.given._replace(memory=memory)
-            self.settings = self.settings._replace(midnight=self.clock.next_midnight(now + origin) - origin)
+            midnight = now + origin
+            for _ in range(self.source.every):
+                midnight = self.clock.next_midnight(midnight)
+            self.settings = self.settings._replace(midnight=midnight - origin)
             self.retraining += time.perf_counter() - stopped
         elif reason == DECIDE and self.start_decision is not None:
             if self.conversation is not None:

@@ -15,12 +15,12 @@ from features.jobs.like_jobs import ALIKE, COMMON
 from models.runtime.boosted_trees import corrected
 from models.runtime.job_features import ASKED_OF, KEPT, SAID, describe, fresh_memory
 from models.runtime.memory import Memory, width
-from models.runtime.options import check_known, spelled, whole
+from models.runtime.options import check_known, nights, spelled, whole
 from models.runtime.protocol import CompiledPredictor
 
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
-USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0"}
+USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0", "every": "1"}
 """``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001
 of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
@@ -35,7 +35,8 @@ Then come the thresholds of all trees, ``leaves`` for each, and the values of th
 def boosted(**options: str) -> CompiledPredictor:
     """Return the predictor.
 
-    ``trees`` and ``leaves`` of each model, the max number of ``jobs`` to learn from, and the ``seed``.
+    ``trees`` and ``leaves`` of each model, the max number of ``jobs`` to learn from, the ``seed``, and of how
+    many midnights one brings new trees (``every``).
     """
     for option in options:
         check_known(option, tuple(USUAL))
@@ -44,7 +45,8 @@ def boosted(**options: str) -> CompiledPredictor:
     leaves = whole(f"leaves={given['leaves']}", given["leaves"], minimum=2, maximum=10_000)
     learned = whole(f"jobs={given['jobs']}", given["jobs"], minimum=ENOUGH, maximum=10_000_000)
     seed = whole(f"seed={given['seed']}", given["seed"], minimum=0, maximum=2**31 - 1)
-    given |= {"trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
+    every = nights(given["every"])
+    given |= {"every": str(every), "trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEAD + 2 * trees * leaves)
@@ -58,7 +60,7 @@ def boosted(**options: str) -> CompiledPredictor:
             _grow(memory, rows, runtime, trees, leaves, seed)
         return memory
 
-    return CompiledPredictor(spelled("lightgbm", given, USUAL), BOOSTED, memory, retrain)
+    return CompiledPredictor(spelled("lightgbm", given, USUAL), BOOSTED, memory, retrain, every=every)
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:

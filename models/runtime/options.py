@@ -60,6 +60,11 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
     return int(value)
 
 
+def nights(every: str) -> int:
+    """Return the option ``every`` of a predictor that is retrained at night: 1 to 366; InputError otherwise."""
+    return whole(f"every={every}", every, minimum=1, maximum=366)
+
+
 def chosen(option: str, text: str, choices: tuple[str, ...]) -> str:
     """Return ``text`` if it is in ``choices``; InputError, naming ``option``, otherwise."""
     if text not in choices:

@@ -41,7 +41,8 @@ class TablePredictor:
 class CompiledPredictor:
     """A predictor that learns inside the kernel: its code, and fresh memory for a jobs table.
 
-    ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes: with the
+    ``retrain``, if there is one, is called at each midnight (``features.clock.Clock``) that the simulation passes, or at the last
+    of each ``every`` midnights: with the
     memory, the jobs that have ended so far (rows of the kernel's jobs, int64, in the order of their ends) and all runtimes (int64
     [jobs]; only those of the ended jobs may be read). The simulation continues with the memory that it returns. ``distribution``,
     if there is one, returns from the final memory the quantiles predicted at each job's submission: one column per level in (0,
@@ -53,6 +54,7 @@ class CompiledPredictor:
     memory: Callable[[pd.DataFrame], Memory]
     retrain: Callable[[Memory, np.ndarray, np.ndarray], Memory] | None = None
     distribution: Callable[[Memory], pd.DataFrame] | None = None
+    every: int = 1
 
 
 @runtime_checkable

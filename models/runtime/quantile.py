@@ -22,7 +22,7 @@ from features.jobs.like_jobs import features
 from models import regression_tree
 from models.runtime.job_features import describe, fresh_memory, remember
 from models.runtime.memory import Memory, width
-from models.runtime.options import check_known, number, shortest, spelled, whole
+from models.runtime.options import check_known, nights, number, shortest, spelled, whole
 from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
 from models.runtime.quantile_forest import (
     BINNED,
@@ -50,7 +50,7 @@ from models.runtime.quantile_forest import (
 
 QUANTILE = 9
 """Code of this predictor inside the kernel."""
-USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0"}
+USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0", "every": "1"}
 """``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
 ``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier forest."""
 ACCURATE = "accuracy"
@@ -78,6 +78,7 @@ def quantile(**options: str) -> CompiledPredictor:
     """Return the predictor.
 
     ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration.
+    Trees are grown at each midnight, or at each ``every``-th.
     """
     for option in options:
         check_known(option, tuple(USUAL))
@@ -90,7 +91,9 @@ def quantile(**options: str) -> CompiledPredictor:
     }
     rate = number(f"rate={given['rate']}", given["rate"], minimum=0.0, maximum=1.0)
     seed = whole(f"seed={given['seed']}", given["seed"], minimum=0, maximum=2**31 - 1)
-    given |= {question: shortest(level) for question, level in levels.items()} | {"rate": shortest(rate), "seed": str(seed)}
+    every = nights(given["every"])
+    given |= {question: shortest(level) for question, level in levels.items()}
+    given |= {"rate": shortest(rate), "seed": str(seed), "every": str(every)}
     table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
 
     def memory(jobs: pd.DataFrame) -> Memory:
@@ -107,7 +110,7 @@ def quantile(**options: str) -> CompiledPredictor:
         order = np.argsort(memory.row)
         return pd.DataFrame(memory.jobs[order, first : first + len(table)], columns=table)
 
-    return CompiledPredictor(spelled("quantile", given, USUAL), QUANTILE, memory, retrain, distribution)
+    return CompiledPredictor(spelled("quantile", given, USUAL), QUANTILE, memory, retrain, distribution, every)
 
 
 def begun(fresh: Memory, table: np.ndarray, rate: float, answers: Sequence[float]) -> Memory:

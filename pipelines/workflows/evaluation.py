@@ -15,6 +15,7 @@ from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
+from models.runtime.evaluation import accuracy
 from models.runtime.names import ALL
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
@@ -91,12 +92,12 @@ def evaluate_predictors(
     workload: CleanTrace,
     protocol: Protocol,
     *,
-    progress: Callable[[Schedule], None] | None = None,
+    progress: Callable[[Schedule, float], None] | None = None,
 ) -> Evaluation:
     """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
-    ``progress`` receives each schedule. Raises InputError as :func:`sim.simulate` and :func:`sim.predictions.quality.judge`, and
-    if every request was taken from a runtime.
+    ``progress`` receives each schedule, and the mean accuracy of its predictions. Raises InputError as :func:`sim.simulate` and
+    :func:`sim.predictions.quality.judge`, and if every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)
@@ -121,7 +122,8 @@ def evaluate_predictors(
         schedules.append(schedule)
         costs[schedule.predictor] = cost
         if progress is not None:
-            progress(schedule)
+            judged = schedule.jobs.loc[~leave_out, ["predicted_s", "runtime_s"]].to_numpy(np.float64)
+            progress(schedule, float(accuracy(judged[:, 0], judged[:, 1]).mean()))
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
     asked: dict[str, Any] = {
         "baseline": protocol.baseline,

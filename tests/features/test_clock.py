@@ -73,6 +73,7 @@ def test_learners_are_retrained_at_midnights_of_the_place(semantics: str) -> Non
     # before each midnight one job ends, another is running and a third is submitted in its second
     load = load_of(*[job for midnight in midnights for job in ((midnight - 3, 1), (midnight - 1, 5), (midnight, 1))])
     assert [len(ended) for ended in nights(load, semantics=semantics, clock=STOCKHOLM)] == [1, 4, 7, 10, 13]
+    assert [len(ended) for ended in nights(load, semantics=semantics, clock=STOCKHOLM, every=2)] == [1, 7, 13]
     assert [len(ended) for ended in nights(load, semantics=semantics)] != [1, 4, 7, 10, 13]
 
 

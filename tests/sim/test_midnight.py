@@ -43,15 +43,17 @@ class Awake:
         return memory
 
 
-def nights(load: Workload, scheduler: str = "FCFS-EASY", clock: Clock | None = None, **policy: Any) -> list[list[int]]:
-    """What had ended at each midnight; the same as in plain Python."""
+def nights(
+    load: Workload, scheduler: str = "FCFS-EASY", clock: Clock | None = None, every: int = 1, **policy: Any
+) -> list[list[int]]:
+    """What had ended at each midnight, or at each ``every``-th; the same as in plain Python."""
     awake, hand = Awake(), Nightly()
     if clock is not None and clock.origin_unix_s is not None:
         hand.clock = wall(clock.origin_unix_s, clock.timezone)
-    schedule = load.schedule(scheduler, awake.predictor, clock=clock or Clock(), **policy)
+    schedule = load.schedule(scheduler, replace(awake.predictor, every=every), clock=clock or Clock(), **policy)
     expected = load.jobs_by_oracle(**policy_of(scheduler), predictor=hand, **policy)
     assert schedule.jobs["start_s"].tolist() == [job.start for job in expected]
-    assert awake.nights == hand.nights
+    assert awake.nights == hand.nights[::every]
     if awake.nights:
         assert awake.runtimes == {row: load.runtime[row] for row in awake.nights[-1]}
     return awake.nights

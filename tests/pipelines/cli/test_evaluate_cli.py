@@ -65,6 +65,9 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
     done = evaluated(trace, tmp_path, "--json", "--part", "all", "--part", "second-half", "--level", "0.2", "--out", str(out))
     records = [json.loads(line) for line in done.stdout.splitlines()]
     names = ["requested", "last2", "hierarchy(alpha=0.5)"]
+    told = [line for line in done.stderr.splitlines() if ": accuracy " in line]
+    for line, record in zip(told, records[:3], strict=True):  # as each ends, cheapest first
+        assert line.startswith(f"{record['predictor']}: accuracy {record['accuracy']:.2%}, in ")
     assert [(record["part"], record["predictor"]) for record in records] == [
         (part, name) for part in ("all", "second-half") for name in names
     ]
