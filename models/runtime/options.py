@@ -61,7 +61,10 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
 
 
 def nights(every: str) -> int:
-    """Return the option ``every`` of a predictor that is retrained at night: 1 to 366; InputError otherwise."""
+    """Return the option ``every`` of a predictor that is retrained at night.
+
+    It is the number of midnights of which one brings a new model, 1 to 366; InputError otherwise.
+    """
     return whole(f"every={every}", every, minimum=1, maximum=366)
 
 

@@ -87,7 +87,10 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
 
 
 class Told:
-    """Progress of an evaluation: a line for each of its ``predictors``, with the time left by what the last one took."""
+    """Progress of an evaluation: a line for each of its ``predictors``.
+
+    The time left is what the last one took, for each that is left.
+    """
 
     def __init__(self, predictors: int) -> None:
         self._left = predictors

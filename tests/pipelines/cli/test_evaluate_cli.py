@@ -65,8 +65,8 @@ def test_json_parquet_and_the_simulation_itself_say_the_same(trace: Path, tmp_pa
     done = evaluated(trace, tmp_path, "--json", "--part", "all", "--part", "second-half", "--level", "0.2", "--out", str(out))
     records = [json.loads(line) for line in done.stdout.splitlines()]
     names = ["requested", "last2", "hierarchy(alpha=0.5)"]
-    told = [line for line in done.stderr.splitlines() if ": accuracy " in line]
-    for line, record in zip(told, records[:3], strict=True):  # as each ends, cheapest first
+    lines = [line for line in done.stderr.splitlines() if ": accuracy " in line]
+    for line, record in zip(lines, records[:3], strict=True):  # as each ends, cheapest first
         assert line.startswith(f"{record['predictor']}: accuracy {record['accuracy']:.2%}, in ")
     assert [(record["part"], record["predictor"]) for record in records] == [
         (part, name) for part in ("all", "second-half") for name in names
@@ -165,9 +165,9 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
     assert done.returncode == 0, done.stderr
     records = {record["predictor"]: record for record in map(json.loads, done.stdout.splitlines())}
     assert list(records) == list(ALL)
-    assert {"lightgbm", "svr", "quantile", "quantile(order=accuracy)", "cv-triple", "sp4"} <= set(records)
+    assert {"lightgbm(every=7)", "svr(every=7)", "quantile(every=7)", "quantile(order=accuracy,every=7)", "sp4"} <= set(records)
     workload = clean(read_trace(str(trace)))
-    for name, level in (("quantile", "0.5"), ("quantile(order=accuracy)", "accuracy")):
+    for name, level in (("quantile(every=7)", "0.5"), ("quantile(order=accuracy,every=7)", "accuracy")):
         jobs = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
         assert records[name]["accuracy"] == pytest.approx(accuracies(jobs).mean())
 
