@@ -168,7 +168,7 @@ def test_by_default_all_predictors_are_judged_and_the_two_answers_of_the_forest_
     assert {"lightgbm(every=7)", "svr(every=7)", "quantile(every=7)", "quantile(order=accuracy,every=7)", "sp4"} <= set(records)
     workload = clean(read_trace(str(trace)))
     for name, level in (("quantile(every=7)", "0.5"), ("quantile(order=accuracy,every=7)", "accuracy")):
-        jobs = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level})").jobs
+        jobs = simulate(workload.jobs, procs=64, predictor=f"quantile(order={level},every=7)").jobs
         assert records[name]["accuracy"] == pytest.approx(accuracies(jobs).mean())
 
 
