@@ -78,8 +78,9 @@ $(READY): requirements.lock pyproject.toml
 	@echo "setting up $(VENV) (about a minute and a half, once)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@awk 'BEGIN {part = 0} /^[A-Za-z0-9]/ {part = !part} {print > ("$(VENV)/lock." part)}' requirements.lock
-	@$(INSTALL) $(VENV)/lock.0 & half=$$!; $(INSTALL) $(VENV)/lock.1; second=$$?; wait $$half && exit $$second
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m pip check --disable-pip-version-check
+	@{ $(INSTALL) $(VENV)/lock.0 & half=$$!; $(INSTALL) $(VENV)/lock.1; second=$$?; wait $$half && [ $$second = 0 ] \
+	  && $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable . \
+	  && $(BIN)/python -m pip check --disable-pip-version-check; } > $(VENV)/install.log 2>&1 \
+	  || { cat $(VENV)/install.log; echo "the installation failed: the lines above are in $(VENV)/install.log"; exit 1; }
 	@$(BIN)/python -m compileall -q -j 0 -x '$(SELDOM)' $(VENV)/lib pipelines features models sim || true
 	@touch $@

@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar on a terminal, otherwise a line every few seconds."""
+"""Progress on standard error: bars on a terminal, otherwise a line a minute."""
 
 import sys
 import time
@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from functools import partial
+from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from pipelines.cli.notes import note
@@ -14,7 +15,7 @@ from pipelines.workflows.progress import Listener
 if TYPE_CHECKING:
     from rich.progress import TaskID
 
-EVERY_S = 10.0
+EVERY_S = 60.0
 """Seconds between lines of progress where there is no terminal."""
 
 
@@ -51,7 +52,11 @@ def shown_progress(what: str = "points", doing: str = "simulating", after_s: flo
 
 @contextmanager
 def stage_bars() -> Iterator[Listener]:
-    """Yield a listener that shows one bar per stage of work."""
+    """Yield a listener that shows one bar per stage of work; without a terminal, a line a minute says where work is."""
+    if not sys.stderr.isatty():
+        with _stage_lines() as lines:
+            yield lines
+        return
     from rich.console import Console
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn, TimeRemainingColumn
 
@@ -59,3 +64,24 @@ def stage_bars() -> Iterator[Listener]:
     with Progress(*columns, console=Console(stderr=True)) as bars:
         tasks: dict[str, TaskID] = defaultdict(lambda: bars.add_task("", total=None))
         yield lambda stage, done, total: bars.update(tasks[stage], description=stage, completed=done, total=total)
+
+
+@contextmanager
+def _stage_lines() -> Iterator[Listener]:
+    """Yield a listener, and print the stage reported last once a minute."""
+    began, over, latest = time.monotonic(), Event(), ["starting"]
+
+    def listener(stage: str, done: int, total: int) -> None:
+        latest[0] = f"{stage}, {done:,} of {total:,}"
+
+    def speak() -> None:
+        while not over.wait(EVERY_S):
+            note(f"after {(time.monotonic() - began) / 60:.0f} min: {latest[0]}")
+
+    speaker = Thread(target=speak, daemon=True)
+    speaker.start()
+    try:
+        yield listener
+    finally:
+        over.set()
+        speaker.join()

@@ -19,31 +19,31 @@ from typing import Any
 
 import click
 import dagster as dg
-import pandas as pd
 from dagster._core.errors import DagsterAssetCheckFailedError
 
 from features.errors import InputError, unknown
 from pipelines.cli.notes import note
 from pipelines.cli.options import options
 from pipelines.cli.progress import stage_bars
-from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR, RunSettings
-from pipelines.report.table import Row, Table
+from pipelines.cli.run_results import (
+    LEFT_OUT,
+    YOUR_LOG,
+    look_at,
+    print_comparison,
+    print_news,
+    print_site,
+    print_variability,
+    serves,
+)
+from pipelines.dated.run_settings import FIRST, RunSettings
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX
 from pipelines.workflows.progress import listening
-from sim.metrics.verdict import WEIGHED
-from sim.policy import NAMES
 from sim.settings import TraceSettings
 
 TODAY = "today"
-BASELINE = ("EASY", "requested")
-COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
-LEFT_OUT = (
-    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, further replays, other schedulers and predictors: "
-    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
-    f"the log     {ACKNOWLEDGED}"
-)
-"""Text after a first run: what the run leaves out."""
+LEADS = "QUEUECAST_BESIDE"
+"""Set in the environment of a run beside another one, which prints how to go on."""
 
 
 @click.command()
@@ -119,6 +119,10 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
                 click.echo(LEFT_OUT)
     if system is not None:
         fine &= _run_system(system, settings.seed)
+    if LEADS not in os.environ:
+        look_at(*filter(None, (name, SIMULATED if both else system)))
+    if both:
+        click.echo(YOUR_LOG)
     if not fine:
         sys.exit(1)
 
@@ -130,7 +134,7 @@ def _day(night: str) -> str:
     try:
         date.fromisoformat(night)
     except ValueError as error:
-        raise InputError(f"--night {night}: is no day such as 2026-03-01") from error
+        raise InputError(f"--night {night}: is not a day such as 2026-03-01") from error
     return night
 
 
@@ -155,24 +159,10 @@ def _night(day: str, trace: str, system: str | None) -> bool:
         click.echo(f"{trace}, {line_of(nights.loc[day])}")
         click.echo(nights.loc[day, "why"])
         click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
-        _print_news(lake, trace)
+        print_news(lake, trace)
     else:
         note(f"{trace}: a later night than {day} was published, so nothing was made")
     return fine
-
-
-def _print_news(lake: Lake, trace: str) -> None:
-    """Print how many days of a log that arrives are to come, and how they come."""
-    from pipelines.dated.ledger import days_to_come
-    from pipelines.sources.catalogue import load_catalogue
-
-    entry = load_catalogue()[trace]
-    if days := days_to_come(lake, entry):
-        click.echo(
-            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by queuecast run --night"
-        )
-    elif entry.arrives_days:
-        click.echo("news        none: the log has ended, all its days have arrived")
 
 
 def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool:
@@ -180,13 +170,13 @@ def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool
     from pipelines.storage.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
+    print_site(lake, name)
     print_comparison(lake, name)
     if settings.starts and not lake.has("start_model", name):
         note(f"{name}: no model of starts was made; the log of queue_states in Dagster says why")
-    click.echo("registry    " + _serves(lake, name))
+    click.echo("registry    " + serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
-    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
-    _print_news(lake, name)
+    print_news(lake, name)
     return fine
 
 
@@ -202,11 +192,10 @@ def _run_system(name: str, seed: int) -> bool:
     if name in load_catalogue():
         policies = {"schedulers": ["EASY", "EASY-SJBF"], "predictors": ["requested"], "corrections": ["requested"]}
         fine = _materialise("full_run", name, {"schedules": {"config": {**policies, "replicates": 1, "seed": seed}}})
-        click.echo("registry    " + _serves(Lake(home() / "lake"), name))
+        click.echo("registry    " + serves(Lake(home() / "lake"), name))
     fine &= _materialise("variability", name, {"variability_model": {"config": {"seed": seed}}})
-    _print_variability(Lake(home() / "lake", system=True), name)
+    print_variability(Lake(home() / "lake", system=True), name)
     click.echo(f"counters    {home() / 'lake' / 'counters' / name}")
-    click.echo(f"look at it  queuecast ui (or make ui), then Assets and the partition {name}")
     return fine
 
 
@@ -232,7 +221,7 @@ def _also(*arguments: str) -> Iterator[None]:
     from pipelines.report.terminal import console
 
     command = [sys.executable, "-m", "pipelines", "run", *arguments]
-    environment = {**os.environ, "COLUMNS": str(console().width)}
+    environment = {**os.environ, "COLUMNS": str(console().width), LEADS: "yes"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
         try:
             yield
@@ -312,90 +301,3 @@ def _say_checks(checks: Sequence[dg.AssetCheckEvaluation]) -> bool:
         details = ", ".join(f"{key} {value.value}" for key, value in check.metadata.items())
         note(f"{kind}: {check.asset_key.to_user_string()} {check.check_name} ({details})")
     return not any(check.severity == dg.AssetCheckSeverity.ERROR for check in wrong)
-
-
-def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:
-    """Return a trace or system by kind and name, without repeated words."""
-    return simulated if name == simulated.split()[0] else f"{simulated if generated else kind} {name}"
-
-
-def _serves(lake: Lake, name: str) -> str:
-    """Return a sentence on a trace's champion, its accuracy, and whether a version is new."""
-    versions, settings = lake.read("runtime_model", name)
-    row = versions[versions["alias"] == "champion"].iloc[0]
-    judged = (
-        "no record of its accuracy"
-        if pd.isna(row["accuracy"])
-        else f"accuracy {row['accuracy']:.1%} as served over {int(row['judged_jobs']):,} jobs"
-    )
-    sentence = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
-    return f"{sentence}; nothing new, nothing registered" if settings["nothing_new"] else sentence
-
-
-def print_comparison(lake: Lake, name: str) -> None:
-    """Print the comparison of a trace: values, changes with intervals, and the verdict."""
-    from pipelines.report.wording import brief, nothing_waited
-    from sim.metrics.formats import change, number
-    from sim.metrics.names import METRICS
-    from sim.metrics.verdict import is_bound, verdict
-
-    table, settings = lake.read("comparison", name)
-    weighed = verdict(table, BASELINE, settings["confidence"])
-    weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
-    over = f"{weeks} week{'s' * (weeks != 1)}" + (f" x {replays} shaken replays" if replays > 1 else "")
-    title = (
-        f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
-        f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
-    )
-    corrections = sorted({*table["correction"]} - {"", "requested"})
-    caption = (
-        "learned: in the simulator, trained anew each night; as served: the registered model, by the snapshot of the night before. "
-        "Sure: of each metric for all combinations together; intervals are on the page"
-    )
-    rows: list[Row] = []
-    policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
-    bounds = sorted((each for each in policies if is_bound(each[0][1])), key=lambda each: each[1][COLUMNS[0]]["value"])
-    for (scheduler, predictor, correction), values in [*(each for each in policies if each not in bounds), *bounds[:1]]:
-        by = _words(predictor, name) + (f", {correction}" if correction in corrections[1:] else "")
-        rows.append([brief(scheduler), by])
-        for metric in COLUMNS:
-            row = values[metric]
-            sure = weighed.tone((scheduler, predictor, correction), metric)
-            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if sure else ' '}"
-            rows[-1].append(number(row["value"], METRICS[metric].kind) + against)
-    units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
-    Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
-    click.echo(weighed.text)
-    if sentence := nothing_waited(table, settings["procs"]):
-        note(sentence)
-
-
-def _words(predictor: str, trace: str) -> str:
-    """Return the source of predictions in words."""
-    from pipelines.dated.pages import kind_of
-
-    words = {"requested": "requests", PRIOR: "requests", "clairvoyant": "exact runtimes (a bound)", "": "by the site itself"}
-    words[f"{PREFIX}runtime-{trace}"] = "as served"
-    return words.get(predictor, f"learned: {predictor}" if kind_of(predictor).startswith("learns") else predictor)
-
-
-def _print_variability(lake: Lake, name: str) -> None:
-    """Print the candidates of a system and, if simulated, the gain of asking the champion."""
-    from pipelines.cli.variability.train import variability_versions
-    from pipelines.report.cluster import PAGE, answer, overall
-    from pipelines.storage.home import home
-    from pipelines.workflows.variability_table import MODEL_TABLE
-
-    models, settings = lake.read(MODEL_TABLE, name)
-    subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
-    variability_versions(models, f"{subject}, registered as variability-{name}").show()
-    if "champion" not in set(models["alias"]):
-        click.echo(settings["why"])
-    if not settings["generated"]:
-        return
-    compared, _ = lake.read("comparison", name)
-    trials = compared["replicates"].iloc[0]
-    overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
-    for line in answer(compared):
-        click.echo(line)
-    click.echo(f"report      {home() / 'reports' / PAGE.format(name)}")

@@ -90,7 +90,7 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
     runs, beside = [], []
     monkeypatch.setattr(run, "_materialise", lambda job, name, ops, night="": runs.append(f"{job} {name} {night}".strip()) or True)
     monkeypatch.setattr(run, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
-    for name in ("print_comparison", "_serves", "_print_variability"):
+    for name in ("print_comparison", "print_site", "serves", "print_variability", "look_at"):
         monkeypatch.setattr(run, name, lambda *_: "")
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda *_: None)
     monkeypatch.setattr("pipelines.storage.publishing.check_registry", lambda *_: None)

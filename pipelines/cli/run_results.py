@@ -1,0 +1,145 @@
+"""What ``queuecast run`` prints: a trace's comparison, a Slurm site's findings, a system's model, and where to look."""
+
+from __future__ import annotations
+
+import textwrap
+from typing import Any
+
+import click
+import pandas as pd
+
+from pipelines.cli.notes import note
+from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST
+from pipelines.report.table import Row, Table
+from pipelines.storage.home import home
+from pipelines.storage.lake import Lake
+from pipelines.storage.registry import tracking
+from sim.metrics.verdict import WEIGHED
+from sim.policy import NAMES
+
+BASELINE = ("EASY", "requested")
+VERDICT_WIDTH = 100
+"""Of the verdict, three lines at most."""
+COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
+LEFT_OUT = (
+    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, and more replays: "
+    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
+    f"the log     {ACKNOWLEDGED}"
+)
+"""Text after a first run: what the run leaves out."""
+YOUR_LOG = "your log    queuecast inspect FILE (Standard Workload Format or sacct; first: source .venv/bin/activate)"
+"""Text after a first run: the next command."""
+
+
+def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:
+    """Return a trace or system by kind and name, without repeated words."""
+    return simulated if name == simulated.split()[0] else f"{simulated if generated else kind} {name}"
+
+
+def serves(lake: Lake, name: str) -> str:
+    """Return a sentence on a trace's champion, its accuracy, and whether a version is new."""
+    versions, settings = lake.read("runtime_model", name)
+    row = versions[versions["alias"] == "champion"].iloc[0]
+    judged = (
+        "no record of its accuracy"
+        if pd.isna(row["accuracy"])
+        else f"accuracy {row['accuracy']:.1%} as served over {int(row['judged_jobs']):,} jobs"
+    )
+    sentence = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
+    return f"{sentence}; nothing new, nothing registered" if settings["nothing_new"] else sentence
+
+
+def print_site(lake: Lake, name: str) -> None:
+    """Print how near the replays of a trace's Slurm site are to its record, and which change would pay; nothing without a site."""
+    for table, title in (("parity", "your Slurm, replayed"), ("what_if", "what to change")):
+        if lake.has(table, name):
+            click.echo(title)
+            for sentence in lake.read(table, name)[1]["answer"]:
+                click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
+            page = "parity" if table == "parity" else "what-if"
+            click.echo(f"  {home() / 'reports' / f'{name}-{page}.html'}\n")
+    if lake.has("parity", name):
+        click.echo("Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits.")
+
+
+def print_comparison(lake: Lake, name: str) -> None:
+    """Print the comparison of a trace: values, changes with intervals, and the verdict."""
+    from pipelines.report.wording import brief, nothing_waited
+    from sim.metrics.formats import change, number, predictions
+    from sim.metrics.names import METRICS
+    from sim.metrics.verdict import is_bound, verdict
+
+    table, settings = lake.read("comparison", name)
+    weighed = verdict(table, BASELINE, settings["confidence"])
+    weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
+    over = f"{weeks} week{'s' * (weeks != 1)}" + (f" x {replays} shaken replays" if replays > 1 else "")
+    title = (
+        f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
+        f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
+    )
+    corrections = sorted({*table["correction"]} - {"", "requested"})
+    caption = (
+        "quantile learns in the simulator and is trained anew each night; as served: the registered model, by the snapshot of the "
+        "night before. Sure: for all combinations of a metric together; intervals are on the page"
+    )
+    rows: list[Row] = []
+    policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
+    bounds = sorted((each for each in policies if is_bound(each[0][1])), key=lambda each: each[1][COLUMNS[0]]["value"])
+    for (scheduler, predictor, correction), values in [*(each for each in policies if each not in bounds), *bounds[:1]]:
+        by = (predictions(predictor) or "by the site itself") + (f", {correction}" if correction in corrections[1:] else "")
+        rows.append([brief(scheduler), by])
+        for metric in COLUMNS:
+            row = values[metric]
+            sure = weighed.tone((scheduler, predictor, correction), metric)
+            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if sure else ' '}"
+            rows[-1].append(number(row["value"], METRICS[metric].kind) + against)
+    units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
+    Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
+    click.echo(textwrap.fill(" ".join(weighed.sentences), VERDICT_WIDTH))
+    if sentence := nothing_waited(table, settings["procs"]):
+        note(sentence)
+
+
+def print_variability(lake: Lake, name: str) -> None:
+    """Print the candidates of a system and, if simulated, the gain of asking the champion."""
+    from pipelines.cli.variability.train import variability_versions
+    from pipelines.report.cluster import PAGE, answer, overall
+    from pipelines.workflows.variability_table import MODEL_TABLE
+
+    models, settings = lake.read(MODEL_TABLE, name)
+    subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
+    variability_versions(models, f"{subject}, registered as variability-{name}").show()
+    if "champion" not in set(models["alias"]):
+        click.echo(settings["why"])
+    if not settings["generated"]:
+        return
+    compared, _ = lake.read("comparison", name)
+    trials = compared["replicates"].iloc[0]
+    overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
+    for line in answer(compared):
+        click.echo(line)
+    click.echo(f"report      {home() / 'reports' / PAGE.format(name)}")
+
+
+def print_news(lake: Lake, trace: str) -> None:
+    """Print how many days of a log that arrives are to come, and how they come."""
+    from pipelines.dated.ledger import days_to_come
+    from pipelines.sources.catalogue import load_catalogue
+
+    entry = load_catalogue()[trace]
+    if days := days_to_come(lake, entry):
+        click.echo(
+            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by queuecast run --night"
+        )
+    elif entry.arrives_days:
+        click.echo("news        none: the log has ended, all its days have arrived")
+
+
+def look_at(*names: str) -> None:
+    """Print how to look at what was made of traces and systems, in Dagster and in MLflow."""
+    partitions = " and ".join(names)
+    click.echo(f"look at it  queuecast ui (make ui): assets and checks, partition{'s' * (len(names) > 1)} {partitions}")
+    uri = tracking().uri
+    click.echo(
+        f"            {uri if uri.startswith('http') else f'mlflow ui --backend-store-uri {uri}'}: models and their versions"
+    )
