@@ -5,8 +5,8 @@ table of jobs (a DataFrame with ``procs=``), or the result of :func:`read`. Inva
 line.
 
 >>> import queuecast as qc
->>> print(qc.compare([qc.simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")]).attrs["verdict"])
-One replay of each is one draw: no combination is surely better than EASY. EASY-SJBF has the lowest slowdown: ...
+>>> print(qc.compare([qc.simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")]).verdict)
+One replay of each is one draw: no combination is surely better than EASY. EASY-SJBF has the lowest slowdown ...
 """
 
 from __future__ import annotations
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from features import CleanTrace
+    from pipelines.report.comparison import Comparison
     from sim import Schedule
     from sim.campaigns.results import Results
     from sim.own.decide import Decides
@@ -188,10 +189,11 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
     return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
 
 
-def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None) -> None:
-    """Write a schedule, or the comparison of a campaign, in the format of ``path``'s ending.
+def write(what: Schedule | Comparison | Results, path: str | Path, trace: Trace | None = None) -> None:
+    """Write a schedule, a comparison or a campaign in the format of ``path``'s ending.
 
-    SWF also needs the ``trace``, which has more columns. A comparison is a table with intervals, ``.md`` or ``.tex``.
+    SWF also needs the ``trace``, which has more columns. Of a comparison and of a campaign ``.md`` and ``.tex`` are tables with
+    intervals, a campaign's of each trace and then pooled; ``.csv`` and ``.parquet`` are all rows.
 
     >>> kth = read("kth-sp2")
     >>> write(simulate(kth), "easy.swf", kth)
@@ -200,14 +202,13 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
     features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
-    from pipelines.cli.campaign import write_tables
-    from pipelines.report.campaign import summary_tables
+    from pipelines.report.comparison import Comparison, write_comparison
     from pipelines.storage.schedule_files import check_ending, check_unchanged, write_schedules
     from sim.campaigns.results import Results
     from sim.schedule import checked
 
-    if isinstance(what, Results):
-        write_tables(Path(path), summary_tables(what.overall, what.attrs["generated"], what.attrs["windows"]))
+    if isinstance(what, (Comparison, Results)):
+        write_comparison(Path(path), what)
         return
     schedule = checked(what)
     check_ending("path", Path(str(path)), 1)
@@ -216,17 +217,18 @@ def write(what: Schedule | Results, path: str | Path, trace: Trace | None = None
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
 
 
-def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> pd.DataFrame:
+def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> Comparison:
     """Compare schedules of the same jobs with the first, by weeks and replicates.
 
-    Schedules of one policy with other seeds are its replicates. The table is that of :func:`sim.metrics.comparison.compare`;
-    ``attrs["verdict"]`` says in words which is best, or which of the metrics for a verdict are missing.
+    Schedules of one policy with other seeds are its replicates. The rows are those of :func:`sim.metrics.comparison.compare`;
+    shown, they are a table of changes. ``verdict`` says in words which is best, or which metrics are missing for it.
 
     >>> both = compare([simulate("kth-sp2", name) for name in ("EASY", "EASY-SJBF")])
     >>> both[both["metric"] == "mean_bounded_slowdown"][["scheduler", "relative"]].round(3).values.tolist()
     [['EASY', 0.0], ['EASY-SJBF', -0.251]]
     """
     from features.errors import InputError, shown
+    from pipelines.report.comparison import Comparison
     from sim.metrics import comparison, verdict
     from sim.schedule import checked
 
@@ -237,8 +239,10 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
     if isinstance(base, str) or len(base) != 2:
         raise InputError(f"baseline {shown(base)}: must be a scheduler and a predictor, as in ('EASY', 'requested')")
-    table = comparison.compare(schedules, base, **settings)
+    table = Comparison(comparison.compare(schedules, base, **settings))
+    first = schedules[0]
     table.attrs["generated"] = any(each.generated for each in schedules)
+    table.attrs["title"] = f"{first.trace or 'a table of jobs'}: {len(first.jobs):,} jobs on {first.procs:,} processors"
     absent = [name for name in verdict.WEIGHED if name not in set(table["metric"])]
     table.attrs["verdict"] = f"No verdict without {', '.join(absent)}." if absent else verdict.verdict(table, base).text
     return table
@@ -258,12 +262,12 @@ def campaign(
     others. A class of policies makes one for each simulation; an object is copied. ``settings`` are those of
     :class:`sim.settings.Campaign`, ``procs`` and ``machine``. The result's ``summary`` compares the policies with the first, over
     windows and replicates, on each trace; for several traces ``pooled`` does so over all of them
-    (:func:`sim.campaigns.pooling.over_traces`). ``attrs["verdict"]`` says in words which is best.
+    (:func:`sim.campaigns.pooling.over_traces`). ``verdict`` says in words which is best.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
     >>> len(made), len(made.summary)
     (44, 20)
-    >>> made.attrs["verdict"]
+    >>> made.verdict
     'EASY-SJBF is not surely better than EASY ...
     >>> campaign("kth-sp2", load=(1.0, 1.15))["trace"].tolist()
     ['kth-sp2', 'kth-sp2 (load 1.15)']

@@ -57,23 +57,23 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.campaign("kth-sp2", window="weeks"), "window"),
         (lambda: queuecast.simulate(queuecast.read("kth-sp2"), procs=50), "was read for 100 processors, not 50"),
         (lambda: queuecast.simulate("kth-sp2", print), "a scheduler is a name, not .*: give a policy to decide"),  # type: ignore[arg-type]
-        (lambda: queuecast.campaign("kth-sp2", ["EASY", 5]), "a int is no policy"),  # type: ignore[list-item]
+        (lambda: queuecast.campaign("kth-sp2", ["EASY", 5]), "a int is not a policy"),  # type: ignore[list-item]
         (lambda: queuecast.compare([]), "no schedule of the baseline EASY / requested to compare with; there are: none"),
         (lambda: queuecast.whatif("kth-sp2", machine="site", replicate=3), "replicate is unknown; did you mean replicates\\?"),
         (lambda: queuecast.simulate("kth-sp2", schedular="EASY"), "unknown setting 'schedular'; did you mean scheduler\\?"),
         (lambda: queuecast.simulate("kth-sp2", seed="x"), "seed must be a number, not 'x'"),
         (lambda: queuecast.simulate("kth-sp2", load=True), "load must be a number, not True"),
-        (lambda: queuecast.compare("EASY"), "a str is no schedule: give one that simulate, decide or recorded returned"),
-        (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is no schedule"),
+        (lambda: queuecast.compare("EASY"), "a str is not a schedule: give one that simulate, decide or recorded returned"),
+        (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is not a schedule"),
         (lambda: queuecast.evaluate(queuecast.recorded("kth-sp2"), -1), "tau_s must be a number of seconds above 0, not -1"),
         (lambda: queuecast.compare([queuecast.recorded("kth-sp2")], confidence=95), "between 0 and 1, as 0.95, not 95"),
-        (lambda: queuecast.plot("EASY"), "a str is no schedule"),  # type: ignore[arg-type]
+        (lambda: queuecast.plot("EASY"), "a str is not a schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
         (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),
         (lambda: queuecast.campaign([]), "at least one trace and one load"),
         (lambda: queuecast.campaign("kth-sp2", load="high"), "load must be a number, not 'high'"),  # type: ignore[arg-type]
         (lambda: queuecast.whatif("log.txt"), "machine is missing"),  # type: ignore[arg-type]
-        (lambda: queuecast.write("EASY", "easy.csv"), "a str is no schedule"),  # type: ignore[arg-type]
+        (lambda: queuecast.write("EASY", "easy.csv"), "a str is not a schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.compiled(5), "a int cannot be compiled"),
         (lambda: queuecast.check_predictor(5), "a int makes no predictors"),
     ],
@@ -90,7 +90,13 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
     assert queuecast.read(read.jobs, procs=2).jobs["overrun_s"].tolist() == read.jobs["overrun_s"].tolist() == [0, 70]
     schedule = queuecast.simulate(read)
     few = queuecast.compare([schedule], metrics=["mean_wait_s"])
-    assert few.attrs["verdict"] == "No verdict without mean_bounded_slowdown, awf_s, p2sf_s, longest_wait_s."
+    assert repr(few).splitlines()[0].strip() == "jobs: 2 jobs on 2 processors"
+    assert few.verdict in repr(few)
+    queuecast.write(few, tmp_path / "few.md")
+    queuecast.write(few, tmp_path / "few.csv")
+    assert "| combination | mean wait, s |" in (tmp_path / "few.md").read_text()
+    assert pd.read_csv(tmp_path / "few.csv")["metric"].tolist() == ["mean_wait_s"]
+    assert few.verdict == "No verdict without mean_bounded_slowdown, awf_s, p2sf_s, longest_wait_s."
     for ask, error in (
         (lambda: queuecast.plot(few), "the comparison lacks mean_bounded_slowdown"),
         (lambda: queuecast.compare([schedule, schedule]), "give one another name"),

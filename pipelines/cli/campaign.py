@@ -5,7 +5,7 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -28,6 +28,7 @@ from pipelines.cli.options import (
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
+from pipelines.report.comparison import write_tables
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.names import READ_FIRST
@@ -97,6 +98,7 @@ def command(
             note(f"{workload.name}: {sentence}")
     if table is not None:
         write_tables(table, shown)
+        note(f"wrote {table}")
     if report is not None:
         from pipelines.report.campaign import render_campaign, render_suite
         from pipelines.report.html import data_of, write_report
@@ -187,15 +189,3 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
             differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
             sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
     return sentences
-
-
-def write_tables(path: Path, tables: Sequence[Table]) -> None:
-    """Write tables as Markdown or LaTeX; raise InputError if ``path`` has another ending."""
-    from pipelines.storage.places import write
-
-    if path.suffix not in (".md", ".tex"):
-        raise InputError(f"--table {path}: must end in .md or .tex")
-    latex = path.suffix == ".tex"
-    texts = (each.latex() if latex else f"**{each.title}**\n\n{each.markdown()}\n\n{each.note}" for each in tables)
-    write(path, "\n\n".join(texts) + "\n")
-    note(f"wrote {path}")

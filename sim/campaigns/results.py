@@ -22,3 +22,8 @@ class Results(pd.DataFrame):
     def overall(self) -> pd.DataFrame:
         """Return the table for a verdict: all traces pooled, or the only one."""
         return self.summary if self.pooled is None else self.pooled
+
+    @property
+    def verdict(self) -> str:
+        """Return in words which policy is best, a line per trace or load and setting."""
+        return str(self.attrs["verdict"])

@@ -1,0 +1,102 @@
+"""Comparisons of schedules: shown as a table of changes with the verdict below, and written to files."""
+
+from __future__ import annotations
+
+import html
+import textwrap
+from collections.abc import Sequence
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+from rich.console import Console
+
+from features.errors import InputError
+from pipelines.report.campaign import summary_tables
+from pipelines.report.table import Row, Table
+from pipelines.storage.csv_text import csv_text
+from pipelines.storage.places import write
+from sim.campaigns.results import Results
+from sim.metrics.formats import change, interval, number
+from sim.metrics.names import METRICS, READ_FIRST
+from sim.metrics.verdict import policy_labels
+from sim.policy import NAMES
+
+_WIDTH = 150
+
+
+class Comparison(pd.DataFrame):
+    """Rows of :func:`sim.metrics.comparison.compare`, one per combination and metric, the baseline's first.
+
+    A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
+    """
+
+    @property
+    def verdict(self) -> str:
+        """Return in words which combination is best."""
+        return str(self.attrs["verdict"])
+
+    @property
+    def table(self) -> Table:
+        """Return one row per combination: of each metric its value, its change and the interval of the change."""
+        labels = policy_labels(self)
+        first = next(iter(labels))
+        at: dict[Any, Any] = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in self.to_dict("records")}
+        metrics = [name for name in READ_FIRST if (first, name) in at] or list(dict.fromkeys(self["metric"]))
+        rows: list[Row] = [[label, *(_cell(at[key, name], key == first) for name in metrics)] for key, label in labels.items()]
+        headings = ["combination", *(METRICS[name].title + ", s" * name.endswith("_s") for name in metrics)]
+        over = int(self["replicates"].min())
+        note = f"changes against {labels[first]}"
+        if self["low"].notna().any():
+            note += ", with 95 % intervals over weeks and users" + (f" and {over} replays" if over > 1 else "")
+        note += ", * sure for all combinations together" if over > 1 else "; one replay of each makes nothing sure"
+        return Table(self.attrs["title"], headings, rows, note)
+
+    def __repr__(self) -> str:
+        screen = Console(file=StringIO(), width=_WIDTH)
+        self.table.show(screen)
+        return f"{screen.file.getvalue()}{textwrap.fill(self.verdict, 100)}"  # type: ignore[attr-defined]
+
+    def _repr_html_(self) -> str:
+        """Return the table for notebooks."""
+        table = self.table
+        cells = [[cell.text for cell in row] for row in table.cells]
+        frame = pd.DataFrame(cells, columns=[head.text for head in table.heads])
+        shown = frame.style.hide(axis="index").set_caption(html.escape(f"{table.title}: {table.note}")).to_html()
+        return f"{shown}<p>{html.escape(self.verdict)}</p>"
+
+
+def _cell(row: dict[str, Any], baseline: bool) -> str:
+    value = number(row["value"], METRICS[row["metric"]].kind)
+    if baseline:
+        return value
+    moved = f"{change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
+    return f"{value}  {moved}{' *' if row['sure'] else ''}"
+
+
+def write_tables(path: Path, tables: Sequence[Table]) -> None:
+    """Write tables as Markdown or LaTeX; raise InputError if ``path`` has another ending."""
+    if path.suffix not in (".md", ".tex"):
+        raise InputError(f"--table {path}: must end in .md or .tex")
+    latex = path.suffix == ".tex"
+    texts = (each.latex() if latex else f"**{each.title}**\n\n{each.markdown()}\n\n{each.note}" for each in tables)
+    write(path, "\n\n".join(texts) + "\n")
+
+
+def write_comparison(path: Path, what: Comparison | Results) -> None:
+    """Write a comparison, or a campaign's for each trace and then pooled, in the format of ``path``'s ending.
+
+    ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and ``.parquet`` all rows. InputError for another ending.
+    """
+    if path.suffix == ".csv":
+        write(path, csv_text(what))
+    elif path.suffix == ".parquet":
+        write(path, pd.DataFrame(what).to_parquet(index=False))
+    elif isinstance(what, Comparison):
+        write_tables(path, [what.table])
+    else:
+        parts = [what.summary] if what.pooled is None else [what.summary, what.pooled]
+        write_tables(
+            path, [table for part in parts for table in summary_tables(part, what.attrs["generated"], what.attrs["windows"])]
+        )
