@@ -61,7 +61,7 @@ class Card:
             f"**Where it fails.** {self.fails}",
             f"All rows: {data}. {self.made_by}",
         )
-        text = "\n\n".join(part for part in parts if part) + "\n"
+        text = "\n\n".join(part for part in parts if part).replace("P2SF", "P²SF") + "\n"
         words = len(text.split())
         if words > MOST_WORDS:
             raise ValueError(f"{self.question}: {words} words, where a card has at most {MOST_WORDS}")

@@ -49,7 +49,7 @@ SETTLING_DAYS = 1
 FEWEST_CLUSTERS = 10
 PINBALL_MARGIN = 0.10
 CALIBRATION_MARGIN = 0.05
-VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
+VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _LARGEST = 700.0
 """Logarithm of the largest evidence reported."""
 

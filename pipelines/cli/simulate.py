@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import math
+import textwrap
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -24,10 +25,10 @@ from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
 from pipelines.storage.schedule_files import ENDINGS, check_ending, check_nodes, check_unchanged, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
+from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.metrics.verdict import of_single_replays
-from sim.policy import NAMES
 from sim.replays import moved_by_seed
 from sim.schedule import IDENTITY, Schedule
 from sim.schedulers.names import PLANNERS, PLANNING, SLURM
@@ -108,11 +109,12 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     weighed = of_single_replays(rows)
     if as_json:
         for row in rows:
-            click.echo(json.dumps({**row, **weighed.record((row["scheduler"], row["predictor"], row["correction"]))}))
+            key = row["scheduler"], row["predictor"], row["correction"]
+            click.echo(json.dumps({**row, "predictions": predictions(row["predictor"]), **weighed.record(key)}))
     else:
         print_metrics(rows, workload.name, len(workload.jobs), workload.procs, generated=workload.generated)
         if len(rows) > 1:
-            click.echo(f"\n{weighed.text}")
+            click.echo("\n" + textwrap.fill(weighed.text, 100))
     if sentence := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {sentence}")
     metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
@@ -270,10 +272,12 @@ def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int,
     title = f"{rows[0]['trace'] or trace}: {jobs:,} jobs on {procs:,} processors{of_machine}{made_up}"
     shown = [(name, METRICS[name]) for name in SHOWN]
     cells = []
+    words = sources([(row["scheduler"], row["predictor"], row["correction"]) for row in rows])
     for row in rows:
         took = 1000 * row["simulate_s"]
         values = (format(row[name], metric.form) for name, metric in shown)
-        cells.append([*(str(row[name]) for name in NAMES), *values, f"{took:.1f}"])
+        key = row["scheduler"], row["predictor"], row["correction"]
+        cells.append([row["scheduler"], words[key], row["correction"], *values, f"{took:.1f}"])
     caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
-    headings = [*NAMES, *(metric.short for _, metric in shown), "took ms"]
-    Table(title, headings, cells, caption, keys=len(NAMES)).show()
+    headings = ["scheduler", "predictions", "correction", *(metric.short for _, metric in shown), "took ms"]
+    Table(title, headings, cells, caption, keys=3).show()

@@ -20,7 +20,7 @@ from pipelines.report.style import encode
 from pipelines.report.tables import leading
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.provenance import code_version, software
-from pipelines.storage.registry import PREFIX, registered_name
+from pipelines.storage.registry import PREFIX
 from sim.metrics.verdict import verdict
 
 
@@ -90,8 +90,9 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         f"{date.note}".strip(),
         f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
         f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
-        "submission, and by the request before that date, when there was no such model. Of a job that outlives its prediction it says the next of "
-        "its quantiles, if it has any, then the request." + (f" {simulated['why']}" if simulated["why"] else ""),
+        "submission, and by the request before that date, when there was no such model. When a job runs past its prediction, "
+        "the next higher quantile is used, if there are quantiles, then the requested time."
+        + (f" {simulated['why']}" if simulated["why"] else ""),
         "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
         "trained are trained anew each midnight of the trace's time zone.",
         "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
@@ -131,15 +132,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
 
 
 def kind_of(predictor: str) -> str:
-    """Return the source of the answers of a run's predictor in words."""
-    if predictor.startswith(PREFIX):
-        return "registered, has seen these jobs" if registered_name(predictor).seen else "registered, as served"
-    name = predictor.partition("*")[0]
-    kinds = {
-        "": "",
-        CHAMPION: "registered, as served",
-        "requested": "stated at submission",
-        PRIOR: "the request, no model",
-        "clairvoyant": "knows the runtime",
-    }
-    return kinds.get(name, "learns in the simulator")
+    """Return what stands below the words for a run's predictor: its name, or that it learns."""
+    if predictor.startswith(PREFIX) or predictor.partition("*")[0] in ("", CHAMPION, "requested", PRIOR, "clairvoyant"):
+        return predictor
+    return "learns in the simulator"

@@ -77,7 +77,7 @@ def window_of(schedules: Sequence[Schedule], from_s: float | None, to_s: float |
     first = float(min(each.jobs["submit_s"].min() for each in schedules) if from_s is None else from_s)
     last = float(max(each.jobs["end_s"].max() for each in schedules) if to_s is None else to_s)
     if first >= last:
-        raise InputError(f"{schedules[0].label}: from second {first:,.0f} to {last:,.0f} is no window: it ends before it begins")
+        raise InputError(f"{schedules[0].label}: from second {first:,.0f} to {last:,.0f} is not a window: it ends before it begins")
     if not any(((each.jobs["start_s"] < last) & (each.jobs["end_s"] > first)).any() for each in schedules):
         raise InputError(f"{schedules[0].label}: no job runs between seconds {first:,.0f} and {last:,.0f} of the trace")
     return first, last

@@ -21,6 +21,7 @@ from matplotlib.text import Text
 from matplotlib.ticker import FuncFormatter
 
 from features.errors import printable
+from sim.metrics.formats import combinations
 from sim.schedule import Schedule
 
 ImageFormat = Literal["png", "svg"]
@@ -91,7 +92,7 @@ def looks(keys: Iterable[Key]) -> Looks:
     It is the other way round if there are more schedulers. A label names the correction only if another one differs only in that.
     """
     unique = list(dict.fromkeys(keys))
-    pairs = [key[:2] for key in unique]
+    pairs, labels = [key[:2] for key in unique], combinations(unique)
     schedulers = list(dict.fromkeys(scheduler for scheduler, predictor in pairs if predictor))
     predictors = list(dict.fromkeys(predictor for _, predictor in pairs if predictor))
     by_predictor = len(predictors) >= len(schedulers)
@@ -99,9 +100,7 @@ def looks(keys: Iterable[Key]) -> Looks:
     colours = _colours(coloured)
     table: dict[Key, Look] = {}
     for scheduler, predictor, correction in unique:
-        label = f"{scheduler} / {predictor}" if predictor else scheduler
-        if pairs.count((scheduler, predictor)) > 1:
-            label += f" / {correction}"
+        label = labels[scheduler, predictor, correction]
         if not predictor:
             table[scheduler, predictor, correction] = Look(label, RECORDED, "*", "-")
             continue

@@ -14,7 +14,7 @@ from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import Key, Looks, key
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import takes_correction
-from sim.metrics.formats import change, interval, number
+from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
 from sim.metrics.user_fairness import fairness
 from sim.metrics.verdict import Verdict, is_bound
@@ -71,7 +71,7 @@ def metric_table(
         scheduler, predictor, correction = combination
         kind = "baseline" if combination == keys[0] else "recorded" if not predictor else "bound" if is_bound(predictor) else ""
         words = [f"correction: {correction}"] if kind == "" and correction and takes_correction(scheduler) else []
-        words += ["a bound: knows the runtimes"] if kind == "bound" else filter(None, [(kinds or {}).get(predictor, "")])
+        words += ["a bound, which knows the runtimes"] if kind == "bound" else filter(None, [(kinds or {}).get(predictor, "")])
         cells = [
             Cell(
                 number(row["value"], METRICS[metric].kind),
@@ -157,7 +157,10 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
     rows = []
     for predictor, mine in overall.groupby("predictor", sort=False):
         values = mine.set_index("measure")
-        cells: Row = [Cell(str(predictor), ((kinds.get(str(predictor), ""), ""),)), number(mine["jobs"].iloc[0], "count")]
+        cells: Row = [
+            Cell(predictions(str(predictor)), ((kinds.get(str(predictor), ""), ""),)),
+            number(mine["jobs"].iloc[0], "count"),
+        ]
         for name in measures:
             row = values.loc[name]
             cells.append(_measure(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
@@ -176,7 +179,7 @@ def experience_table(quality: pd.DataFrame) -> Table | None:
     for predictor, mine in accuracy.groupby("predictor", sort=False):
         values = mine.set_index("group")
         cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
-        rows.append([str(predictor), *cells])
+        rows.append([predictions(str(predictor)), *cells])
     return Table("Accuracy by experience", ["predictor", *(STAGES.get(group, group) for group in groups)], rows)
 
 

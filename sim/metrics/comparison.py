@@ -162,7 +162,9 @@ def _find(policies: Iterable[tuple[str, str, str]], baseline: tuple[str, str]) -
 def _check_same_jobs(schedule: Schedule, base: Schedule) -> None:
     names = f"{schedule.label} and {base.label}"
     if len(schedule.jobs) != len(base.jobs):
-        raise InputError(f"{names} hold {len(schedule.jobs)} and {len(base.jobs)} jobs: only schedules of the same jobs compare")
+        raise InputError(
+            f"{names} hold {len(schedule.jobs)} and {len(base.jobs)} jobs: only schedules of the same jobs can be compared"
+        )
     for column in (*_SAME_JOBS, "undisturbed_s" if "undisturbed_s" in schedule.jobs else "runtime_s"):
         differs = schedule.jobs[column].to_numpy() != base.jobs[column].to_numpy()
         if differs.any():

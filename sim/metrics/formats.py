@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Sequence
+
 import pandas as pd
 
 from features.statistics import covers
 from sim.metrics.names import Kind
 
 MINUS = "\N{MINUS SIGN}"
+SEEN = "(seen=yes)"
+"""Ends the name of a registered model that has learned from the replayed jobs."""
 
 
 def number(value: float, kind: Kind) -> str:
@@ -41,6 +46,40 @@ def interval(low: float, high: float, coverage: float | None = None) -> str:
     A low measured ``coverage`` follows it.
     """
     return "" if pd.isna(low) else f"[{change(low, unit=False)}, {change(high, unit=False)}]{covers(coverage)}"
+
+
+def predictions(predictor: str) -> str:
+    """Return the source of predictions in the words of all tables, pages and figures.
+
+    Requests are users' limits, of which ``prior`` makes distributions; a registered model answers as served.
+    """
+    if predictor.startswith("registry:"):
+        _, _, alias = predictor.removesuffix(SEEN).partition("@")
+        by = f" by {alias}" if alias not in ("", "champion") else ""
+        return f"as served{by}" + (", trained on these jobs" if predictor.endswith(SEEN) else "")
+    words = {"requested": "requests", "prior": "requests", "clairvoyant": "exact runtimes", "champion": "as served"}
+    return words.get(predictor, predictor)
+
+
+def sources(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
+    """Return the words for each combination's predictor; its name where two of a scheduler would have the same words."""
+    pairs = {key[:2] for key in keys}
+    worded = Counter((scheduler, predictions(predictor)) for scheduler, predictor in pairs)
+    words = {key: predictions(key[1]) for key in keys}
+    return {key: key[1] if worded[key[0], text] > 1 else text for key, text in words.items()}
+
+
+def combinations(keys: Sequence[tuple[str, str, str]], short: bool = False) -> dict[tuple[str, str, str], str]:
+    """Return scheduler / predictions / correction of every combination, in their order.
+
+    A correction is named only if two differ in it alone; where two would have the same words, they keep the predictors' names.
+    If ``short`` and all have the same predictor, it is left out.
+    """
+    pairs, words = Counter(key[:2] for key in keys), sources(keys)
+    one = short and len({key[1] for key in keys if key[1]}) == 1
+    return {
+        key: " / ".join(filter(None, (key[0], "" if one else words[key], key[2] if pairs[key[:2]] > 1 else ""))) for key in keys
+    }
 
 
 def sentence(text: str) -> str:

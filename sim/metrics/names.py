@@ -77,7 +77,7 @@ METRICS: dict[str, Metric] = {
         "Age of each processor-second of work when it is done, weighted by its age squared. It rises when old work is passed over, so it "
         "measures packing and fairness together.",
         _GOPONENKO,
-        short="P2SF s",
+        short="P²SF s",
         form=",.0f",
     ),
     "longest_wait_s": Metric(

@@ -76,7 +76,7 @@ def fairness(schedule: Schedule) -> pd.Series:
     """
     users = per_user(schedule)
     if len(users) == 0:
-        raise InputError(f"{schedule.trace or 'schedule'}: names no users, so there is no fairness between them")
+        raise InputError(f"{schedule.trace or 'schedule'}: names no users, so fairness between users cannot be computed")
     record = {
         "users": len(users),
         "jobs_without_user": len(schedule.jobs) - int(users["jobs"].sum()),

@@ -7,7 +7,7 @@ it: one replay is one sample. A predictor that knows the runtimes is a bound, an
 
 from __future__ import annotations
 
-from collections import Counter
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -16,7 +16,7 @@ import numpy as np
 import pandas as pd
 
 from features.statistics import CONFIDENCE, surely
-from sim.metrics.formats import change, interval, sentence
+from sim.metrics.formats import change, combinations, interval, sentence
 from sim.metrics.names import METRICS
 from sim.policy import NAMES
 
@@ -32,7 +32,7 @@ Key = tuple[str, str, str]
 class Verdict:
     """The ``best`` combination, if any, and the one to three ``sentences`` that say so.
 
-    ``worse`` and ``better`` name for each candidate the metrics that it surely changes. If nothing can be ``sure``, ``worse``
+    ``how`` says what sure means. ``worse`` and ``better`` name for each candidate the metrics that it surely changes. If nothing can be ``sure``, ``worse``
     names those that are higher in the one replay.
     """
 
@@ -42,10 +42,11 @@ class Verdict:
     better: Mapping[Key, tuple[str, ...]]
     sure: bool
     sentences: tuple[str, ...]
+    how: str = ""
 
     @property
     def text(self) -> str:
-        return " ".join(self.sentences)
+        return " ".join(filter(None, (*self.sentences, self.how)))
 
     def tone(self, key: Key, metric: str) -> str:
         """Return ``better`` or ``worse`` if a combination surely changes ``metric``, else ""."""
@@ -66,7 +67,7 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     ``baseline`` is a scheduler and predictor, by default those of the first row.
     """
     weighed = comparison[comparison["metric"].isin(WEIGHED)]
-    keys, names = _keys(weighed), policy_labels(weighed)
+    keys, names = _keys(weighed), _short(policy_labels(weighed))
     base = next(key for key in keys if key[: len(baseline)] == tuple(baseline))
     candidates = [key for key in keys if key != base and key[1] and not is_bound(key[1])]
     if not candidates:
@@ -88,9 +89,9 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     best = sound[0] if sound else None
     family = f" for all {len(candidates)} together" if len(candidates) > 1 else ""
     over = "traces" if "traces" in weighed else "replays"
-    how = f"Sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}."
+    how = f"Changes are against {names[base]}; sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}."
     sentences = _sure(rows, (worse, better), ranked, best, names, base)
-    return Verdict(base, best, worse, better, True, (*sentences, how))
+    return Verdict(base, best, worse, better, True, tuple(sentences), how)
 
 
 def sure_changes(comparison: pd.DataFrame, baseline: Key, confidence: float = CONFIDENCE, apart: Sequence[str] = ()) -> pd.Series:
@@ -128,14 +129,14 @@ def is_bound(predictor: str) -> bool:
 
 
 def policy_labels(table: pd.DataFrame) -> dict[Key, str]:
-    """Return scheduler / predictor / correction of every combination, in order of appearance.
+    """Return :func:`sim.metrics.formats.combinations` of a table's rows, in order of appearance."""
+    return combinations(_keys(table), short=True)
 
-    Without the predictor if all have the same, and without the correction if no two differ in it alone.
-    """
-    keys = _keys(table)
-    one = len({key[1] for key in keys if key[1]}) == 1
-    pairs = Counter(key[:2] for key in keys)
-    return {key: " / ".join(filter(None, (key[0], "" if one else key[1], key[2] if pairs[key[:2]] > 1 else ""))) for key in keys}
+
+def _short(labels: Mapping[Key, str]) -> Mapping[Key, str]:
+    """Return labels without formulas, unless two would then be the same."""
+    short = {key: re.sub(r"^SCORE\(.*?\)-(?=[A-Z])", "SCORE(…)-", label) for key, label in labels.items()}
+    return short if len(set(short.values())) == len(labels) else labels
 
 
 def _keys(table: pd.DataFrame) -> list[Key]:
@@ -150,14 +151,21 @@ def _relative(row: Mapping[str, Any]) -> float:
     return float("inf") if pd.isna(row["relative"]) else float(row["relative"])
 
 
-def _size(row: Mapping[str, Any]) -> str:
-    return f"{change(row['relative'])} {interval(row['low'], row['high'], row.get('coverage'))}".rstrip()
-
-
 def _sizes(rows: Mapping[str, Mapping[str, Any]], metrics: Sequence[str]) -> str:
-    """Return metrics with their changes, as a list in words."""
-    parts = [f"{METRICS[name].title} ({_size(rows[name])})" for name in metrics]
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+    """Return metrics with their changes; with intervals the slowdown, and what is not sure though its interval excludes 0."""
+    return ", ".join(f"{_title(name)} ({_size(rows[name], name == WEIGHED[0] or _nearly(rows[name]))})" for name in metrics)
+
+
+def _title(metric: str) -> str:
+    return METRICS[metric].title.removeprefix("mean bounded ")
+
+
+def _nearly(row: Mapping[str, Any]) -> bool:
+    return not row["sure"] and row["replicates"] > 1 and row["low"] * row["high"] > 0
+
+
+def _size(row: Mapping[str, Any], whole: bool = True) -> str:
+    return f"{change(row['relative'])} {interval(row['low'], row['high'], row.get('coverage')) if whole else ''}".rstrip()
 
 
 def _sure(
@@ -175,19 +183,17 @@ def _sure(
         which = f"None{of} is" if of else f"{names[ranked[0]]} is not"
         yield f"{which} surely better than {names[base]} without making something surely worse."
     else:
-        lowered = better[best]
-        rest = [name for name in WEIGHED if name not in lowered]
-        alike = [
-            names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == _relative(rows[best][WEIGHED[0]])
-        ]
+        lowest = _relative(rows[best][WEIGHED[0]])
+        alike = [names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == lowest]
         tie = f" (a tie with {', '.join(alike)})" if alike else ""
-        lead = f"{names[best]}{tie} is the best{of}: against {names[base]} it surely lowers {_sizes(rows[best], lowered)}"
-        yield lead + (f", and {_sizes(rows[best], rest)} {'do' if len(rest) > 1 else 'does'} not surely change." if rest else ".")
+        yield f"{names[best]}{tie} is the best{of}; it surely lowers {_sizes(rows[best], better[best])}."
+        if rest := [name for name in WEIGHED if name not in better[best]]:
+            yield f"It does not surely change {_sizes(rows[best], rest)}."
     if ranked[0] != best:
-        row, costs = rows[ranked[0]], worse[ranked[0]]
-        why = f"it makes {_sizes(row, costs)} surely worse" if costs else "the change is not sure"
-        which = "lowest" if _relative(row[WEIGHED[0]]) < 0 else "next lowest"
-        yield f"The {which} slowdown is that of {names[ranked[0]]} ({_size(row[WEIGHED[0]])}); {why}."
+        costs = worse[ranked[0]]
+        why = f"but it surely raises {_sizes(rows[ranked[0]], costs)}" if costs else "which is not sure"
+        which = "lowest" if _relative(rows[ranked[0]][WEIGHED[0]]) < 0 else "next lowest"
+        yield f"{names[ranked[0]]} has the {which} slowdown ({_size(rows[ranked[0]][WEIGHED[0]])}), {why}."
 
 
 def _unsure(
@@ -198,15 +204,16 @@ def _unsure(
     base: Key,
 ) -> Iterator[str]:
     """Yield the sentences if nothing can be sure: one replay, or too few weeks."""
-    first = rows[ranked[0]][WEIGHED[0]]
+    lowest = rows[ranked[0]]
+    first = lowest[WEIGHED[0]]
     why = "one replay of each is one draw" if first["replicates"] == 1 else first["note"] or "nothing varies"
     yield sentence(f"{why}: no combination is surely better than {names[base]}")
     if _relative(first) >= 0:
-        yield f"None has a lower {METRICS[WEIGHED[0]].title}."
+        yield "None has a lower slowdown."
         return
-    yield f"{names[ranked[0]]} has the lowest slowdown: {_sizes(rows[ranked[0]], WEIGHED)}."
+    yield f"{names[ranked[0]]} has the lowest slowdown ({_size(first)}), with {_sizes(lowest, _COSTS)}."
     costs = f"{', '.join(METRICS[name].title for name in _COSTS[:-1])} or {METRICS[_COSTS[-1]].title}"
     if sound and sound[0] != ranked[0]:
-        yield f"Without more {costs} it is that of {names[sound[0]]} ({_size(rows[sound[0]][WEIGHED[0]])})."
+        yield f"Of those that do not raise {costs} it is {names[sound[0]]} ({_size(rows[sound[0]][WEIGHED[0]])})."
     elif not sound:
         yield f"Each that lowers it raises {costs}."

@@ -157,7 +157,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     assets = {*STAGES, "published_system"}
     assert set(checks) == {
         f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in assets
-    } - {"published_system:a_champion_serves"}, "a run is no night"
+    } - {"published_system:a_champion_serves"}, "a run is not a night"
     warnings = {
         "system_comparison:fewer_runs_vary",
         "variability_features:labels_balanced",

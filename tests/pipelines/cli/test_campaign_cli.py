@@ -21,6 +21,7 @@ from pipelines.workflows.campaigns import KIND, Run, identity, journal_of, resum
 from sim import Campaign, run_campaign
 from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
+from sim.metrics.formats import predictions
 from sim.policy import Policy
 from tests.support.command import queuecast
 from tests.support.process import python
@@ -246,7 +247,7 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     assert html.count("data:image/svg+xml") == 4  # for each threshold and tau
     waits = table[(table["tau_s"] == 10) & table["starvation_s"].isna()].groupby(["scheduler", "predictor"])["mean_wait_s"].mean()
     for (scheduler, predictor), wait in waits.items():
-        assert f"{scheduler} / {predictor}" in html
+        assert f"{scheduler} / {predictions(predictor)}" in html
         assert f"{wait:,.0f}" in html
 
 

@@ -28,6 +28,7 @@ from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.dated.train import last_answers
 from pipelines.storage.registry import registered_predictor
 from sim import simulate
+from sim.metrics.formats import predictions
 from tests.support.arriving import arriving
 from tests.support.dated import registered_in, work_in
 
@@ -137,11 +138,12 @@ def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran
     shares = parts[2]["runtime_s"] / parts[2]["predicted_s"]
     assert of_registered["value"] == pytest.approx(np.minimum(shares, 1 / shares).mean())
     assert [kind_of(each.predictor) for each in outcome.schedules] == [
-        "stated at submission",
+        "requested",
         "learns in the simulator",
-        "registered, as served",
-        "knows the runtime",
+        f"registry:{NAME}",
+        "clairvoyant",
     ]
+    assert predictions(f"registry:{NAME}") == "as served"
 
 
 def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: CleanTrace, record, tmp_path: Path) -> None:
@@ -180,7 +182,7 @@ def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_
         fresh = registered_predictor(f"registry:{NAME}@champion", later)
     schedule = simulate(clean.jobs, procs=clean.procs, predictor=marked, correction="conditional")
     assert schedule.predictor == f"registry:{NAME}(seen=yes)"
-    assert kind_of(schedule.predictor) == "registered, has seen these jobs"
+    assert predictions(schedule.predictor) == "as served, trained on these jobs"
     assert (fresh.estimate(later.jobs) >= 1).all()
 
 

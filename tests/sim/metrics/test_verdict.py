@@ -1,8 +1,9 @@
-"""A verdict weighs slowdown, AWF, P2SF and the longest wait together, and claims only what is sure."""
+"""A verdict weighs slowdown, AWF, P²SF and the longest wait together, and claims only what is sure."""
 
 from __future__ import annotations
 
 import re
+import textwrap
 
 import numpy as np
 import pandas as pd
@@ -58,28 +59,28 @@ CASES = {
     "one that raises slowdown comes next to the baseline, and makes no family": (
         {SJBF: [(0.06, UNSURE), (0.01, UNSURE), (0.02, SURE), (0.1, UNSURE)]},
         None,
-        "The next lowest slowdown is that of EASY-SJBF / last2 (+6.0 % [−3.0, +15.0]); it makes P²SF (+2.0 % [+1.0, +3.0]) surely worse. "
-        "Sure means at 95 %, over 20 replays.",
+        "EASY-SJBF / last2 has the next lowest slowdown (+6.0 % [−3.0, +15.0]), but it surely raises P²SF (+2.0 %). "
+        "Changes are against EASY / requests; sure means at 95 %, over 20 replays.",
     ),
     "a lower slowdown and nothing worse is best": (
         {SJBF: [(-0.2, SURE), (0.01, UNSURE), (-0.02, UNSURE), (0.1, UNSURE)]},
         SJBF,
-        "EASY-SJBF / last2 is the best: against EASY / requested it surely lowers mean bounded slowdown",
+        "EASY-SJBF / last2 is the best; it surely lowers slowdown (−20.0 % [−30.0, −10.0]). It does not surely change AWF",
     ),
     "much the lowest slowdown is not best at the cost of fairness, and the cost is named with its size": (
         {SJBF: [(-0.2, SURE)] + [(0.0, UNSURE)] * 3, HARM: [(-0.6, SURE), (0.0, UNSURE), (10.9, SURE), (0.0, UNSURE)]},
         SJBF,
-        "Harm / quantile (−60.0 % [−90.0, −30.0]); it makes P²SF (+1,090.0 % [+545.0, +1,635.0]) surely worse.",
+        "Harm / quantile has the lowest slowdown (−60.0 % [−90.0, −30.0]), but it surely raises P²SF (+1,090.0 %).",
     ),
     "a longest wait is a cost as well": (
         {HARM: [(-0.6, SURE), (0.0, UNSURE), (0.0, UNSURE), (2.0, SURE)]},
         None,
-        "Harm / quantile is not surely better than EASY / requested without making something surely worse.",
+        "Harm / quantile is not surely better than EASY / requests without making something surely worse.",
     ),
     "nothing sure is an answer": (
         {SJBF: [(-0.2, UNSURE)] * 4},
         None,
-        "The lowest slowdown is that of EASY-SJBF / last2 (−20.0 % [−50.0, +10.0]); the change is not sure.",
+        "EASY-SJBF / last2 has the lowest slowdown (−20.0 % [−50.0, +10.0]), which is not sure.",
     ),
     "what knows the runtimes and what was recorded cannot be chosen": (
         {BOUND: [(-0.5, SURE)] * 4, RECORDED: [(-0.5, SURE)] * 4},
@@ -96,6 +97,7 @@ def test_cases(name: str) -> None:
     assert judged.best == best
     assert text in judged.text
     assert 1 <= len(judged.sentences) <= 3
+    assert len(textwrap.wrap(" ".join(judged.sentences), 100)) <= 3
 
 
 def test_a_change_sure_alone_is_not_sure_as_the_luckiest_of_many() -> None:
@@ -108,5 +110,5 @@ def test_one_replay_is_one_draw_and_tells_sizes_alone() -> None:
     judged = best_of({SJBF: [(-0.1, SURE)] * 4, HARM: [(-0.6, SURE), (0.0, SURE), (10.9, SURE), (0.0, SURE)]}, replicates=1)
     assert (judged.best, judged.worse[HARM], judged.sure) == (None, ("p2sf_s",), False)
     assert judged.sentences[0].startswith("One replay of each is one draw: no combination is surely better")
-    assert re.search(r"P²SF \(\+1,090.0 %.* it is that of EASY-SJBF", judged.text)
+    assert re.search(r"P²SF \(\+1,090.0 %.* it is EASY-SJBF", judged.text)
     assert judged.record(HARM) == {"best": False, "worse": ["p2sf_s"], "verdict": judged.text}
