@@ -25,7 +25,7 @@ def check_name(text: str, where: str) -> str:
     if not is_name(text):
         like = re.sub(r"\.\.+", ".", with_hyphens(text)).lstrip(".-")[:LONGEST]
         raise InputError(
-            f"{where}: {shown(text)} is no name{f' (such as {like})' if is_name(like) and len(like) <= 40 else ''}: {RULE}"
+            f"{where}: {shown(text)} is not a name{f' (such as {like})' if is_name(like) and len(like) <= 40 else ''}: {RULE}"
         )
     return text
 

@@ -175,20 +175,20 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
         return dict(pairs)
 
     def refuse(number: str) -> NoReturn:
-        raise InputError(f"{where}: {number} is no number of a policy")
+        raise InputError(f"{where}: {number} is not a number of a policy")
 
     if len(text) > MOST_BYTES:
-        raise InputError(f"{where}: has more than {MOST_BYTES >> 20} MiB: it is no policy")
+        raise InputError(f"{where}: has more than {MOST_BYTES >> 20} MiB: it is not a policy")
     try:
         document = json.loads(text, object_pairs_hook=once, parse_constant=refuse)
     except InputError:
         raise
     except json.JSONDecodeError as error:
-        raise InputError(f"{where}: is no JSON: line {error.lineno}, column {error.colno}: {error.msg}") from error
+        raise InputError(f"{where}: is not JSON: line {error.lineno}, column {error.colno}: {error.msg}") from error
     except RecursionError as error:
-        raise InputError(f"{where}: tables lie too deep in each other") from error
+        raise InputError(f"{where}: tables are nested too deeply") from error
     except ValueError as error:  # bytes that are no text, and numbers of thousands of digits
-        raise InputError(f"{where}: is no JSON: {one_line(str(error), 120)}") from error
+        raise InputError(f"{where}: is not JSON: {one_line(str(error), 120)}") from error
     if not isinstance(document, dict):
         raise InputError(f"{where}: must be a table such as {{...}}, not {shown(document)}")
     return document
@@ -214,7 +214,7 @@ def _check(policy: PolicyFile, where: str) -> None:
         raise InputError(f"{where}: has {len(policy.parameters):,} parameters, at most {MOST_PARAMETERS:,} can be used")
     for name in policy.parameters:
         if not _PARAMETER.fullmatch(name):
-            raise InputError(f"{where}: parameters.{one_line(name, 40)} is no name: lower-case letters, digits and _")
+            raise InputError(f"{where}: parameters.{one_line(name, 40)} is not a name: lower-case letters, digits and _")
     if policy.starvation_s is not None and not 0 <= policy.starvation_s <= limits.SECONDS:
         raise InputError(f"{where}: starvation_s must be 0 to {limits.SECONDS:,}, not {shown(policy.starvation_s)}")
     numbers = {f"parameters.{name}": value for name, value in policy.parameters.items()}

@@ -81,7 +81,7 @@ def _imported() -> type[Client]:
     try:
         from distributed import Client
     except ImportError as error:
-        raise InputError("running on workers needs Dask: pip install queuecast[server]") from error
+        raise InputError("running on workers needs Dask: install Queuecast with its extra 'server'") from error
     logging.getLogger("distributed").setLevel(logging.ERROR)
     return Client
 
@@ -97,7 +97,7 @@ def _slurm(options: dict[str, str]) -> SLURMCluster:
     try:
         from dask_jobqueue import SLURMCluster
     except ImportError as error:
-        raise InputError("jobs of Slurm need dask-jobqueue: pip install queuecast[server]") from error
+        raise InputError("jobs of Slurm need dask-jobqueue: install Queuecast with its extra 'server'") from error
     signal.signal(signal.SIGINT, before)  # dask-jobqueue replaces it when it is imported
 
     jobs = whole("jobs", options.pop("jobs", str(JOBS)), minimum=1, maximum=100_000)
@@ -134,7 +134,7 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
             yield from _unless_gone(client, partial(_result, future))
     except KilledWorker as error:
         first = one_line(str(batches[numbers[error.task]][0]), 160)
-        raise InputError(f"{place}: each worker that computed {first} died, often of too little memory: see its log") from error
+        raise InputError(f"{place}: each worker that computed {first} died; often memory is too small: see its log") from error
     except CancelledError as error:
         raise InputError(
             f"{place}: the scheduler is gone; what is done is kept, and the same command goes on from there"
@@ -169,7 +169,7 @@ def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:
     import cloudpickle
 
     if _code() != code:
-        raise InputError(f"a worker could make other tables: it has {_code()}, here is {code}")
+        raise InputError(f"a worker runs other versions, and could make other tables: it has {_code()}, this process {code}")
     return list(map(_loaded(content), cloudpickle.loads(pieces)))
 
 

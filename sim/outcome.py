@@ -395,9 +395,9 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool =
             f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
         )
     if plan.harm is not None and fails:
-        raise InputError(f"scheduler {plan.name!r}: foresees no nodes that fail")
+        raise InputError(f"scheduler {plan.name!r}: does not support nodes that fail")
     if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
-        raise InputError(f"scheduler {plan.name!r}: plans ahead and knows no hours; EASY, List and Strict do")
+        raise InputError(f"scheduler {plan.name!r}: does not support hours of opening; EASY, List and Strict do")
     if monitored:
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
 
@@ -410,7 +410,7 @@ def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | 
     job = int(state.counters[UNUSABLE]) - 1
     if job >= 0:
         number = jobs["job_id"].iloc[job if row is None else int(row[job])]
-        raise InputError(f"predictor {name}: predicts something that is no finite number for job {number}")
+        raise InputError(f"predictor {name}: predicts something that is not a finite number for job {number}")
 
 
 @cache

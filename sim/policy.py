@@ -97,7 +97,7 @@ class Policy(NamedTuple):
         if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
             raise InputError(f"a starvation threshold of {self.starvation_s:,} s: must be 0 to {limits.SECONDS:,}")
         if self.starvation_s is not None and plan.algorithm in ("Conservative", *PLANNERS):
-            raise InputError(f"{plan.algorithm} reserves for every job: a starvation threshold has no meaning")
+            raise InputError(f"{plan.algorithm} reserves for every job, so a starvation threshold changes nothing")
         return plan
 
 

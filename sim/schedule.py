@@ -200,5 +200,5 @@ def schedule_table(
 def checked(schedule: object) -> Schedule:
     """Return ``schedule``; InputError if it is no :class:`Schedule`."""
     if not isinstance(schedule, Schedule):
-        raise InputError(f"a {type(schedule).__name__} is no schedule: give one that simulate, decide or recorded returned")
+        raise InputError(f"a {type(schedule).__name__} is not a schedule: give one that simulate, decide or recorded returned")
     return schedule

@@ -118,7 +118,9 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     has a requested time (unless ``runtime``), and if no job is left.
     """
     if not isinstance(trace, Trace):
-        raise InputError(f"a {type(trace).__name__} is no Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one")
+        raise InputError(
+            f"a {type(trace).__name__} is not a Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one"
+        )
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs

@@ -29,7 +29,7 @@ def jobs_from(frame: pd.DataFrame) -> pd.DataFrame:
     if unknown := [name for name in names if name not in COLUMNS]:
         raise InputError(f"unknown column {unknown[0]!r}; known: {', '.join(COLUMNS)}")
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"column {twice[0]} is there twice")
+        raise InputError(f"column {twice[0]} appears twice")
     if absent := [name for name in NEEDED if name not in names]:
         raise InputError(f"column {absent[0]} is missing: a job needs {', '.join(NEEDED)}")
     columns: dict[str, object] = {"job_id": np.arange(1, len(frame) + 1)}
@@ -56,7 +56,10 @@ def _whole(column: pd.Series) -> pd.api.extensions.ExtensionArray:
     missing = np.isnan(values)
     free = name in ("submit_s", "job_id", "preceding_job")
     for wrong, what in (
-        (~missing & (~np.isfinite(values) | (np.nan_to_num(values) % 1 != 0) | (np.abs(values) > 2.0**53)), "is no whole number"),
+        (
+            ~missing & (~np.isfinite(values) | (np.nan_to_num(values) % 1 != 0) | (np.abs(values) > 2.0**53)),
+            "is not a whole number",
+        ),
         (~missing & (values < 0) & (not free), "is below 0: what is unknown is left empty"),
         (missing & (name in ("submit_s", "job_id")), "is missing"),
         (~missing & (values > 5) & (name == "status"), "is no status of 0 to 5"),

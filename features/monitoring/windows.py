@@ -220,7 +220,7 @@ class _Join:
                 continue
             time_s = piece["time_s"].to_numpy(zero_copy_only=False)
             if not np.isfinite(time_s).all():
-                raise InputError(f"batch {self.batch} of {self.sampler.name} has samples whose time is no number")
+                raise InputError(f"batch {self.batch} of {self.sampler.name} has samples whose time is not a number")
             micros = np.rint(time_s * SECOND).astype(np.int64)
             node = self._codes_of(piece["node"])
             values = np.empty((len(self.sampler.metrics), len(micros)))

@@ -73,7 +73,7 @@ def score(formula: str, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
         with np.errstate(all="ignore"):
             return np.clip(_value(ast.parse(formula, mode="eval").body, inputs), -LARGEST, LARGEST)
     except (SyntaxError, RecursionError, MemoryError) as error:
-        raise ValueError(f"{formula[:60]!r} is no formula") from error
+        raise ValueError(f"{formula[:60]!r} is not a formula") from error
 
 
 def _value(node: ast.expr, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:
@@ -99,6 +99,6 @@ def _value(node: ast.expr, inputs: Mapping[str, np.ndarray | float]) -> np.ndarr
         case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in ("min", "max"):
             evaluated = _TWO[name](_value(left, inputs), _value(right, inputs))
         case _:
-            raise ValueError(f"{ast.unparse(node)[:60]!r} is no part of a formula")
+            raise ValueError(f"{ast.unparse(node)[:60]!r} is not part of a formula")
     value = np.asarray(evaluated, np.float64)
     return np.where(np.isnan(value), 0.0, value)

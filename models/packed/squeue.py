@@ -50,7 +50,7 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
         refuse(present & (times < earliest_s), table, name, EARLY)
         refuse(present & (times > at), table, name, "is after the question")
     if "job_id" in table:
-        refuse((table["job_id"].duplicated() & table["job_id"].notna()).to_numpy(bool), table, "job_id", "is there twice")
+        refuse((table["job_id"].duplicated() & table["job_id"].notna()).to_numpy(bool), table, "job_id", "appears twice")
     at_s = int(as_unix_s(np.array([at]), zone)[0])
     begun = np.minimum(as_unix_s(np.where(waits, at, start), zone), at_s - 1)  # a job that starts in this second runs
     start = np.where(waits, NEVER, begun)

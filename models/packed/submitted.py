@@ -45,7 +45,7 @@ def clock_s(table: pd.DataFrame, name: str, nullable: bool = False) -> np.ndarra
     """
     times = table[name]
     wrong = times.dtype.kind != "M" or times.dt.tz is not None
-    refuse(np.full(len(table), wrong), table, name, "is no timestamp without a zone")
+    refuse(np.full(len(table), wrong), table, name, "is not a timestamp without a zone")
     refuse(times.isna().to_numpy() & ~np.bool_(nullable), table, name, "is missing")
     return times.to_numpy("datetime64[s]").astype(np.int64)
 

@@ -47,7 +47,7 @@ def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
     it. Raises ValueError without jobs.
     """
     if len(submit_s) == 0:
-        raise ValueError("no job judges: none has ended")
+        raise ValueError("no job can be judged, because none has ended")
     last, fewest = int(submit_s.max()), min(FEWEST_JOBS, len(submit_s))
     since = min(last - JUDGED_DAYS * DAY_S, int(np.partition(end_s, -fewest)[-fewest]) - 1)
     submitted = submit_s[end_s > since]

@@ -112,14 +112,16 @@ def _check_own(home: Path) -> None:
         "code": {*(home / "code").rglob("*")} == {package, *(package / name for name in packed_modules())},
     }
     if other := [part for part, same in own.items() if not same]:
-        raise ValueError(f"it brings code that is not this Queuecast's own, which is not run here ({', '.join(other)})")
+        raise ValueError(
+            f"it contains code that this version of Queuecast did not pack, and which is therefore not run ({', '.join(other)})"
+        )
 
 
 def _settings(home: Path) -> dict:
     try:
         settings = yaml.safe_load((home / "MLmodel").read_text(encoding="utf-8"))
     except yaml.YAMLError as error:
-        raise ValueError("its MLmodel is no YAML") from error
+        raise ValueError("its MLmodel is not YAML") from error
     if not isinstance(settings, dict):
-        raise ValueError("its MLmodel is no table")
+        raise ValueError("its MLmodel is not a table")
     return settings

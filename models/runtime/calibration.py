@@ -32,7 +32,7 @@ def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.n
         raise ValueError(f"quantile levels {asked.tolist()} are not all between 0 and 1")
     if not np.isfinite(predicted).all():
         row = int((~np.isfinite(predicted)).any(axis=1).argmax())
-        raise ValueError(f"row {row}: a quantile is no finite number of seconds")
+        raise ValueError(f"row {row}: a quantile is not a finite number of seconds")
     longer = runtime[:, None]
     return pd.DataFrame(
         {

@@ -109,7 +109,9 @@ def matrix(features: pd.DataFrame, columns: Sequence[str]) -> np.ndarray:
     table = features.loc[:, list(columns)].to_numpy(np.float64, na_value=np.nan)
     if np.isinf(table).any():
         row, column = np.argwhere(np.isinf(table))[0]
-        raise InputError(f"features: row {row} (counted from 0), column {columns[column]}: {table[row, column]} is no measurement")
+        raise InputError(
+            f"features: row {row} (counted from 0), column {columns[column]}: {table[row, column]} is not a measurement"
+        )
     return np.array(table, order="C")  # a table's own values are read-only, and would be compiled for apart
 
 

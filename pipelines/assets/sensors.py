@@ -120,7 +120,7 @@ def failed_nights(context: dg.RunFailureSensorContext):
     run = context.dagster_run
     subject, night = night_of(run)
     if not night:
-        return dg.SkipReason(f"{run.job_name} is no night")
+        return dg.SkipReason(f"{run.job_name} is not a night")
     errors = [step.step_failure_data.error for step in context.get_step_failure_events() if step.step_failure_data.error]
     what = errors[0].message.strip().splitlines()[0] if errors else context.failure_event.message or "failed"
     context.log.warning(alert(home(), "night failed", subject, night, what))
@@ -138,7 +138,7 @@ def drift(context: dg.RunStatusSensorContext):
     run = context.dagster_run
     subject, night = night_of(run)
     if not night:
-        return dg.SkipReason(f"{run.job_name} is no night")
+        return dg.SkipReason(f"{run.job_name} is not a night")
     for entry in context.instance.all_logs(run.run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION):
         evaluation = entry.get_dagster_event().asset_check_evaluation_data
         if not evaluation.passed:

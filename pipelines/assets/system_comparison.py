@@ -42,7 +42,7 @@ def system_comparison(
     """
     work, name = system_lake.work(registry), system_lake.name
     if name != SIMULATED:
-        context.log.warning(f"{name} is no simulated cluster: there are no trials")
+        context.log.warning(f"{name} is not a simulated cluster: there are no trials")
         return
     plan = Plan(config.trials, config.seed)
     runtimes, classifier = published_models(plan, system_lake.place(), work.store)

@@ -54,7 +54,7 @@ def command(asked: WhenSettings, as_json: bool) -> None:
     else:
         for each in answers.records:
             click.echo("\n".join(_lines(each, answers.earlier[each["job_id"]])))
-    click.echo(f"Told by {answers.by}.")
+    click.echo(f"Predicted by {answers.by}.")
 
 
 class Answers(NamedTuple):
@@ -169,7 +169,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
         if ahead == SLURM:
             return _NOT_LEARNED
         raise InputError(
-            f"{trace}: no model tells when its jobs start: queuecast run --trace {trace} --starts, or name a Slurm --machine"
+            f"{trace}: no model of starts is registered: run queuecast run --trace {trace} --starts, or give the folder of a Slurm site as --machine"
         )
     ledger = lake.read("starts", trace)[0] if lake.has("starts", trace) else pd.DataFrame()
     if ahead == SLURM and model is None and not lake.read("start_model", trace)[1]["serves"].get("champion"):
@@ -178,7 +178,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     learned, number = load(tracking(), name, alias or "champion"), registered_version(tracking(), name, alias or "champion").version
     if ahead == SLURM and learned.ahead != SLURM:
         if model is not None:
-            raise InputError(f"--model {model}: has not learned with the site's Slurm running ahead")
+            raise InputError(f"--model {model}: was not trained with simulations of the site's Slurm")
         return _NOT_LEARNED
     origin_s = 0 if ahead == EASY or learned.origin_unix_s is None else learned.origin_unix_s
     return learned, str(number), ledger.assign(at_s=ledger["at_s"] + origin_s) if len(ledger) else ledger
@@ -202,7 +202,7 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
     if not isinstance(local, pd.Timestamp) or not moment[:1].isdecimal():  # pandas reads "now" and "today", too
-        raise InputError(f"--now {shown(moment)}: is no local time such as 2026-03-01T09:00:00, and no second of the trace")
+        raise InputError(f"--now {shown(moment)}: is not a local time such as 2026-03-01T09:00:00, nor a second of the trace")
     if local.tzinfo is not None:
         return int(local.timestamp()) - (clean.origin_unix_s or 0)
     return int(to_unix(np.array([local], "datetime64[s]"), ZoneInfo(clean.timezone or "UTC")).unix_s[0]) - (
@@ -263,19 +263,18 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
 
 
 def _by(queue: Queue, name: str, version: str) -> str:
-    """Return a sentence on the scheduler that ran ahead and the model that answered."""
+    """Return the model that answered, and the simulations that it read."""
     from sim.site.ahead import SiteAhead
     from sim.starts.closings import closed
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
-        ran = f"{ahead.scenarios} scenarios of the next {ahead.within_s // 3600} h under Slurm of {ahead.site.name}"
-        return ran if version == SLURM else f"{name}, version {version}, from {ran}"
+        ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h under the Slurm of {ahead.site.name}"
+        return ran if version == SLURM else f"{name} version {version} from {ran}"
     pool = closed(ahead.by, queue.clean.procs)
-    ran = "EASY by requests on one pool"
-    if pool is not None:
-        ran = f"{pool.algorithm} by requests, with {len(pool.closings)} closings a week,"
-    return f"{name}, version {version}; {ran} ran ahead, in {ahead.scenarios} scenarios"
+    closings = "" if pool is None else f", with {len(pool.closings)} closings a week"
+    by = "EASY" if pool is None else pool.algorithm
+    return f"{name} version {version} from {ahead.scenarios} {by} simulations of the queue{closings}"
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:

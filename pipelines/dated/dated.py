@@ -138,7 +138,7 @@ def _divided(clean: CleanTrace, end_s: np.ndarray, until: str) -> tuple[int, str
         note = "No job has ended by two thirds of the trace's time: everything submitted after the first end is left."
     if not (submit >= at_s).any():
         raise InputError(
-            f"{clean.name}: nothing is submitted after the first job has ended, so there is nothing to learn from for later: queuecast simulate replays it"
+            f"{clean.name}: every job is submitted before the first one ends, so no model can learn before it predicts; queuecast simulate replays this trace"
         )
     return at_s, note
 

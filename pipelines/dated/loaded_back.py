@@ -52,7 +52,7 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
     }
     if failed := [check for check, passed in checks.items() if not passed]:
         raise InputError(
-            f"{name}/{candidate.version} ({candidate.method}) is damaged: of its last submissions not true: {', '.join(failed)}"
+            f"{name}/{candidate.version} ({candidate.method}) failed these checks on the last submissions: {', '.join(failed)}"
         )
     return checks
 

@@ -136,7 +136,7 @@ def register_policy(
     model = POLICY.registered(trace)
     if (alias and not alias.isidentifier()) or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
         raise InputError(
-            f"alias {alias!r}: is no alias such as champion: letters, digits and _, not latest and not a version's number"
+            f"alias {alias!r}: is not an alias such as champion: letters, digits and _, not latest and not a version's number"
         )
     policy = checked(policy, policy.name)
     opened = store()

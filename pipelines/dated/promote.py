@@ -258,7 +258,9 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     checks = {each.version: judge.checks(each) for each in new}[first.version]
     if failed := [check for check, passed in checks.items() if not passed]:
-        raise InputError(f"{name}/{first.version} ({first.method}) cannot become champion: {', '.join(failed)}: does not hold")
+        raise InputError(
+            f"{name}/{first.version} ({first.method}) cannot become champion; these checks failed: {', '.join(failed)}"
+        )
     versions = tuple(sorted((each.version for each in new), key=int))
     if weak:
         return _without(name, first.version, notes[0], versions, first.judged, checks)

@@ -204,7 +204,7 @@ def keep_start_model(work: Work, clean: CleanTrace, asked: Asked, date: Dated, s
         except InputError as error:
             raise Outdated(f"cannot be read ({error})") from error
         if model.ahead != asked.ahead and model.trained_s <= date.until_s:
-            raise Outdated("has learned with another scheduler running ahead")
+            raise Outdated("was trained with simulations of another scheduler")
         return model
 
     present = incumbent(store, START, clean.name, read)

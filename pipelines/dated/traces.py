@@ -69,7 +69,7 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
         except Damaged as error:
             raise Outdated(f"cannot be read ({error})") from error
         if outdated(method):
-            raise Outdated("was grown by another Queuecast")
+            raise Outdated("was trained by another version of Queuecast")
         return method
 
     return promote.incumbent(store, RUNTIME, trace, read)

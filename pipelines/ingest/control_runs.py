@@ -150,7 +150,7 @@ def _pattern(text: str) -> re.Pattern[str]:
     try:
         pattern = re.compile(text)
     except re.error as error:
-        raise InputError(f"--job-name {text!r}: is no regular expression: {error}") from error
+        raise InputError(f"--job-name {text!r}: is not a regular expression: {error}") from error
     if "application" not in pattern.groupindex:
         raise InputError(f"--job-name {text!r}: has no group (?P<application>...)")
     return pattern

@@ -143,7 +143,7 @@ class LdmsReader:
         if header is None:
             what = f"no header line: {shown(line)} names no column Time, and there is no header file beside it"
             raise InputError(f"{self.path}:{self.line + 1}: {what}")
-        what = "begins with # but is no header" if line.startswith("#") else "is neither a row nor a header"
+        what = "begins with # but is not a header" if line.startswith("#") else "is neither a row nor a header"
         self._first_damage = self._first_damage or f"{self.path}:{self.line + 1}: {shown(line)} {what}"
         self._count_damaged(1)
         return header

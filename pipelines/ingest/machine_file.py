@@ -36,7 +36,7 @@ def read_machine(path: str | Path) -> Machine:
         with source.open() as file:
             text = file.read().decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise InputError(f"{path}: is no text (byte {error.start})") from error
+        raise InputError(f"{path}: is not text (byte {error.start})") from error
     lines = [line.split("#")[0].split(";")[0].strip() for line in text.splitlines()]
     first = next(filter(None, lines), "")
     if not first:

@@ -112,7 +112,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "throttle"])
     if jobs["job_id"].duplicated().any():
         raise InputError(
-            f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} is there twice: --array lists tasks apart"
+            f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} appears twice; run squeue with --array so that each task has its own line"
         )
     unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
     notes: list[str] = []
@@ -280,7 +280,9 @@ def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
     array = _PENDING.fullmatch(row["job_id"])
     if array is None:
         if "[" in row["job_id"]:
-            raise InputError(f"{where}: {shown(row['job_id'])} does not name all its tasks: --array lists tasks apart")
+            raise InputError(
+                f"{where}: {shown(row['job_id'])} does not name all its tasks; run squeue with --array so that each task has its own line"
+            )
         return [{**row, "throttle": 0}]
     ranges, _, throttle = array[2].partition("%")
     numbers: list[int] = []
@@ -288,7 +290,7 @@ def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
         match = TASKS.fullmatch(piece)
         first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (0, -1, 1)
         if last < first or step < 1 or (last - first) // step + len(numbers) >= _MOST_TASKS:
-            raise InputError(f"{where}: {shown(row['job_id'])} is no array of at most {_MOST_TASKS:,} tasks")
+            raise InputError(f"{where}: {shown(row['job_id'])} is not an array of at most {_MOST_TASKS:,} tasks")
         numbers.extend(range(first, last + 1, step))
     most = _whole(throttle, "tasks at once", _MOST_TASKS, where) if throttle else 0
     return [{**row, "job_id": f"{array[1]}_{number}", "throttle": most} for number in numbers]
@@ -302,7 +304,7 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= limits.SECONDS and seconds != UNLIMITED:
-        raise InputError(f"{where}: limit {shown(asked)} is no time such as 2:00:00 or 1-00:00:00")
+        raise InputError(f"{where}: limit {shown(asked)} is not a time such as 2:00:00 or 1-00:00:00")
     submit = _time(given["submit"], where, "submit", place)
     start = _time(given["start"], where, "start", place, submit)
     if submit is None or (runs and start is None):
@@ -315,7 +317,7 @@ def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict
 
 def _whole(text: str, what: str, most: int, where: str) -> int:
     if not (text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= most):
-        raise InputError(f"{where}: {shown(text)} is no number of {what}")
+        raise InputError(f"{where}: {shown(text)} is not a number of {what}")
     return int(text)
 
 
@@ -324,6 +326,6 @@ def _time(text: str, where: str, what: str, place: ZoneInfo, not_before_s: int |
         return None
     moment = pd.to_datetime(text, format="ISO8601", errors="coerce")
     if not isinstance(moment, pd.Timestamp) or moment.tzinfo is not None:
-        raise InputError(f"{where}: {what} {shown(text)} is no local time such as 2026-03-01T09:00:00")
+        raise InputError(f"{where}: {what} {shown(text)} is not a local time such as 2026-03-01T09:00:00")
     least = None if not_before_s is None else np.array([not_before_s])
     return int(to_unix(np.array([moment], "datetime64[s]"), place, least).unix_s[0])

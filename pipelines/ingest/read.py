@@ -190,7 +190,7 @@ def _kind(source: Source) -> str:
             return "slurm"
         raise InputError(f"{source.path}:1: is a table aligned by spaces, which cuts values short: run sacct with --parsable2")
     raise InputError(
-        f"{source.path}: is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another "
+        f"{source.path}: is not a trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another "
         "delimiter between names, or JSON), nor canonical Parquet"
     )
 

@@ -42,7 +42,7 @@ def as_table(source: Source) -> Source:
     except (ValueError, RecursionError) as error:
         at = f":{error.lineno}" if isinstance(error, json.JSONDecodeError) else ""
         column = f", wrong at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
-        raise InputError(f"{source.path}{at}: is no JSON{column}; is the file whole?") from error
+        raise InputError(f"{source.path}{at}: is not JSON{column}; is the file whole?") from error
     if errors := document.get("errors"):
         raise InputError(f"{source.path}: is a partial dump: run sacct again, which said {one_line(json.dumps(errors), 160)}")
     jobs = document.get("jobs")
@@ -102,7 +102,7 @@ def _number(value: object) -> object:
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
-        raise ValueError(f"{shown(value)} is no whole number")
+        raise ValueError(f"{shown(value)} is not a whole number")
     return int(value)
 
 

@@ -282,7 +282,7 @@ def states(table: AccountingTable, jobs: np.ndarray) -> np.ndarray:
 
     state = table.mapped("state", words)
     of_slurm = pd.Series(state).isin([*STATUS, *UNFINISHED, UNKNOWN]).to_numpy()
-    table.refuse("state", jobs & ~of_slurm, f"is no state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
+    table.refuse("state", jobs & ~of_slurm, f"is not a state of Slurm's, such as {', '.join([*STATUS][:4])} or {UNFINISHED[1]}")
     return state
 
 

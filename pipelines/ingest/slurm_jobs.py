@@ -154,13 +154,13 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         in_tres = table.numbers("reqtres", lambda text: resources(text).get("cpu", np.nan))[jobs]
         cpus = np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
     if (lost := (ran | waited) & np.isnan(cpus)).any():
-        raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "says no number of processors")
+        raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "states no number of processors")
     rows, unmodelled = [], dict[str, int]()
     for at in np.flatnonzero(ran | waited):
         row = {name: values[at] for name, values in texts.items()}
         match = _ID.fullmatch(row["jobid"])
         if match is None:
-            raise table.error(there["jobid"], int(lines[at]), "is no number of a job or a task")
+            raise table.error(there["jobid"], int(lines[at]), "is not a number of a job or a task")
         options = _options(row.get("submitline", ""))
         for name in options.keys() & set(_NOT_MODELLED):
             unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1

@@ -62,7 +62,7 @@ def job_times(
     """
     local = np.full(table.rows, "NaT", "datetime64[s]") if submitted is None else table.times(submitted)
     if submitted is not None:
-        table.refuse(submitted, jobs & np.isnat(local), "says no time of submission")
+        table.refuse(submitted, jobs & np.isnat(local), "states no time of submission")
     instants = [to_unix(local[jobs], place)]
     for names in (START, END):
         name = table.find(*names)

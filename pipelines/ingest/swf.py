@@ -187,7 +187,7 @@ class _Header:
         if digits is None and (key != "UnixStartTime" or not value):
             return None
         if digits is None or re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]|[0-9]+[-/:]", value):
-            self._notes.append(f"The header's {key} says {shown(value)}, which is no whole number: not used.")
+            self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number: not used.")
             return None
         text = digits[0].lstrip("0") or "0"
         if len(text) > len(str(largest)) or int(text) > largest:
@@ -239,7 +239,7 @@ def _origin(header: _Header, submit: np.ndarray, notes: list[str]) -> int | None
     few = len(submit) // _FEW
     early = int(np.partition(submit, few)[few])
     if early in _UNIX_SUBMIT_MS:
-        raise InputError(f"{header.path}: field 2 (submit time) is {early}: these are Unix milliseconds, and SWF has seconds")
+        raise InputError(f"{header.path}: field 2 (submit time) is {early}: these are Unix milliseconds, but SWF counts seconds")
     if start_unix_s and not UNIX_SUBMIT_S < start_unix_s <= early:
         return start_unix_s
     if early <= UNIX_SUBMIT_S:
@@ -255,7 +255,7 @@ def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
         try:
             return ZoneInfo(name).key
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            notes.append(f"The header's TimeZoneString {shown(name)} is no zone of the IANA database: not used.")
+            notes.append(f"The header's TimeZoneString {shown(name)} is not a zone of the IANA database: not used.")
     text = header.get("TimeZone", "").strip()
     offset = re.match(r"[+-]?[0-9]{1,6}$", text)
     if offset is None and text in available_timezones():
@@ -267,7 +267,7 @@ def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
         return None
     hours, rest = divmod(int(offset[0]), 3600)
     if rest or not -12 <= hours <= 14:
-        notes.append(f"The header's TimeZone {offset[0]} is no whole number of hours: not used.")
+        notes.append(f"The header's TimeZone {offset[0]} is not a whole number of hours: not used.")
         return None
     zone = f"Etc/GMT{-hours:+d}" if hours else "Etc/UTC"  # the sign of these names is the reverse of the usual one
     notes.append(f"The header names no time zone: its TimeZone, {offset[0]} s, is taken as {zone}, without daylight saving.")

@@ -96,14 +96,14 @@ def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError as error:
-        raise InputError(f"{path}: lists or tables lie too deep in each other") from error
+        raise InputError(f"{path}: lists or tables are nested too deeply") from error
     except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
         match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
         if match is None and (digits := re.search(r"\d{4301}", text)):
             line = text.count("\n", 0, digits.start()) + 1
-            raise InputError(f"{path}:{line}: is no TOML: a number has over 4,300 digits") from error
+            raise InputError(f"{path}:{line}: is not TOML: a number has over 4,300 digits") from error
         at, message = (match[1], str(error)[: match.start()]) if match else (text.count("\n") + 1, str(error))
-        raise InputError(f"{path}:{at}: is no TOML: {one_line(message[:1].lower() + message[1:], 120)}") from error
+        raise InputError(f"{path}:{at}: is not TOML: {one_line(message[:1].lower() + message[1:], 120)}") from error
 
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:

@@ -113,7 +113,7 @@ def _entries(place: Path, names: Set[str]) -> tuple[list[dict[str, Any]], int, i
 def _lines(place: Path) -> Iterator[str]:
     files = sorted(place.glob("asked-*.jsonl")) if place.is_dir() else [place]
     if not files or not all(file.is_file() for file in files):
-        raise InputError(f"{place}: is no log of queuecast serve, nor a directory with files asked-*.jsonl")
+        raise InputError(f"{place}: is not a log of queuecast serve, nor a directory with files asked-*.jsonl")
     for file in files:
         with file.open(encoding="utf-8", errors="replace") as text:
             yield from text

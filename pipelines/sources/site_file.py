@@ -73,7 +73,7 @@ def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Pa
     """
     table = settings.get(name, {})
     if not isinstance(table, dict) or (unknown := table.keys() - allowed):
-        what = f"unknown key {shown(min(unknown))} in [{name}]" if isinstance(table, dict) else f"{name} is no table"
+        what = f"unknown key {shown(min(unknown))} in [{name}]" if isinstance(table, dict) else f"{name} is not a table"
         raise InputError(f"{path}: {what}; known: {', '.join(sorted(allowed))}")
     return table
 

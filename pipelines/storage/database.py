@@ -45,7 +45,7 @@ def connected(url: str) -> Any:
     try:
         import psycopg2
     except ImportError as error:
-        raise InputError(f"{DATABASE} is set and psycopg2 is missing: pip install queuecast[server]") from error
+        raise InputError(f"{DATABASE} is set and psycopg2 is missing: install Queuecast with its extra 'server'") from error
     name = named(url)
     connection = patiently(lambda: psycopg2.connect(url, **CONNECTION), name)
     connection.autocommit = True

@@ -66,7 +66,7 @@ def dagster_home() -> Path:
     os.environ["DAGSTER_HOME"] = str(directory)
     url = os.environ.get(DATABASE, "")
     if url and not find_spec("dagster_postgres"):
-        raise InputError(f"{DATABASE} is set and dagster-postgres is missing: pip install queuecast[server]")
+        raise InputError(f"{DATABASE} is set and dagster-postgres is missing: install Queuecast with its extra 'server'")
     # a fresh store opened by several processes at once fails in its migrations
     with FileLock(directory / ".lock"):
         settings, wanted = directory / "dagster.yaml", _SETTINGS + (_POSTGRES if url else "")

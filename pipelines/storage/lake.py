@@ -172,7 +172,7 @@ class Lake:
         if content is None:
             raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
         if not is_whole(path, content):
-            raise Damaged(f"{path}: is damaged: its content is not the one that it is named by; {MEND}")
+            raise Damaged(f"{path}: is damaged: its content does not match the hash in its name; {MEND}")
         self._note(table, self._subject(table, trace), path)
         try:
             frame, metadata = read_parquet(path, kind=table, content=content)

@@ -59,7 +59,7 @@ def place_of(address: str) -> Path:
         place: Any = UPath(address.rstrip("/"), use_listings_cache=False)
         _ = place.fs  # loads the library
     except (ImportError, ValueError) as error:
-        raise InputError(f"{masked(address)}: {_one_line(error)}; pip install queuecast[server] brings s3fs") from error
+        raise InputError(f"{masked(address)}: {_one_line(error)}; Queuecast's extra 'server' brings s3fs") from error
     return place
 
 

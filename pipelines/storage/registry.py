@@ -42,7 +42,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
     if not is_plain(asked):
         raise InputError(
-            "the registry's address (MLFLOW_TRACKING_URI) is no URL and no path (it is not shown: it may hold a password)"
+            "the registry's address (MLFLOW_TRACKING_URI) is neither a URL nor a path (it is not shown: it may hold a password)"
         )
     if (asked or place).startswith("postgresql"):
         wait_for_databases()

@@ -145,7 +145,7 @@ class Versions:
             with self._locked() as check:
                 kept, follows = self._pointer()
                 if base is not None and base.version != kept[0].version:
-                    raise Overtaken(f"{self.subject}: another process has published it meanwhile: begin again")
+                    raise Overtaken(f"{self.subject}: another process published it meanwhile: run the command again")
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
                 move_all({entries[entry]: place for entry, place in places.items()})
                 current = replace(kept[0], files={entry: file for entry, file in kept[0].files.items() if entry not in gone})
@@ -186,7 +186,7 @@ class Versions:
             version = replace(version, version=_id(), made_by=made_by)
             for entry, file in version.files.items():
                 if current.files.get(entry) != file and not self.has_whole(file):
-                    raise InputError(f"{self.root / file}: is missing or damaged, and would be published: begin again")
+                    raise InputError(f"{self.root / file}: is missing or damaged, so it cannot be published: run the command again")
             check()
             # with the same models, aliases that a person moved stay
             aliases_stay = follows and version.models == current.models

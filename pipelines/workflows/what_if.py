@@ -163,7 +163,7 @@ def _parsed(path: Path, text: bytes) -> list[Candidate]:
     try:
         document = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is no TOML: {error}") from None
+        raise InputError(f"{path}: is not TOML: {error}") from None
     types = {each.name: each.type for each in fields(Candidate)}
     rows = document.get("candidate")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:

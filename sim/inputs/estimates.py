@@ -61,7 +61,7 @@ def _numbers(predicted: Any) -> np.ndarray:
         return np.asarray(predicted, dtype=np.float64)
     except (TypeError, ValueError) as error:
         raise InputError(
-            f"a {type(predicted).__name__} is no predictor: give a name, a predictor, or seconds, one a job"
+            f"a {type(predicted).__name__} is not a predictor: give a name, a predictor, or seconds, one a job"
         ) from error
 
 

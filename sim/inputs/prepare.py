@@ -137,7 +137,7 @@ def check_table(jobs: object) -> None:
     """Raise InputError unless ``jobs`` is a jobs table with the needed columns, without nulls."""
     if not isinstance(jobs, pd.DataFrame):
         hint = "give its .jobs" if hasattr(jobs, "jobs") else "features.jobs_from makes one of a DataFrame"
-        raise InputError(f"a {type(jobs).__name__} is no jobs table: {hint}")
+        raise InputError(f"a {type(jobs).__name__} is not a jobs table: {hint}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to simulate")
     if len(jobs) > limits.JOBS:
@@ -162,7 +162,7 @@ def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
         values = column.to_numpy(np.float64)
         if (wrong := ~np.isfinite(values) | (values % 1 != 0)).any():
             row = int(np.argmax(wrong))
-            raise InputError(f"{name} {values[row]} of job {jobs['job_id'].iloc[row]} is no whole number")
+            raise InputError(f"{name} {values[row]} of job {jobs['job_id'].iloc[row]} is not a whole number")
     return plain(column.to_numpy(np.int64))
 
 

@@ -154,7 +154,7 @@ class Machine:
         if len(names) > MOST_BITS:
             raise InputError(f"a machine of {len(names):,} clusters; at most {MOST_BITS} are possible")
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise InputError(f"cluster {twice} is there twice")
+            raise InputError(f"cluster {twice} appears twice")
         for limit in self.limits:
             if limit.cluster is not None and limit.cluster not in names:
                 raise InputError(f"unknown cluster {limit.cluster!r} in a limit; known: {', '.join(names)}")

@@ -206,7 +206,7 @@ def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, C
     so that they share nothing, unless it decides ``once``. Raises InputError for what is no policy or cannot be copied.
     """
     if not callable(policy) and not isinstance(policy, (CompiledPolicy, OfItsOwn)):
-        raise InputError(f"a {type(policy).__name__} is no policy: give a function of a view, or sim.compiled(function)")
+        raise InputError(f"a {type(policy).__name__} is not a policy: give a function of a view, or sim.compiled(function)")
     own = policy.name if isinstance(policy, (CompiledPolicy, OfItsOwn)) and not isinstance(policy, type) else ""
     name = name or own or getattr(policy, "__name__", type(policy).__name__)
 

@@ -215,7 +215,7 @@ def _parts(text: str) -> list[str]:
 def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Scheduler:
     """Return ``PlanRS(OPTIONS)`` or ``OrigBF(OPTIONS)``."""
     if rush is not None:
-        raise InputError(f"scheduler {name!r}: {algorithm} does not foresee start decisions, and takes no +RUSH")
+        raise InputError(f"scheduler {name!r}: {algorithm} does not support start decisions (+RUSH)")
     try:
         if algorithm == "OrigBF":
             return Scheduler(name, algorithm, orig_bf=orig_bf(options.lower()))
@@ -271,7 +271,7 @@ def _cutoff(name: str, given: dict[str, str]) -> float | None:
     if not 0.0 <= cutoff <= 1.0:
         raise InputError(f"scheduler {name!r}: cutoff={given['cutoff']} is not a probability")
     if given.get("model", "").lower() in UNTRAINED:
-        raise InputError(f"scheduler {name!r}: {given['model']} tells no probability, and takes no cutoff")
+        raise InputError(f"scheduler {name!r}: {given['model']} gives no probability, so cutoff has no effect")
     return cutoff
 
 

@@ -106,7 +106,7 @@ def score(text: str) -> Score:
     for each in given:
         name, equals, value = (part.strip() for part in each.partition("="))
         if not equals or not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS) or name in values:
-            raise InputError(f"score {_short(formula)}: {each!r} is no NAME=VALUE with a name that is new")
+            raise InputError(f"score {_short(formula)}: {each!r} is not a NAME=VALUE with a name that is new")
         values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
     try:
         tree = ast.parse(formula, mode="eval").body
@@ -121,7 +121,7 @@ def score(text: str) -> Score:
         at = f"{_at(formula, (error.offset or len(formula) + 1) - 1)} is not expected"
         raise InputError(f"score {_short(formula)}: {'is nested too deep' if 'nested' in error.msg else at}") from error
     except (ValueError, MemoryError) as error:
-        raise InputError(f"score {_short(formula)}: is no formula such as r*n or log(r)+a*log(n); a=0.5") from error
+        raise InputError(f"score {_short(formula)}: is not a formula such as r*n or log(r)+a*log(n); a=0.5") from error
     if unused := set(values) - writer.used:
         raise InputError(f"score {_short(formula)}: parameter {sorted(unused)[0]} is not in the formula")
     if len(writer.code) > MOST_STEPS or writer.deepest > DEEPEST:
@@ -170,7 +170,7 @@ class _Writer:
             return self._name(node)
         if isinstance(node, ast.Constant):
             if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
-                raise self._wrong(node, "is no number")
+                raise self._wrong(node, "is not a number")
             return self._push_number(_number(str(node.value), "a number of a score"))
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             kind = self.write(node.operand)
@@ -201,7 +201,7 @@ class _Writer:
             return _FIXED if code <= kernel.SUBMIT else _CHANGES
         if name not in self.parameters:
             hint = meant(name, (*FEATURES, *self.parameters)) or f"features {' '.join(FEATURES)}"
-            raise self._wrong(node, f"is no feature, and no parameter with a value: {hint}")
+            raise self._wrong(node, f"is not a feature, nor a parameter with a value: {hint}")
         self.used.add(name)
         self._push(kernel.VALUE, self.parameters.index(name))
         return _SAME
@@ -228,7 +228,7 @@ class _Writer:
     def _call(self, node: ast.Call, name: str) -> int:
         takes = {**dict.fromkeys(_OF_ONE, 1), **dict.fromkeys(_OF_TWO, 2), "where": 3}
         if name not in takes:
-            raise self._wrong(node, f"is no function: {meant(name, takes) or ' '.join(takes)}")
+            raise self._wrong(node, f"is not a function: {meant(name, takes) or ' '.join(takes)}")
         if len(node.args) != takes[name]:
             raise self._wrong(node, f"has {len(node.args)} values, and takes {takes[name]}")
         kinds = [self.write(each) for each in node.args]

@@ -185,7 +185,9 @@ def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
     try:
         return length(round(factor * seconds(today)))
     except ValueError:
-        raise InputError(f"candidate {candidate.name!r}: {key} is {today or 'not stated'}, of which there is no {text}") from None
+        raise InputError(
+            f"candidate {candidate.name!r}: {key} is {today or 'not stated'}, so {text} cannot be applied to it"
+        ) from None
 
 
 def factor_of(text: str, candidate: Candidate, key: str) -> float:
@@ -195,7 +197,7 @@ def factor_of(text: str, candidate: Candidate, key: str) -> float:
     except ValueError:
         factor = -1.0
     if not (str(text).startswith("x") and factor >= 0):
-        raise InputError(f"candidate {candidate.name!r}: {key} = {text!r} is no factor such as x0.5")
+        raise InputError(f"candidate {candidate.name!r}: {key} = {text!r} is not a factor such as x0.5")
     return factor
 
 
@@ -203,7 +205,7 @@ def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
     """Return a count as stated or as a multiple of today's, at least 1 if there is one today."""
     text = _value(value, str(today), candidate, key)
     if not text.removeprefix("-").isdecimal():
-        raise InputError(f"candidate {candidate.name!r}: {key} = {value!r} is no whole number")
+        raise InputError(f"candidate {candidate.name!r}: {key} = {value!r} is not a whole number")
     return max(int(text), min(today, 1))
 
 
@@ -219,7 +221,7 @@ def _partition(part: Partition, changes: Mapping[str, Any], candidate: Candidate
             try:
                 new[_PARTITION[key]] = seconds(str(value))
             except ValueError:
-                raise InputError(f"candidate {candidate.name!r}: MaxTime = {value!r} is no time such as 1-0 or 90") from None
+                raise InputError(f"candidate {candidate.name!r}: MaxTime = {value!r} is not a time such as 1-0 or 90") from None
     return replace(part, **new)
 
 

@@ -139,17 +139,17 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
         raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
     for key in PARAMETERS:
         if not re.fullmatch(r"\d{0,9}", scheduler.get(key, "")):
-            raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is no whole number")
+            raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is not a whole number")
     if not re.fullmatch(r"[1-9]\d{0,8}", settings.get("fairsharedampeningfactor", "1")):
         raise InputError(
-            f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is no whole number from 1 on"
+            f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is not a whole number from 1 on"
         )
     for weight in _WEIGHTS:
         if not re.fullmatch(r"\d{1,10}", settings.get(f"priorityweight{weight}", "0")):
-            raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is no whole number")
+            raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is not a whole number")
     for key in ("completewait", "killwait", "messagetimeout"):
         if not re.fullmatch(r"\d{1,9}", settings.get(key, "0")):
-            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no whole number")
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not a whole number")
     try:
         tres_weights(settings.get("priorityweighttres", ""))
     except ValueError as error:
@@ -158,7 +158,7 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
         try:
             seconds(settings.get(key, "1"))
         except ValueError:
-            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is no time such as 7-0 or 5") from None
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not a time such as 7-0 or 5") from None
 
 
 def _node(line: Line, name: str) -> Node:
@@ -204,7 +204,7 @@ def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) 
     try:
         longest = seconds(pairs.get("maxtime", "UNLIMITED"))
     except ValueError:
-        raise line.error(f"MaxTime={pairs['maxtime']} is no time such as 1-0, 30 or 12:00:00") from None
+        raise line.error(f"MaxTime={pairs['maxtime']} is not a time such as 1-0, 30 or 12:00:00") from None
     try:
         billing = tres_weights(pairs.get("tresbillingweights", ""), type_shares(nodes[name] for name in members))
     except ValueError as error:

@@ -43,7 +43,7 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
         scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
         digits = value.rstrip("KMGTkmgt")
         if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
-            raise InputError(f"{file}, line {number}: {part} is no limit such as cpu=100")
+            raise InputError(f"{file}, line {number}: {part} is not a limit such as cpu=100")
         if float(digits) >= 0:
             amounts[name] = int(float(digits) * scale)
     typed = [amounts.pop(name) for name in [*amounts] if name.startswith("gres/gpu:")]
@@ -61,7 +61,7 @@ def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[st
         try:
             return {"wall": seconds(text) // 60} if text and text != "-1" else {}
         except ValueError:
-            raise InputError(f"{file}, line {number}: {text} is no time such as 1-0, 30 or 12:00:00") from None
+            raise InputError(f"{file}, line {number}: {text} is not a time such as 1-0, 30 or 12:00:00") from None
 
     job = read("maxtres", "maxtresperjob") | wall("maxwall", "maxwalldurationperjob")
     job |= {f"{name} minutes": most for name, most in read("maxtresmins", "maxtresminsperjob").items()}
@@ -84,7 +84,7 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
         try:
             grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
         except ValueError:
-            raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is no time such as 00:00:10") from None
+            raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is not a time such as 00:00:10") from None
         place = Line(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
         yield Qos(
             row["Name"], place.whole("priority", 0), place.decimal("usagefactor"), limits,
@@ -133,7 +133,7 @@ def with_usage(associations: tuple[Association, ...], text: str, file: str) -> t
     usage = {}
     for number, row in _table(text, file, ("Account", "User", "RawUsage")):
         if not re.fullmatch(r"\d{0,18}", row["RawUsage"]):
-            raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is no number")
+            raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is not a number")
         usage[row["Account"].strip(), row["User"].strip()] = float(row["RawUsage"] or 0)
     return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
 
@@ -147,7 +147,7 @@ def with_reservations(site: Site, text: str, file: str) -> Site:
             continue
         line_of = Line(file, number, {})
         if not {"ReservationName", "Nodes"} <= pairs.keys():
-            raise line_of.error(f"is no whole reservation; make it with {FILES[RESERVATIONS]}")
+            raise line_of.error(f"is not a whole reservation; make it with {FILES[RESERVATIONS]}")
         members = frozenset(expand(pairs["Nodes"].replace("(null)", ""), line_of))
         unknown |= members - names
         start, end = (_unix(pairs.get(key, ""), line_of, site.timezone) for key in ("StartTime", "EndTime"))
@@ -186,4 +186,4 @@ def _unix(text: str, line: Line, timezone: str) -> int:
             raise ValueError
         return int(time.timestamp())
     except ValueError:
-        raise line.error(f"{text!r} is no time such as 2026-11-21T21:17:42") from None
+        raise line.error(f"{text!r} is not a time such as 2026-11-21T21:17:42") from None

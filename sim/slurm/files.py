@@ -45,6 +45,6 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         site = with_outages(site, texts[EVENTS], f"{name}/{EVENTS}")
     if EPILOG in texts:
         if not re.fullmatch(r"\d{1,5}(\.\d+)?\s*", texts[EPILOG]):
-            raise InputError(f"{name}/{EPILOG}, line 1: is no number of seconds")
+            raise InputError(f"{name}/{EPILOG}, line 1: is not a number of seconds")
         site = replace(site, epilog_s=float(texts[EPILOG]))
     return site

@@ -53,13 +53,13 @@ class Line(NamedTuple):
         if text is None:
             return default
         if not re.fullmatch(r"\d{1,15}", text):
-            raise self.error(f"{key}={text} is no whole number")
+            raise self.error(f"{key}={text} is not a whole number")
         return int(text)
 
     def decimal(self, key: str) -> float:
         """Return the number of ``key``; raises InputError for any other value."""
         if not re.fullmatch(r"\d{1,15}(\.\d+)?", self.pairs[key]):
-            raise self.error(f"{key}={self.pairs[key]} is no number")
+            raise self.error(f"{key}={self.pairs[key]} is not a number")
         return float(self.pairs[key])
 
 
@@ -148,5 +148,5 @@ def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -
             continue
         pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
         if not pairs:
-            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is no KEY=VALUE")
+            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is not a KEY=VALUE")
         yield Line(f"{name}/{file}", at, pairs, text.strip())

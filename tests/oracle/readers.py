@@ -157,7 +157,7 @@ def _count(text: str) -> int | None:
     if text.lower() in _UNKNOWN | {"unlimited", "partition_limit"}:
         return None
     if not re.fullmatch(r"[0-9]+(\.[0-9]*)?", text):
-        raise ValueError(f"{text!r} is no count")
+        raise ValueError(f"{text!r} is not a count")
     return math.floor(float(text) + 0.5)  # such numbers are float64: 0.49999999999999999999 is a half
 
 
@@ -167,7 +167,7 @@ def _lasting(text: str) -> int | None:
     days, _, clock = text.rpartition("-")
     parts = [int(part) for part in clock.split(":") if part.isascii()]
     if not 2 <= len(parts) <= 3 or parts[-1] > 59 or parts[-2] > 59:
-        raise ValueError(f"{text!r} is no duration")
+        raise ValueError(f"{text!r} is not a duration")
     hours = parts[0] if len(parts) == 3 else 0
     return ((int(days or 0) * 24 + hours) * 60 + parts[-2]) * 60 + parts[-1]
 

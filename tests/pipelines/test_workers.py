@@ -118,7 +118,7 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, on_workers: Map) -> No
 def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter(["here", *["there"] * 9])
     monkeypatch.setattr(workers, "_code", lambda: next(codes))
-    with pytest.raises(InputError, match="could make other tables: it has there, here is here"):
+    with pytest.raises(InputError, match="runs other versions, and could make other tables: it has there, this process here"):
         list(on_workers(str, [1]))
 
 
@@ -172,7 +172,7 @@ def test_an_unknown_place_is_refused(on: str, words: str, monkeypatch: pytest.Mo
 
 def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "distributed", None)
-    with pytest.raises(InputError, match=r"pip install queuecast\[server\]"), mapped("tcp://127.0.0.1:1"):
+    with pytest.raises(InputError, match=r"extra .server."), mapped("tcp://127.0.0.1:1"):
         pass
 
 

@@ -70,13 +70,13 @@ def test_a_frame_becomes_a_jobs_table_in_order_of_submission_with_its_labels() -
         ({"procs": None}, "column procs is of type object, not of whole numbers"),
         ({"procs": "4"}, "column procs is of type str, not of whole numbers"),
         ({"procs": True}, "column procs is of type bool, not of whole numbers"),
-        ({"runtime_s": [1, 2, 3.5, 4, 5]}, "row 'c': runtime_s np.float64(3.5) is no whole number (1 such rows)"),
+        ({"runtime_s": [1, 2, 3.5, 4, 5]}, "row 'c': runtime_s np.float64(3.5) is not a whole number (1 such rows)"),
         (
             {"runtime_s": [1, -1, 3, -1, 5]},
             "row 'b': runtime_s np.int64(-1) is below 0: what is unknown is left empty (2 such rows)",
         ),
         ({"submit_s": [1, np.nan, 3, 4, 5]}, "row 'b': submit_s np.float64(nan) is missing (1 such rows)"),
-        ({"submit_s": [1, np.inf, 3, 4, 5]}, "row 'b': submit_s np.float64(inf) is no whole number (1 such rows)"),
+        ({"submit_s": [1, np.inf, 3, 4, 5]}, "row 'b': submit_s np.float64(inf) is not a whole number (1 such rows)"),
         (
             {"submit_s": pd.Timestamp("2024-05-01")},
             "column submit_s is of type datetime64[us], not of whole numbers (seconds since the first: (t - t.min()).dt.total_seconds())",
@@ -128,13 +128,13 @@ BAD = {
     "unsorted": ((JOBS.iloc[::-1],), {}, "3 jobs submitted before the job above it, the first is job 5: clean the trace first"),
     "nan": ((JOBS.assign(runtime_s=np.nan),), {}, "runtime_s is missing for 5 jobs: clean the trace first"),
     "one nan": ((JOBS.assign(procs=[1, 2, np.nan, 1, 1]),), {}, "procs is missing for 1 jobs: clean the trace first"),
-    "fraction": ((JOBS.assign(runtime_s=[1, 2, 3.5, 1, 1]),), {}, "runtime_s 3.5 of job 4 is no whole number"),
+    "fraction": ((JOBS.assign(runtime_s=[1, 2, 3.5, 1, 1]),), {}, "runtime_s 3.5 of job 4 is not a whole number"),
     "text": ((JOBS.assign(procs="4"),), {}, "column procs is of type str, not of whole numbers: " + MORE),
     "times": ((JOBS.assign(submit_s=DAY),), {}, "column submit_s is of type datetime64[us], not of whole numbers: " + MORE),
     "users": ((JOBS.assign(user="ann"),), {}, "column user is of type str, not of categories: features.jobs_from makes them"),
-    "series": ((JOBS["procs"],), {}, "a Series is no jobs table: features.jobs_from makes one of a DataFrame"),
-    "trace": ((clean(Trace("t", JOBS, procs=4)),), {}, "a CleanTrace is no jobs table: give its .jobs"),
-    "predictor": ((JOBS,), {"predictor": {}}, "a dict is no predictor: give a name, a predictor, or seconds, one a job"),
+    "series": ((JOBS["procs"],), {}, "a Series is not a jobs table: features.jobs_from makes one of a DataFrame"),
+    "trace": ((clean(Trace("t", JOBS, procs=4)),), {}, "a CleanTrace is not a jobs table: give its .jobs"),
+    "predictor": ((JOBS,), {"predictor": {}}, "a dict is not a predictor: give a name, a predictor, or seconds, one a job"),
     "too few": ((JOBS,), {"predictor": [1, 2]}, "predictor given: (2,) predictions for 5 jobs"),
 }  # fmt: skip
 

@@ -194,7 +194,7 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
         ("MIXED(inf,0,1)-EASY", "finite weights"),
         ("EASY(reservations=99999999999999999999)", "unknown scheduler"),
         ("EASY(plans=maybe)", "takes reservations=k and plans=requested"),
-        ("SCORE(r*x)-EASY", "'x' at letter 3 is no feature"),
+        ("SCORE(r*x)-EASY", "'x' at letter 3 is not a feature"),
     ],
 )
 def test_a_scheduler_that_there_is_not_is_refused_by_its_name(name: str, words: str) -> None:

@@ -125,7 +125,7 @@ def _print(answer: Answer) -> None:
 
     on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"
     click.echo(
-        f"{answer.application} on {on} at {time_text(answer.at_s)}: {'will vary' if answer.varies else 'will not vary'}, as predicted"
+        f"{answer.application} on {on} at {time_text(answer.at_s)}: {'predicted: variation' if answer.varies else 'predicted: no variation'}"
     )
     side = "reaches" if answer.varies else "is below"
     does = "let it wait" if answer.varies else "start it"

@@ -59,7 +59,7 @@ class Environment(gymnasium.Env):
         predictor: Any = "requested",
     ) -> None:
         if not isinstance(trace, CleanTrace):
-            raise InputError(f"trace: a {type(trace).__name__} is none that qc.read returns")
+            raise InputError(f"trace: a {type(trace).__name__} is not what qc.read returns")
         if split not in SPLITS:
             raise unknown("split", split, SPLITS)
         if len(shares) != 3 or min(shares) < 0 or not np.isclose(sum(shares), 1.0) or warm_up < 0 or min(length, slots) < 1:

@@ -158,7 +158,7 @@ def test_bad_input_is_refused_in_one_line() -> None:
     refused("goes back in time: a sample of b at 0.500000 s", good | {"time_s": [1.0, 0.5]}, runs)
     refused("no column 'node'", {"time_s": [1.0]}, runs)
     refused("1 samples have no time_s", good | {"time_s": [1.0, None]}, runs)
-    refused("time is no number", good | {"time_s": [1.0, np.inf]}, runs)
+    refused("time is not a number", good | {"time_s": [1.0, np.inf]}, runs)
     refused("are not numbers but", good | {"m": ["x", "y"]}, runs)
     refused("'r' stands for several", good, runs | {"run_id": ["r", "r"]})
     refused("run 'q' names a node twice", good, runs | {"nodes": [["a"], ["b", "b"]]})

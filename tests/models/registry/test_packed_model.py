@@ -68,10 +68,10 @@ def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, l
         ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
         ({"procs": [1.5]}, "row 0 .*column procs: 1.5 is not a whole number"),
         ({"procs": ["4"]}, "row 0 .*column procs: 4 is not a whole number"),
-        ({"submit_time": ["yesterday"]}, "row 0 .*column submit_time: yesterday is no timestamp without a zone"),
+        ({"submit_time": ["yesterday"]}, "row 0 .*column submit_time: yesterday is not a timestamp without a zone"),
         ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*was a Unix number taken for a time"),
         ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*was a Unix number"),
-        ({"submit_time": [1709283600]}, "row 0 .*column submit_time: 1709283600 is no timestamp without a zone"),
+        ({"submit_time": [1709283600]}, "row 0 .*column submit_time: 1709283600 is not a timestamp without a zone"),
         ({"elapsed_s": [10**6]}, "row 0 .*column elapsed_s: 1000000 is not in 0..requested_s"),
     ],
 )

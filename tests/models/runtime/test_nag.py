@@ -54,7 +54,7 @@ def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:
         crowd(np.random.default_rng(5), size=150, longest_s=7200),
         "cv-triple(over=exponential,under=exponential,lambda=0)",
     )
-    with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is no finite number for job \d+$"):
+    with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is not a finite number for job \d+$"):
         load.schedule("EASY", runs_away)
-    with pytest.raises(InputError, match="no finite number"):
+    with pytest.raises(InputError, match="not a finite number"):
         sweep(load.table(), random_weights(2), procs=load.machine, policy=MIXED._replace(predictor=runs_away))

@@ -89,7 +89,7 @@ def test_what_is_left_out_is_the_request_and_the_latest_time(predictor) -> None:
         ("submit_time", pd.NaT, "row 2 .*column submit_time: NaT is missing"),
         ("submit_time", pd.Timestamp(1_711_800, unit="s"), "row 2 .*column submit_time: 1970-.*was a Unix number taken for a time"),
         ("at_time", pd.Timestamp("2030-01-01"), "row 2 .*column at_time: 2030-01-01 .*is not the time in the first row"),
-        ("job_id", "0", "row 2 .*column job_id: 0 is there twice"),
+        ("job_id", "0", "row 2 .*column job_id: 0 appears twice"),
         ("predicted_50_s", 1e6, "row 2 .*column predicted_50_s: 1000000.0 is not in 1..requested_s"),
     ],
 )

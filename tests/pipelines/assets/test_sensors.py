@@ -208,4 +208,4 @@ def test_a_night_is_late_only_behind_a_later_one(tmp_path: Path) -> None:
     assert later_night(lake, "a", "2026-03-01") == ""
     lake.write("nights", "a", pd.DataFrame({"night": ["2026-03-01", "2026-03-03"]}))
     assert [later_night(lake, "a", f"2026-03-0{day}") for day in (2, 3, 4)] == ["2026-03-03", "", ""]
-    assert later_night(lake, "a", "") == "", "a run is no night"
+    assert later_night(lake, "a", "") == "", "a run is not a night"

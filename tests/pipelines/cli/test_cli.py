@@ -156,7 +156,7 @@ def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_ru
     ("arguments", "words"),
     [
         (["--scheduler", "ESAY"], ["unknown scheduler 'ESAY'", "did you mean EASY?"]),
-        (["--scheduler", "Conservative", "--starvation", "5"], ["no meaning"]),
+        (["--scheduler", "Conservative", "--starvation", "5"], ["so a starvation threshold changes nothing"]),
         (["--predictor", "oracle"], ["unknown predictor 'oracle'", "clairvoyant", "last2"]),
         (["--correction", "later"], ["unknown correction 'later'", "requested", "tsafrir"]),
         (["--procs", "1"], ["no job of 3 is left", "wider-than-machine"]),

@@ -48,7 +48,7 @@ def no_memory() -> None:
     ("error", "code", "line"),
     [
         (InputError("a.swf:3: field 2 is 'x'"), 2, "a.swf:3: field 2 is 'x'"),
-        (click.BadParameter("is no number"), 2, "Invalid value: is no number"),
+        (click.BadParameter("is not a number"), 2, "Invalid value: is not a number"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), 2, "a: No such file or directory"),
         (OSError(errno.ENOSPC, "No space left on device", "/lake/a"), 1, "/lake/a: No space left on device"),

@@ -26,7 +26,7 @@ UNREACHABLE = (
 def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(
     tmp_path: Path, command: str, uri: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "no.db").write_text("this is no database, and long enough to be told apart from an empty file" * 20)
+    (tmp_path / "no.db").write_text("this is not a database, and long enough to be told apart from an empty file" * 20)
     (tmp_path / "jobs.csv").write_text("user,procs,requested_s,submit_time\nu,1,60,2024-03-01\n")
     arguments = ["predict", "--model", "runtime-x", "jobs.csv"] if command == "predict" else ["run"]
     store = uri.format(file=tmp_path / "no.db")

@@ -91,7 +91,7 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
             ("--types", "types.csv", "--probes", "runs.csv"),
             "runs.csv: the header line has no column node, only run_id, application, input",
         ),
-        (("--system", "My Cluster"), "--system: 'My Cluster' is no name (such as my-cluster)"),
+        (("--system", "My Cluster"), "--system: 'My Cluster' is not a name (such as my-cluster)"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_leaves_nothing(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:

@@ -35,7 +35,7 @@ def test_the_moment_of_a_question_is_local_or_says_its_zone(tmp_path: Path) -> N
     moments = ("60", "2023-11-14T23:14:20", "2023-11-14T22:14:20Z", "2023-11-14T17:14:20-05:00")
     assert {_now(clean, moment, tmp_path) for moment in moments} == {60}
     for moment in ("now", "today", "noon"):
-        with pytest.raises(InputError, match=f"--now '{moment}': is no local time such as"):
+        with pytest.raises(InputError, match=f"--now '{moment}': is not a local time such as"):
             _now(clean, moment, tmp_path)
 
 
@@ -59,12 +59,12 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
     printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3")
     assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in printed
-    assert "Told by 64 scenarios of the next 24 h under Slurm of parity." in printed
+    assert "Predicted by 64 simulations of the next 24 h under the Slurm of parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
     assert table.to_dict("records") == [waits]
-    assert table.attrs["by"] == "64 scenarios of the next 24 h under Slurm of parity"
+    assert table.attrs["by"] == "64 simulations of the next 24 h under the Slurm of parity"
     (panel,) = queuecast.plot(table).axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
@@ -90,7 +90,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     printed, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
     assert "job 9001 (16 processors, 2.0 h): starts at 2023-12-20 09:0" in printed
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
-    assert re.search(r"Told by start-waited, version \d; EASY by requests on one pool ran ahead, in 64 scenarios\.", printed)
+    assert re.search(r"Predicted by start-waited version \d from 64 EASY simulations of the queue\.", printed)
     assert "has no column account, so one pool under EASY is assumed" in noted
     _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
     assert "the record of waited has no user of 1 of 2 jobs, such as 'nobody': answered from other jobs" in noted

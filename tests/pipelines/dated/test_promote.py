@@ -154,12 +154,12 @@ def test_a_champion_chosen_by_hand_stays_whatever_is_better(opened: Tracking, un
 
 def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(opened: Tracking) -> None:
     def outdated(number: str) -> str:
-        raise Outdated("was grown by another Queuecast")
+        raise Outdated("was trained by another version of Queuecast")
 
     judge = served(opened, "outdated")
     outcome = promote(opened, judge, incumbent(opened, KIND, "outdated", outdated))
     assert (outcome.champion, outcome.promoted) == ("3", True)
-    assert outcome.why.endswith("version 1, was grown by another Queuecast: it can be neither judged nor refreshed.")
+    assert outcome.why.endswith("version 1, was trained by another version of Queuecast: it can be neither judged nor refreshed.")
     opened.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", "0")
     present = incumbent(opened, KIND, "outdated", read)
     assert present is not None

@@ -116,7 +116,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     assert answer.records[0]["last_30_days"]["answers"] > 0
     monkeypatch.setattr("models.registry.start_registration.load", lambda *given: replace(model, ahead=EASY))
     assert answered(WhenSettings(**given)).by == ran
-    with pytest.raises(InputError, match="has not learned with the site's Slurm running ahead"):
+    with pytest.raises(InputError, match="was not trained with simulations of the site's Slurm"):
         answered(WhenSettings(**given, model="start-site@champion"))
 
 

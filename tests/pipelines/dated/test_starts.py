@@ -179,7 +179,7 @@ def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: 
     pool = closed(knows.ahead, PROCS)
     assert pool is not None
     assert set(times) <= set(pool.closings)
-    assert "has learned with another scheduler running ahead" in later.why
+    assert "was trained with simulations of another scheduler" in later.why
     assert load(store, NAME, later.champion).ahead == knows.ahead != load(store, NAME, first.champion).ahead
     assert (knows.questions.scenarios != blind.questions.scenarios).any()
 

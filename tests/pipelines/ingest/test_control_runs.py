@@ -172,7 +172,7 @@ def test_the_elapsed_time_tells_which_of_two_instants_a_start_is(tmp_path: Path)
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1), job(2, state="WHAT"))
     assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(
-        "3: State 'WHAT' is no state of Slurm's, such as COMPLETED, "
+        "3: State 'WHAT' is not a state of Slurm's, such as COMPLETED, "
     )
     assert (
         refused(read_accounting_runs, sacct(tmp_path, job(1), job(1)), PATTERN, ZONE)
@@ -183,7 +183,7 @@ def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     )
     assert "--time-zone" in refused(read_accounting_runs, path, PATTERN, None)
     assert refused(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
-    assert refused(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is no regular expression: ")
+    assert refused(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is not a regular expression: ")
     path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(2)}|B", f"{job(3, 'other')}|C")
     assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" holds runs of several clusters, A, B: give the")
     path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(3, 'other')}|C")

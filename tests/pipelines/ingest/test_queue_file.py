@@ -142,15 +142,21 @@ def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
     ("row", "what"),
     [
         ("15|RUNNING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "line 6: job '15' runs and has no start"),
-        ("15|PENDING|a|b|0|30:00|2026-03-29T00:10:00|N/A", "line 6: '0' is no number of processors"),
-        ("15|PENDING|a|b|4|soon|2026-03-29T00:10:00|N/A", "line 6: limit 'soon' is no time such as 2:00:00"),
-        ("15|PENDING|a|b|4|30:00|yesterday|N/A", "line 6: submit 'yesterday' is no local time"),
+        ("15|PENDING|a|b|0|30:00|2026-03-29T00:10:00|N/A", "line 6: '0' is not a number of processors"),
+        ("15|PENDING|a|b|4|soon|2026-03-29T00:10:00|N/A", "line 6: limit 'soon' is not a time such as 2:00:00"),
+        ("15|PENDING|a|b|4|30:00|yesterday|N/A", "line 6: submit 'yesterday' is not a local time"),
         ("15|PENDING|a|b|4|30:00|2026-03-29T00:10:00", "line 6: 7 columns under a header of 8"),
-        ("12|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "job 12 is there twice"),
-        (f"15|PENDING|a|b|{'9' * 5000}|30:00|2026-03-29T00:10:00|N/A", "line 6: '99.*' is no number of processors"),
-        (f"15|PENDING|a|b|{'x' * 140_000}|30:00|2026-03-29T00:10:00|N/A", "line 6: 'xx.*' is no number of processors"),
-        ("15_[1,7,...]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", r"line 6: .*does not name all its tasks: --array lists"),
-        ("15_[9-1]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", r"line 6: '15_\[9-1\]' is no array of at most 1,000,000 tasks"),
+        ("12|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "job 12 appears twice"),
+        (f"15|PENDING|a|b|{'9' * 5000}|30:00|2026-03-29T00:10:00|N/A", "line 6: '99.*' is not a number of processors"),
+        (f"15|PENDING|a|b|{'x' * 140_000}|30:00|2026-03-29T00:10:00|N/A", "line 6: 'xx.*' is not a number of processors"),
+        (
+            "15_[1,7,...]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A",
+            r"line 6: .*does not name all its tasks; run squeue with --array",
+        ),
+        (
+            "15_[9-1]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A",
+            r"line 6: '15_\[9-1\]' is not an array of at most 1,000,000 tasks",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path, row: str, what: str) -> None:

@@ -98,7 +98,7 @@ def test_a_job_without_a_state_is_read(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "words"),
     [
-        ('{"jobs": [', r"a.json:1: is no JSON, wrong at column 11; is the file whole\?"),
+        ('{"jobs": [', r"a.json:1: is not JSON, wrong at column 11; is the file whole\?"),
         ('{"meta": {}}', "a.json: is JSON without a list of jobs, which sacct --json writes"),
         ('{"jobs": [{"job_id": 1}]}', "a.json: job 1 of its list lacks 'time'"),
         (

@@ -55,8 +55,8 @@ def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
     whole = packed(folder).read_bytes()
     for name, content, message in (
         ("cut.tar.gz", whole[: len(whole) // 2], "is damaged or cut: "),
-        ("junk.tar", b"junk" * 200, "is no site: neither a folder, nor a tar of one, nor a file of the name slurm.conf"),
-        ("other.conf", CONF.encode(), "is no site: "),
+        ("junk.tar", b"junk" * 200, "is not a site: neither a folder, nor a tar of one, nor a file of the name slurm.conf"),
+        ("other.conf", CONF.encode(), "is not a site: "),
     ):
         (folder / name).write_bytes(content)
         assert refusal(load_site, folder / name).startswith(f"{folder / name}: {message}")

@@ -160,14 +160,14 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
         ("; MaxNodes: 50", 50, None, NODES_TAKEN),
         ("; MaxProcs: 0\n; MaxNodes: 50", 50, None, NODES_TAKEN),
         ("; MaxProcs: 512 (since June)", 512, None, "The header's MaxProcs says '512 (since June)': 512 is taken."),
-        ("; MaxProcs: 1,024", None, None, "The header's MaxProcs says '1,024', which is no whole number: not used."),
+        ("; MaxProcs: 1,024", None, None, "The header's MaxProcs says '1,024', which is not a whole number: not used."),
         ("; MaxProcs: unknown", None, None, None),
         ("; MaxRecords: 3", None, None, "The header announces MaxRecords 3, the file holds 1 jobs."),
         (
             "; TimeZoneString: Mars/Olympus",
             None,
             None,
-            "The header's TimeZoneString 'Mars/Olympus' is no zone of the IANA database: not used.",
+            "The header's TimeZoneString 'Mars/Olympus' is not a zone of the IANA database: not used.",
         ),
         ("; TimeZone: US/Pacific", None, "US/Pacific", "The header's TimeZone, US/Pacific, is taken as the name of the time zone."),
         (
@@ -176,7 +176,7 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
             None,
             "The header's TimeZone 'local' is neither seconds nor a zone of the IANA database: not used.",
         ),
-        ("; TimeZone: 12345", None, None, "The header's TimeZone 12345 is no whole number of hours: not used."),
+        ("; TimeZone: 12345", None, None, "The header's TimeZone 12345 is not a whole number of hours: not used."),
         ("; TimeZone: 3600", None, "Etc/GMT-1", OFFSET_TAKEN.format("3600", "Etc/GMT-1")),
         ("; TimeZone: -25200", None, "Etc/GMT+7", OFFSET_TAKEN.format("-25200", "Etc/GMT+7")),
         ("; TimeZone: 0", None, "Etc/UTC", OFFSET_TAKEN.format("0", "Etc/UTC")),
@@ -221,18 +221,18 @@ def test_a_clock_that_would_be_guessed_is_refused(text: str, line: str) -> None:
         (
             "; UnixStartTime: 1,000,000,000",
             None,
-            "The header's UnixStartTime says '1,000,000,000', which is no whole number: not used.",
+            "The header's UnixStartTime says '1,000,000,000', which is not a whole number: not used.",
         ),
         (
             "; UnixStartTime: 2023-11-14 22:13:20",
             None,
-            "The header's UnixStartTime says '2023-11-14 22:13:20', which is no whole number: not used.",
+            "The header's UnixStartTime says '2023-11-14 22:13:20', which is not a whole number: not used.",
         ),
         ("; UnixStartTime: 14 November", 14, "The header's UnixStartTime says '14 November': 14 is taken."),
         (
             "; UnixStartTime: Tue Nov 14 2023",
             None,
-            "The header's UnixStartTime says 'Tue Nov 14 2023', which is no whole number: not used.",
+            "The header's UnixStartTime says 'Tue Nov 14 2023', which is not a whole number: not used.",
         ),
         ("; UnixStartTime: 1700000000.5", 1_700_000_000, "The header's UnixStartTime says '1700000000.5': 1700000000 is taken."),
         (
@@ -240,7 +240,7 @@ def test_a_clock_that_would_be_guessed_is_refused(text: str, line: str) -> None:
             1_700_000_000,
             "The header's UnixStartTime, 1700000000000, is in milliseconds: 1700000000 s is taken.",
         ),
-        ("; UnixStartTime: 1e9", None, "The header's UnixStartTime says '1e9', which is no whole number: not used."),
+        ("; UnixStartTime: 1e9", None, "The header's UnixStartTime says '1e9', which is not a whole number: not used."),
     ],
 )
 def test_an_origin_is_a_whole_number(header: str, origin: int | None, note: str | None) -> None:
@@ -262,7 +262,7 @@ BAD = {
     "an exponent too far": (job(f4="1e18"), ":1: field 4 (run time) is '1e18', too large a number"),
     "milliseconds": (
         job(f2=1_700_000_145_000),
-        ": field 2 (submit time) is 1700000145000: these are Unix milliseconds, and SWF has seconds",
+        ": field 2 (submit time) is 1700000145000: these are Unix milliseconds, but SWF counts seconds",
     ),
     "another clock": (
         f"; UnixStartTime: 5\n{LINE}\n\n; Version: 2\n; UnixStartTime: 9\n{LINE}",

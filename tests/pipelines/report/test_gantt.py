@@ -28,5 +28,5 @@ def test_every_job_of_the_window_is_drawn_where_it_runs() -> None:
     assert drawing._repr_png_().startswith(b"\x89PNG")  # type: ignore[attr-defined]
     with pytest.raises(InputError, match="no job runs between seconds -9 and -5 of the trace"):
         gantt(schedule, -9, -5)
-    with pytest.raises(InputError, match="from second 9 to 5 is no window"):
+    with pytest.raises(InputError, match="from second 9 to 5 is not a window"):
         gantt(schedule, 9, 5)

@@ -100,12 +100,12 @@ def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypa
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: is no TOML: invalid value"),
-        ("[traces.a]\nplace = 'x", ":2: is no TOML: expected \"'\" (at end of document)"),
+        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: is not TOML: invalid value"),
+        ("[traces.a]\nplace = 'x", ":2: is not TOML: expected \"'\" (at end of document)"),
         ("[trace.a]\n", ": unknown key 'trace': traces are tables [traces.NAME]"),
         ("traces = 3\n", ": traces must be tables [traces.NAME]"),
         ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
-        ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is no name (such as ab): " + RULE),
+        ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is not a name (such as ab): " + RULE),
         ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown; did you mean procs?"),
         ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
         ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
@@ -280,7 +280,7 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     ):
         assert refusal(read_trace, spec) == error
     neither = (
-        "is no trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another delimiter between names, or JSON), "
+        "is not a trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another delimiter between names, or JSON), "
         "nor canonical Parquet"
     )
     assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"

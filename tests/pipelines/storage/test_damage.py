@@ -79,7 +79,7 @@ def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
     for content in (*flipped, whole[:-1], whole + b" ", b"", other.read_bytes()):
         table.write_bytes(content)
         with pytest.raises(
-            InputError, match=r"is damaged: its content is not the one that it is named by; .*queuecast doctor --repair"
+            InputError, match=r"is damaged: its content does not match the hash in its name; .*queuecast doctor --repair"
         ):
             lake.read("jobs", "t")
         with suppress(InputError):
@@ -93,7 +93,7 @@ def test_a_damaged_table_is_not_published(home: Path) -> None:
     draft = Lake(home / "lake", "second")
     table = draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
     table.write_bytes(table.read_bytes()[:-1] + b" ")
-    with pytest.raises(InputError, match=f"{table}: is missing or damaged, and would be published: begin again"):
+    with pytest.raises(InputError, match=f"{table}: is missing or damaged, so it cannot be published: run the command again"):
         publish(draft, MODEL, "the second run", opened(home))
     assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
 

@@ -96,11 +96,11 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"formula": "r*memory"}, "'memory' at letter 3 is no feature"),
+        ({"formula": "r*memory"}, "'memory' at letter 3 is not a feature"),
         ({"formula": "__import__('os').system('true')"}, "cannot have"),
         ({"formula": "r*" * 20_000 + "n"}, "the limit is 20,000"),
         ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
-        ({"parameters": {"n": 2}}, "'n=2.0' is no NAME=VALUE"),
+        ({"parameters": {"n": 2}}, "'n=2.0' is not a NAME=VALUE"),
         ({"backfill": "EASY"}, "algorithm 'EASY' with backfill 'EASY' is none for a queue in this order: EASY with SPF is one"),
         ({"algorithm": "PlanRS", "backfill": ""}, "algorithm 'PlanRS' with backfill '' is none"),
         ({"algorithm": ""}, "algorithm '' with backfill 'SPF' is none"),

@@ -47,7 +47,7 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
     ("text", "error"),
     [
         ("[site]\nlakes = 'x'\n", "unknown key 'lakes' in [site]; known: database, lake, on, registry, wait_s"),
-        ("site = 3\n", "site is no table; known: database, lake, on, registry, wait_s"),
+        ("site = 3\n", "site is not a table; known: database, lake, on, registry, wait_s"),
         ("[site]\ndatabase = ['secret']\n", "database of [site] must be text"),
         ("[site]\nlake = ''\n", "lake of [site] must be text"),
         ("[site]\nlake = 'a\\u0000b'\n".replace("'", '"'), "lake of [site] must be text"),

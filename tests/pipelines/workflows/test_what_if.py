@@ -44,7 +44,7 @@ def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[[candidate]\n", "is no TOML"),
+        ("[[candidate]\n", "is not TOML"),
         ("name = 'x'\n", "has no list of"),
         ("[[candidate]]\nwhat = 'x'\n", "candidate 1 has no name"),
         ("[[candidate]]\nname = 'x'\n[[candidate]]\nname = 'x'\n", "candidate 2 has no name, or that of another one"),

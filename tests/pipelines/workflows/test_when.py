@@ -97,7 +97,7 @@ def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
     assert (easy.ahead.by, queue.ahead.by) == ("EASY", pool.text)
     there = Ahead(PROCS, scenarios=64, pool=pool).starts(queue.jobs, queue.running, queue.waiting, now)
     assert (queue.ahead.starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
-    assert "EASY by requests, with 2 closings a week, ran ahead, in 64 scenarios" in _by(queue, "start-waited", "1")
+    assert "from 64 EASY simulations of the queue, with 2 closings a week" in _by(queue, "start-waited", "1")
 
 
 def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() -> None:

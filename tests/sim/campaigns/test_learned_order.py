@@ -117,7 +117,7 @@ def test_the_evidence_is_what_simulations_of_the_held_out_weeks_say(first: Learn
     [
         ({"formula": "r*n"}, "fewer than the two parameters"),
         ({"formula": "r*n**a;a=1"}, "fewer than the two parameters"),
-        ({"formula": "r*m"}, "'m' at letter 3 is no feature"),
+        ({"formula": "r*m"}, "'m' at letter 3 is not a feature"),
         ({"budget": 0}, "budget"),
         ({"replicates": 1}, "replicates"),
     ],

@@ -109,7 +109,7 @@ LOAD = Workload(10, [0], [10], [10], [10], ["u"], [10])
         ),
         ("EASY+RUSH(model=m,cutoff=1.5)", "cutoff=1.5 is not a probability"),
         ("EASY+RUSH(model=m,cutoff=half)", "cutoff=half is not a probability"),
-        ("EASY+RUSH(model=oracle,cutoff=0.5)", "oracle tells no probability, and takes no cutoff"),
+        ("EASY+RUSH(model=oracle,cutoff=0.5)", "oracle gives no probability, so cutoff has no effect"),
         ("EASY+RUSH(skips=1,skips=2)", "not 'skips=2'"),
         ("EASY+RUSH(model=)", "not 'model='"),
         ("EASY+RUSH(5)", "not '5'"),

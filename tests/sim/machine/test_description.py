@@ -137,7 +137,7 @@ def test_jobs_that_no_cluster_can_hold_are_dropped_and_counted() -> None:
     ("make", "complaint"),
     [
         (lambda: Machine("m", ()), "a machine without clusters cannot run anything"),
-        (lambda: Machine("m", (BIG, BIG)), "cluster big is there twice"),
+        (lambda: Machine("m", (BIG, BIG)), "cluster big appears twice"),
         (lambda: Machine("m", (BIG,), (Limit("user", "jobs", 1, cluster="x"),)), "unknown cluster 'x' in a limit; known: big"),
         (lambda: Machine("m", (BIG,), asked=("disk",)), "unknown column 'disk' in asked; known: nodes"),
         (lambda: Machine("m", tuple(Cluster(f"c{n}", (Nodes(1, 1),)) for n in range(63))), "a machine of 63 clusters; at most 62"),

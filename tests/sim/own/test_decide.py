@@ -242,7 +242,7 @@ def test_a_compiled_policy_cannot_change_what_it_sees() -> None:
 
 
 def test_what_is_no_policy_and_what_decides_already_is_refused() -> None:
-    with pytest.raises(InputError, match="a str is no policy: give a function of a view"):
+    with pytest.raises(InputError, match="a str is not a policy: give a function of a view"):
         decide(FOUR.table(), 4, "EASY")  # type: ignore[arg-type]
     with pytest.raises(InputError, match="procs is '4', not a whole number"):
         decide(FOUR.table(), "4", EASY)  # type: ignore[arg-type]

@@ -178,14 +178,14 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"partitions": {"al": {"PriorityTier": 1}}}, "no partition al; known: long, all"),
         ({"partitions": {"all": {"Tier": 1}}}, "partition key tier is not known"),
         ({"qos": {"normal": {"MaxWall": 1}}}, "QOS key maxwall is not known"),
-        ({"limits": "half"}, "limits = 'half' is no factor such as x0.5"),
+        ({"limits": "half"}, "limits = 'half' is not a factor such as x0.5"),
         ({"demand": {"account": "chemistry", "jobs": "x2"}}, "account 'chemistry' has no jobs; known: biology, physics"),
-        ({"slurm": {"Licenses": "x2"}}, "Licenses is not stated, of which there is no x2"),
+        ({"slurm": {"Licenses": "x2"}}, "Licenses is not stated, so x2 cannot be applied to it"),
         ({"reservation": {"weekday": "Someday"}}, "has no such day, time or nodes"),
         ({"reservation": {"start": "25:00"}}, "has no such day, time or nodes"),
         ({"reservation": {"hours": "all"}}, "has no such day, time or nodes"),
-        ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is no time"),
-        ({"partitions": {"all": {"PriorityTier": "--5"}}}, "prioritytier = '--5' is no whole number"),
+        ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is not a time"),
+        ({"partitions": {"all": {"PriorityTier": "--5"}}}, "prioritytier = '--5' is not a whole number"),
     ],
 )
 def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], refusal: str) -> None:
