@@ -1,4 +1,4 @@
-"""Comparisons of schedules: shown as a table of changes with the verdict below, and written to files."""
+"""Comparisons of schedules, shown as a table with the verdict below, and written."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _WIDTH = 150
 
 
 class Comparison(pd.DataFrame):
-    """Rows of :func:`sim.metrics.comparison.compare`, one per combination and metric, the baseline's first.
+    """A comparison of schedules: one row per combination and metric, the baseline's first.
 
-    A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
+    The rows are those of :func:`sim.metrics.comparison.compare`. A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
     """
 
     @property
@@ -39,7 +39,7 @@ class Comparison(pd.DataFrame):
 
     @property
     def table(self) -> Table:
-        """Return one row per combination: of each metric its value, its change and the interval of the change."""
+        """Return one row per combination: each metric's value, change and interval."""
         labels = policy_labels(self)
         first = next(iter(labels))
         at: dict[Any, Any] = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in self.to_dict("records")}
@@ -85,9 +85,9 @@ def write_tables(path: Path, tables: Sequence[Table]) -> None:
 
 
 def write_comparison(path: Path, what: Comparison | Results) -> None:
-    """Write a comparison, or a campaign's for each trace and then pooled, in the format of ``path``'s ending.
+    """Write a comparison or a campaign in the format of the ending of ``path``.
 
-    ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and ``.parquet`` all rows. InputError for another ending.
+    A campaign has a table for each trace, then what is pooled. ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and ``.parquet`` all rows. InputError for another ending.
     """
     if path.suffix == ".csv":
         write(path, csv_text(what))

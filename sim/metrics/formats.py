@@ -62,7 +62,7 @@ def predictions(predictor: str) -> str:
 
 
 def sources(keys: Sequence[tuple[str, str, str]]) -> dict[tuple[str, str, str], str]:
-    """Return the words for each combination's predictor; its name where two of a scheduler would have the same words."""
+    """Return each predictor's words; its name where a scheduler has the same words twice."""
     pairs = {key[:2] for key in keys}
     worded = Counter((scheduler, predictions(predictor)) for scheduler, predictor in pairs)
     words = {key: predictions(key[1]) for key in keys}
