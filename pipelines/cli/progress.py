@@ -52,7 +52,7 @@ def shown_progress(what: str = "points", doing: str = "simulating", after_s: flo
 
 @contextmanager
 def stage_bars() -> Iterator[Listener]:
-    """Yield a listener that shows one bar per stage of work; without a terminal, a line a minute says where work is."""
+    """Yield a listener that shows a bar per stage; without a terminal, a line a minute."""
     if not sys.stderr.isatty():
         with _stage_lines() as lines:
             yield lines

@@ -1,4 +1,4 @@
-"""What ``queuecast run`` prints: a trace's comparison, a Slurm site's findings, a system's model, and where to look."""
+"""What ``queuecast run`` prints of traces, sites and systems, and where to look."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ def serves(lake: Lake, name: str) -> str:
 
 
 def print_site(lake: Lake, name: str) -> None:
-    """Print how near the replays of a trace's Slurm site are to its record, and which change would pay; nothing without a site."""
+    """Print what parity and what-if found, if the trace is of a Slurm site."""
     for table, title in (("parity", "your Slurm, replayed"), ("what_if", "what to change")):
         if lake.has(table, name):
             click.echo(title)

@@ -27,7 +27,7 @@ _WIDTH = 150
 
 
 class Comparison(pd.DataFrame):
-    """A comparison of schedules: one row per combination and metric, the baseline's first.
+    """Changes of schedules: one row per combination and metric, the baseline's first.
 
     The rows are those of :func:`sim.metrics.comparison.compare`. A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
     """

@@ -129,7 +129,7 @@ def is_bound(predictor: str) -> bool:
 
 
 def policy_labels(table: pd.DataFrame) -> dict[Key, str]:
-    """Return :func:`sim.metrics.formats.combinations` of a table's rows, in order of appearance."""
+    """Return a table's :func:`sim.metrics.formats.combinations`, in order of appearance."""
     return combinations(_keys(table), short=True)
 
 
