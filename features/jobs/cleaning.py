@@ -26,7 +26,7 @@ from features.errors import InputError
 from features.jobs.file_clock import file_clock
 from features.jobs.identity import copies
 from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
-from features.jobs.usage import WIDE, usage
+from features.jobs.usage import WIDE, advised, usage
 
 MissingRequest = Literal["drop", "runtime", "queue-max"]
 AHEAD = "ahead-of-file-clock"
@@ -125,8 +125,8 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     size = procs if procs is not None else trace.procs
     if size is None:
-        most = usage(trace.jobs).procs
-        hint = f"{most.peak}, the most in use at once by its own records, or the true number" if most is not None else "N"
+        advice = advised(trace.jobs, None, usage(trace.jobs).procs)
+        hint = "N" if advice.procs is None else f"{advice.procs} ({advice.reason}), or the true number"
         raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs {hint}")
     if not isinstance(size, Integral) or isinstance(size, bool):
         raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")

@@ -64,6 +64,34 @@ def usage(jobs: pd.DataFrame) -> Usage:
     )
 
 
+class Advice(NamedTuple):
+    """The number to give as ``--procs``, None if nothing tells one, and the ``reason`` for it."""
+
+    procs: int | None
+    reason: str
+
+
+def advised(jobs: pd.DataFrame, stated: int | None, used: InUse | None) -> Advice:
+    """Return how many processors the machine of ``jobs``, a canonical table, has.
+
+    What is ``stated`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do. Records
+    that overlap do not refute it, since accounting clocks differ and processors may be shared. Otherwise the number is what
+    suffices for 99.9 % of the time, and for the widest job.
+    """
+    widest = int(jobs["procs"].fillna(0).max())
+    enough = max(widest, 0 if used is None else used.high) or None
+    fits = "fits the widest job" if used is None or widest >= used.high else "was enough for 99.9 % of the time"
+    if stated is None:
+        return Advice(enough, f"not stated; {enough:,} {fits}" if enough else "not stated, and no job says how many it ran on")
+    load = offered_load(jobs.fillna({"procs": 0, "runtime_s": 0}), stated)
+    if widest > stated:
+        return Advice(enough, f"{stated:,} stated, but a job asks for {widest:,}; {enough:,} {fits}")
+    if load is not None and load > 1 and enough is not None and enough > stated:
+        return Advice(enough, f"{stated:,} stated, but jobs ask for {load:.2f} times what that can do; {enough:,} {fits}")
+    overlap = f"; records that overlap have up to {used.high:,} in use" if used is not None and used.exceeds(stated) else ""
+    return Advice(stated, f"stated{overlap}")
+
+
 def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse | None:
     held = amount.fillna(0).to_numpy(np.int64)
     if not (held > 0).any():
@@ -141,6 +169,6 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
         lines.append(apart)
     elif peak is not None and peak.exceeds(procs):
         lines.append(
-            f"its records have {peak.high:,} processors in use at once, at the peak {peak.peak:,}, not {procs:,}: is --procs right?"
+            f"its records overlap: at times they have more than {machine} in use; queuecast inspect says which --procs to give"
         )
     return lines

@@ -87,7 +87,8 @@ def write_tables(path: Path, tables: Sequence[Table]) -> None:
 def write_comparison(path: Path, what: Comparison | Results) -> None:
     """Write a comparison or a campaign in the format of the ending of ``path``.
 
-    A campaign has a table for each trace, then what is pooled. ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and ``.parquet`` all rows. InputError for another ending.
+    A campaign has a table for each trace, then what is pooled. ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and
+    ``.parquet`` all rows. InputError for another ending.
     """
     if path.suffix == ".csv":
         write(path, csv_text(what))

@@ -92,13 +92,12 @@ def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
     use, size, apart = inspection.usage, inspection.procs, occupied_apart(inspection.occupied)
     for what, held in (("processors", use.procs), ("nodes", use.nodes)):
         if held is not None:
-            yield f"{what} in use", f"at most {held.peak:,} at once; at most {held.high:,} for 99.9 % of the time"
-    if size is not None:
-        more = use.procs.peak if use.procs is not None and use.procs.exceeds(size) and not apart else None
-        yield "processors", f"{size:,}" + (f" [red]stated, fewer than were in use: try --procs {more}[/red]" if more else "")
+            yield f"{what} in use", f"at most {held.high:,} for 99.9 % of the time"
+    advice, reason = inspection.advised_procs, inspection.procs_reason
+    if advice == size and size is not None:
+        yield "processors", f"{size:,}, {reason}"
     else:
-        follows = "N" if use.procs is None else f"{use.procs.peak}, as is counted with below, or the true number"
-        yield "processors", f"[red]not stated: give --procs {follows}[/red]"
+        yield "processors", f"[red]give --procs {'N' if advice is None else advice}: {reason}[/red]"
     if apart:
         yield "requests", f"[red]{apart}[/red]"
     waited = (

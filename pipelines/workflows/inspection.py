@@ -15,7 +15,7 @@ from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
-from features.jobs.usage import Usage, occupied, offered_load, usage
+from features.jobs.usage import Usage, advised, occupied, offered_load, usage
 from sim.machine.description import Machine
 from sim.replays import user_facts
 from sim.users.facts import Facts
@@ -139,6 +139,8 @@ class Inspection:
     jobs: int
     unreadable_lines: int
     procs: int | None
+    advised_procs: int | None
+    procs_reason: str
     origin_unix_s: int | None
     timezone: str | None
     usage: Usage
@@ -180,7 +182,7 @@ def inspect_trace(
     """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
     So does a ``machine`` of clusters; the result then has the jobs' requests to it. If no size is stated, jobs are cleaned for
-    the max number of processors in use at once.
+    the advised number of processors.
 
     A trace that cannot be cleaned is inspected, too: its refusal is part of the result. Raises InputError only if there are no
     jobs, or if ``missing_request`` is unknown.
@@ -193,7 +195,8 @@ def inspect_trace(
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
     used, stated_procs = usage(jobs), procs if procs is not None else trace.procs
-    procs = stated_procs if stated_procs is not None or used.procs is None else used.procs.peak
+    advice = advised(jobs, stated_procs, used.procs)
+    procs = stated_procs if stated_procs is not None else advice.procs
     submit = jobs["submit_s"].to_numpy(np.int64)
     ordered = np.sort(submit)
     silence = np.diff(ordered)
@@ -211,6 +214,8 @@ def inspect_trace(
         jobs=len(jobs),
         unreadable_lines=len(trace.unread),
         procs=stated_procs,
+        advised_procs=advice.procs,
+        procs_reason=advice.reason,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
         usage=used,

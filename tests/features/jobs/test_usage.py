@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features import Trace, clean, jobs_from
-from features.jobs.usage import doubts, usage, with_allocated
+from features.jobs.usage import advised, doubts, usage, with_allocated
 
 JOBS = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 20), st.integers(1, 20), st.integers(1, 9)), min_size=1, max_size=12)
 
@@ -32,6 +32,27 @@ def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[in
     assert (in_use.procs.peak, in_use.nodes.peak) == tuple(within.max(axis=1))
     assert in_use.procs.high == np.quantile(within[0], 0.999, method="inverted_cdf")
     assert in_use.waited == np.mean([wait > 60 for _, wait, *_ in rows])
+
+
+@pytest.mark.parametrize(
+    ("stated", "procs", "reason"),
+    [
+        (8, 8, "stated; records that overlap have up to 12 in use"),
+        (12, 12, "stated"),
+        (5, 12, "5 stated, but a job asks for 6; 12 was enough for 99.9 % of the time"),
+        (None, 12, "not stated; 12 was enough for 99.9 % of the time"),
+    ],
+)
+def test_what_is_stated_counts_unless_it_is_impossible(stated: int | None, procs: int, reason: str) -> None:
+    jobs = table([(0, 0, 100, 6), (0, 0, 100, 6), (1000, 0, 100, 1)])
+    assert advised(jobs, stated, usage(jobs).procs) == (procs, reason)
+
+
+def test_a_machine_that_cannot_do_the_work_is_not_believed() -> None:
+    jobs = table([(second, 0, 100, 1) for second in range(100)])
+    number, reason = advised(jobs, 1, usage(jobs).procs)
+    assert number == 100
+    assert reason.startswith("1 stated, but jobs ask for 101.01 times what that can do")
 
 
 @pytest.mark.parametrize(("allocated", "doubtful"), [(100, False), (104, False), (106, True), (94, True)])

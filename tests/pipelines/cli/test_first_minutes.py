@@ -19,7 +19,11 @@ NO_ZONE = ("--procs", "8")
 USUAL = (*ZONE, *NO_ZONE)
 
 REFUSED = {
-    "nothing says how many processors": (f"{HEAD}\n{ROW}\n{LATER}\n", ZONE, "unknown; give --procs 8, the most in use at once"),
+    "nothing says how many processors": (
+        f"{HEAD}\n{ROW}\n{LATER}\n",
+        ZONE,
+        "unknown; give --procs 8 (not stated; 8 fits the widest job), or the true number",
+    ),
     "Unix times, no zone": (
         f"{HEAD}\n{ROW.replace(f'{DAY}10:00:00', '1772355600')}\n",
         NO_ZONE,

@@ -122,7 +122,7 @@ def test_times_of_a_header_are_those_of_its_clock() -> None:
 
 def test_few_early_jobs_do_not_switch_off_the_check_of_processors() -> None:
     text = inspected(read("s2-early-outliers.swf"))
-    assert "64 stated, fewer than were in use: try --procs" in text
+    assert "64, stated; records that overlap have up to 132 in use" in text
 
 
 @pytest.mark.parametrize("name", ["22-hyperthreads.txt", "15-exclusive.txt", "s14-req-nodes-alloc-cores.swf"])
@@ -132,7 +132,7 @@ def test_jobs_that_occupy_more_than_they_ask_for_are_warned_of(name: str) -> Non
     assert [line.startswith("jobs occupy") for line in lines] == [True]
     shown = inspected(read(name))
     assert "--procs-from allocated" in shown
-    assert "try --procs" not in shown
+    assert "records that overlap" not in shown
 
 
 @pytest.mark.slow
