@@ -82,14 +82,16 @@ def advised(jobs: pd.DataFrame, stated: int | None, used: InUse | None) -> Advic
     enough = max(widest, 0 if used is None else used.high) or None
     fits = "fits the widest job" if used is None or widest >= used.high else "was enough for 99.9 % of the time"
     if stated is None:
-        return Advice(enough, f"not stated; {enough:,} {fits}" if enough else "not stated, and no job says how many it ran on")
+        return (
+            Advice(None, "not stated, and no record tells it") if used is None else Advice(enough, f"not stated; {enough:,} {fits}")
+        )
     load = offered_load(jobs.fillna({"procs": 0, "runtime_s": 0}), stated)
     if widest > stated:
         return Advice(enough, f"{stated:,} stated, but a job asks for {widest:,}; {enough:,} {fits}")
     if load is not None and load > 1 and enough is not None and enough > stated:
         return Advice(enough, f"{stated:,} stated, but jobs ask for {load:.2f} times what that can do; {enough:,} {fits}")
-    overlap = f"; records that overlap have up to {used.high:,} in use" if used is not None and used.exceeds(stated) else ""
-    return Advice(stated, f"stated{overlap}")
+    overlap = used is not None and used.exceeds(stated) and occupied_apart(occupied(jobs)) is None
+    return Advice(stated, f"stated; records that overlap have up to {used.high:,} in use" if used and overlap else "stated")
 
 
 def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse | None:
