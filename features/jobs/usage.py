@@ -71,27 +71,27 @@ class Advice(NamedTuple):
     reason: str
 
 
-def advised(jobs: pd.DataFrame, stated: int | None, used: InUse | None) -> Advice:
+def advised(jobs: pd.DataFrame, size: int | None, used: InUse | None) -> Advice:
     """Return how many processors the machine of ``jobs``, a canonical table, has.
 
-    What is ``stated`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do. Records
+    A stated ``size`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do. Records
     that overlap do not refute it, since accounting clocks differ and processors may be shared. Otherwise the number is what
     suffices for 99.9 % of the time, and for the widest job.
     """
     widest = int(jobs["procs"].fillna(0).max())
     enough = max(widest, 0 if used is None else used.high) or None
     fits = "fits the widest job" if used is None or widest >= used.high else "was enough for 99.9 % of the time"
-    if stated is None:
+    if size is None:
         return (
             Advice(None, "not stated, and no record tells it") if used is None else Advice(enough, f"not stated; {enough:,} {fits}")
         )
-    load = offered_load(jobs.fillna({"procs": 0, "runtime_s": 0}), stated)
-    if widest > stated:
-        return Advice(enough, f"{stated:,} stated, but a job asks for {widest:,}; {enough:,} {fits}")
-    if load is not None and load > 1 and enough is not None and enough > stated:
-        return Advice(enough, f"{stated:,} stated, but jobs ask for {load:.2f} times what that can do; {enough:,} {fits}")
-    overlap = used is not None and used.exceeds(stated) and occupied_apart(occupied(jobs)) is None
-    return Advice(stated, f"stated; records that overlap have up to {used.high:,} in use" if used and overlap else "stated")
+    load = offered_load(jobs.fillna({"procs": 0, "runtime_s": 0}), size)
+    if widest > size:
+        return Advice(enough, f"{size:,} stated, but a job asks for {widest:,}; {enough:,} {fits}")
+    if load is not None and load > 1 and enough is not None and enough > size:
+        return Advice(enough, f"{size:,} stated, but jobs ask for {load:.2f} times what that can do; {enough:,} {fits}")
+    overlap = used is not None and used.exceeds(size) and occupied_apart(occupied(jobs)) is None
+    return Advice(size, f"stated; records that overlap have up to {used.high:,} in use" if used and overlap else "stated")
 
 
 def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse | None:

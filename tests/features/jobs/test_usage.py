@@ -35,7 +35,7 @@ def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[in
 
 
 @pytest.mark.parametrize(
-    ("stated", "procs", "reason"),
+    ("size", "procs", "reason"),
     [
         (8, 8, "stated; records that overlap have up to 12 in use"),
         (12, 12, "stated"),
@@ -43,9 +43,9 @@ def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[in
         (None, 12, "not stated; 12 was enough for 99.9 % of the time"),
     ],
 )
-def test_what_is_stated_counts_unless_it_is_impossible(stated: int | None, procs: int, reason: str) -> None:
+def test_what_is_stated_counts_unless_it_is_impossible(size: int | None, procs: int, reason: str) -> None:
     jobs = table([(0, 0, 100, 6), (0, 0, 100, 6), (1000, 0, 100, 1)])
-    assert advised(jobs, stated, usage(jobs).procs) == (procs, reason)
+    assert advised(jobs, size, usage(jobs).procs) == (procs, reason)
 
 
 def test_a_machine_that_cannot_do_the_work_is_not_believed() -> None:
