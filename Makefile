@@ -14,7 +14,7 @@ WORKERS := -n auto --dist loadfile --no-loadscope-reorder
 # samples of the campaigns, and tests of what makes pages of studies: no claim of the product rests on them alone
 APART := --ignore=tests/campaigns --ignore=tests/benchmarks
 
-.PHONY: run test test-all test-fast server-test campaign kernels lint format ui docs docs-links lock clean help
+.PHONY: run test test-all test-fast server-test campaign kernels lint format ui docs docs-links dist lock clean help
 
 run: $(READY)  ## the whole pipeline on a real log and on a simulated cluster, and what it found
 	@$(BIN)/queuecast run
@@ -62,11 +62,15 @@ docs: $(READY)  ## the site of docs/ in build/docs; every link inside it is chec
 docs-links: $(READY)  ## the same, and every link to other sites is asked for
 	@$(SPHINX) -b linkcheck docs build/links
 
+dist: $(READY)  ## a wheel in dist/ to install on a server: pip install 'dist/queuecast-VERSION-py3-none-any.whl[server]'
+	@$(BIN)/python -m pip wheel --quiet --disable-pip-version-check --no-deps --no-build-isolation --wheel-dir dist .
+	@ls dist
+
 lock: $(READY)  ## bring requirements.lock up to date with pyproject.toml (needs uv)
 	uv pip compile pyproject.toml --extra dev --extra docs --extra server --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 
 clean:  ## remove the environment and caches; what was materialised stays
-	rm -rf $(VENV) build *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:
@@ -75,6 +79,7 @@ help:
 $(READY): requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 11) <= sys.version_info[:2] < (3, 14))' \
 	  || { echo "Queuecast needs Python 3.11 to 3.13; say which with make PYTHON=..."; exit 1; }
+	@[ ! -L $(VENV) ] || { echo "$(VENV) is a link, and setting it up would clear what it links to: do that there"; exit 1; }
 	@echo "setting up $(VENV) (about a minute and a half, once)"
 	@$(PYTHON) -m venv --clear $(VENV)
 	@awk 'BEGIN {part = 0} /^[A-Za-z0-9]/ {part = !part} {print > ("$(VENV)/lock." part)}' requirements.lock

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from pipelines.cli import cli
-from sim.metrics.formats import change, interval, number
+from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import METRICS
 from sim.metrics.verdict import WEIGHED, verdict
 from sim.policy import NAMES
@@ -25,7 +25,6 @@ PAGES = [HOUSE / "README.md", *sorted((HOUSE / "docs").rglob("*.md"))]
 def test_its_numbers_are_those_of_the_run_that_is_kept_beside_its_picture():
     table = pd.read_csv(HOUSE / "docs" / "kth-sp2.csv", keep_default_na=False, na_values=[""])
     table = table.fillna(dict.fromkeys(NAMES, ""))
-    words = {"requested": "requests", "prior": "requests", "quantile": "learned", "registry:runtime-kth-sp2": "as served"}
     lines, changes = [], set()
     for (scheduler, predictor, _), rows in table.groupby([*NAMES], sort=False):
         at = rows.set_index("metric").loc[[*WEIGHED]].to_dict("index")
@@ -34,7 +33,7 @@ def test_its_numbers_are_those_of_the_run_that_is_kept_beside_its_picture():
         changes |= {f"{change(row['relative'])} {interval(row['low'], row['high'])}" for row in at.values()}
         is_base = (scheduler, predictor) == ("EASY", "requested")
         cells = values if is_base else [f"{value} ({moved})" for value, moved in zip(values, relative, strict=True)]
-        lines.append(f"| {scheduler} | {words.get(predictor, predictor)} | {' | '.join(cells)} |")
+        lines.append(f"| {scheduler} | {predictions(predictor)} | {' | '.join(cells)} |")
     shown = re.findall(r"^\| (?:EASY|Harm).*\|$", TEXT, re.MULTILINE)
     assert len(shown) >= 5
     assert set(shown) <= set(lines)

@@ -37,12 +37,13 @@ def message(call: object, *arguments: object, **options: object) -> str:
 
 @pytest.mark.thorough
 @pytest.mark.slow
-def test_the_page_prints_what_it_says() -> None:
-    page = Path(__file__).parents[2] / "docs" / "how-to" / "notebooks.md"
+@pytest.mark.parametrize(("name", "examples"), [("how-to/notebooks.md", 11), ("tutorials/own-scheduler.md", 9)])
+def test_the_page_prints_what_it_says(name: str, examples: int) -> None:
+    page = Path(__file__).parents[2] / "docs" / name
     failed, attempted = doctest.testfile(
         str(page), module_relative=False, optionflags=doctest.IGNORE_EXCEPTION_DETAIL | doctest.ELLIPSIS
     )
-    assert attempted > 10
+    assert attempted >= examples
     assert failed == 0
     assert doctest.testmod(features.jobs.frames).failed == 0
 
