@@ -1,4 +1,4 @@
-"""The application: ``/predict``, ``/start``, ``/health``, and their description.
+"""The application: what it serves at which address, and the description of that.
 
 Answers come from arrays in memory, in the one thread of the event loop. Long requests are answered in parts, between other ones.
 """
@@ -13,15 +13,16 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, TypeVar
 
-from fastapi import FastAPI, Request
+from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from features.errors import one_line
+from features.errors import InputError, one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.loaded import ROWS, Loaded, Version
+from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import Served
 from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
 from pipelines.serving.site_registry import RUNTIMES, STARTS
@@ -33,7 +34,7 @@ LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
     400: "the body is neither one JSON object nor a list of jobs",
-    **dict.fromkeys((404, 405), "only POST /predict, POST /start and GET /health are served here"),
+    **dict.fromkeys((404, 405), "only POST /predict, POST /start, GET /health and GET /metrics are served here"),
     413: f"a request may have {LARGEST:,} bytes",
 }
 
@@ -115,6 +116,21 @@ class Service:
         return JSONResponse({"ready": ready, "models": models, **log}, 200 if ready else 503)
 
 
+def scraped(metrics: Metrics) -> Callable[[], Coroutine[None, None, Response]]:
+    """Return what answers GET /metrics: OpenMetrics text, or why there is none."""
+
+    async def answer() -> Response:
+        """Tell waits, how good answers were, and which versions answer, as OpenMetrics text."""
+        try:
+            return Response(await metrics.text(), media_type=CONTENT_TYPE)
+        except ImportError:
+            return _refusal(501, "metrics need prometheus_client: pip install queuecast[server]")
+        except InputError as error:
+            return _refusal(503, str(error))
+
+    return answer
+
+
 def application(service: Service) -> FastAPI:
     """Return the application that asks ``service``; every refusal is one JSON object."""
     app = FastAPI(
@@ -129,6 +145,7 @@ def application(service: Service) -> FastAPI:
     app.add_api_route("/start", service.start, methods=["POST"], response_model=StartAnswer, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
+    app.add_api_route("/metrics", scraped(Metrics(service.models)), methods=["GET"], response_class=Response, response_model=None)
     return app
 
 
