@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -108,12 +109,14 @@ def answered(asked: WhenSettings) -> Answers:
     last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
     records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
     with closing(AskedLog(asked_place())) as log:
-        for answer in whole_queue.answered(learned, rows):
+        for number, answer in enumerate(whole_queue.answered(learned, rows)):
+            before = kept[(kept["job_id"] == answer.job_id) & (kept["at_s"] < now_s)]
+            if len(before) and len(rows) <= 2:
+                answer = replace(answer, moved=whole_queue.moved(rows[number], int(before["at_s"].iloc[-1])))
             each = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
-            number = None if each["job_id"].startswith(_NEW) else each["job_id"]
+            job_id = None if each["job_id"].startswith(_NEW) else each["job_id"]
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
-            log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": number})])
-            before = kept[(kept["job_id"] == each["job_id"]) & (kept["at_s"] < now_s)]
+            log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": job_id})])
             earlier[each["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
             records.append(each)
     return Answers(records, earlier, _by(whole_queue, name, version))
@@ -258,8 +261,10 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
         for each in answer.changes
     ]
     later = {name: f"later than {at}" for name, at in times.items() if rounded.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
-    head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes")}
-    return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes}
+    head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes", "reason", "moved")}
+    reason = {name: [*value] if isinstance(value, tuple) else value for name, value in vars(answer.reason).items()}
+    why = {"reason": reason, "moved": [{**vars(each), "seconds": round(each.seconds)} for each in answer.moved]}
+    return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes, **why}
 
 
 def _by(queue: Queue, name: str, version: str) -> str:
@@ -278,6 +283,7 @@ def _by(queue: Queue, name: str, version: str) -> str:
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
+    from pipelines.report.reasons import sentence_of_cause, sentences_of
     from pipelines.report.wording import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
@@ -289,6 +295,8 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
             **record
         ),
     ]
+    lines += [f"  {sentence}" for sentence in sentences_of(record["reason"], record["procs"])]
+    lines += [f"  since the answer before: {sentence_of_cause(each)}" for each in record["moved"]]
     if (before := record["last_30_days"])["answers"]:
         off, held = words(before["median_error_s"]), before["held_80"]
         lines.append(

@@ -30,6 +30,7 @@ from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed
 from sim.starts.questions import queued, start_quantiles
+from sim.starts.reasons import Reason, reasons, used_limits
 
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
@@ -61,7 +62,8 @@ class Change:
 class Answer:
     """The predicted start of a job: wait from now on, chances, and changes to start sooner.
 
-    ``fits`` tells whether enough processors are free now.
+    ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate since an
+    earlier answer.
     """
 
     job_id: str
@@ -72,6 +74,20 @@ class Answer:
     fits: bool
     forecast: dict[str, float]
     changes: tuple[Change, ...]
+    reason: Reason
+    moved: tuple[Cause, ...] = ()
+
+
+@dataclass(frozen=True)
+class Cause:
+    """Jobs that moved an estimate, what they did since, and what that cost.
+
+    The ``seconds`` are the difference of mean starts in the same scenarios with these jobs and without them.
+    """
+
+    what: str
+    jobs: int
+    seconds: float
 
 
 @dataclass(frozen=True)
@@ -115,6 +131,7 @@ class Queue:
     job_id: np.ndarray
     now_s: int
     ahead: Ahead
+    snapshot: pd.DataFrame
 
     def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
         """Return answers about the rows ``asked``, which wait and ascend.
@@ -128,7 +145,7 @@ class Queue:
         else:
             read = self._questions(asked, starts)
             values = answers(model.chances(read.states, read.scenarios if model.ahead == self.ahead.by else None))
-        jobs, row_answers = self.jobs, []
+        jobs, row_answers, why = self.jobs, [], self.reasons(asked)
         free = self.clean.procs - int(jobs.procs[self.running].sum())
         for number, row in enumerate(asked):
             user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
@@ -142,9 +159,48 @@ class Queue:
                     procs <= free,
                     {name: float(each[number]) for name, each in values.items()},
                     self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
+                    why[number],
                 )
             )
         return row_answers
+
+    def reasons(self, asked: np.ndarray) -> list[Reason]:
+        """Return why each of the rows ``asked`` waits."""
+        used: list[str] = []
+        if isinstance(self.ahead, SiteAhead):
+            live = np.concatenate((self.running, self.waiting))
+            place = {int(row): number for number, row in enumerate(live)}
+            requests, runs = self.ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
+            used = used_limits(self.ahead.site, requests, runs, [place[int(row)] for row in asked])
+        names = [str(each) for each in self.job_id[asked]]
+        return reasons(self.snapshot, names, self.clean.procs, self.now_s + (self.clean.origin_unix_s or 0), used)
+
+    def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
+        """Return what moved the estimate of the row since an answer at ``since_s``.
+
+        The causes are at most three, the largest first. Jobs that came or started meanwhile, or outlive their
+        predicted median, are taken out of the same scenarios. Causes under
+        a minute are left out.
+        """
+        jobs, asked = self.jobs, np.array([row])
+        starts_s = float(self._starts(jobs, asked).mean())
+        submitted, longer = jobs.submit > since_s, jobs.start + np.median(jobs.quantiles, axis=1) < self.now_s
+        runs, waits = np.zeros(len(jobs.submit), bool), np.zeros(len(jobs.submit), bool)
+        runs[self.running], waits[self.waiting] = True, True
+        waits[row] = False
+        causes = {
+            "jobs that came since and wait": waits & submitted,
+            "jobs that came since and run": runs & submitted,
+            "running jobs that outlive their predicted median": runs & longer & (jobs.start <= since_s),
+        }
+        effects = []
+        for what, gone in causes.items():
+            if gone.any():
+                running, waiting = self.running[~gone[self.running]], self.waiting[~gone[self.waiting]]
+                without_s = float(self.ahead.starts(jobs, running, waiting, self.now_s, asked).mean())
+                effects.append(Cause(what, int(gone.sum()), starts_s - without_s))
+        effects = [each for each in effects if abs(each.seconds) >= 60]
+        return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
 
     def questions(self, asked: np.ndarray) -> Questions:
         """Return questions about the rows ``asked``, which wait and ascend, at this moment."""
@@ -231,11 +287,11 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     if record.site is None or record.asked is None:
         pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
-        return Queue(trace, jobs, running, waiting, job_id, now_s, pool)
+        return Queue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
     asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
     ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
-    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead)
+    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot)
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int) -> dict[str, float]:

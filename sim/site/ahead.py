@@ -76,7 +76,7 @@ class SiteAhead(Ahead):
     ) -> None:
         super().__init__(site.procs, scenarios=scenarios, groups=16, seed=seed)
         self.by = SLURM
-        self.site, self._table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
+        self.site, self.table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
 
     def starts(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
@@ -103,7 +103,7 @@ class SiteAhead(Ahead):
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
         """Return what jobs ask for, with node counts scaled like their processors."""
-        table, procs = self._table.iloc[rows], jobs.procs[rows]
+        table, procs = self.table.iloc[rows], jobs.procs[rows]
         nodes = {
             name: np.ceil(table[name].to_numpy() * procs / table["cpus"].to_numpy()).astype(np.int64)
             for name in ("min_nodes", "max_nodes")

@@ -105,6 +105,17 @@ class Slots:
         cap, spends, keeps = (np.array([each[at] for each in self._meter_rows], np.int64) for at in range(3))
         return Meters(cap, spends, keeps, np.array([each[3] for each in self._meter_rows], np.float64))
 
+    def owner(self, slot: int) -> str:
+        """Return in words whose jobs a slot counts, and by what."""
+        key = next(key for key, number in self._rows.items() if number == slot)
+        if key[0] in ("license", "never"):
+            return f"licence {key[1]}" if key[0] == "license" else "limits of one job"
+        of, scope = key[0], str(key[1])
+        if isinstance(of, str):
+            return f"QOS {of}, {'all jobs' if scope == 'group' else f'{scope} {key[2]}'}"
+        association = self._site.associations[int(str(of))]
+        return f"user {association.user} of {association.account}" if association.user else f"account {association.account}"
+
     def _qos_of(self, row: Any) -> list[Any]:
         own, of_partition = self._site.qos[row.qos], self._site.qos.get(self._site.partitions[row.partition.split(",")[0]].qos)
         return [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]

@@ -1,0 +1,47 @@
+"""Why a job waits, in sentences that its user can read and pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pipelines.report.wording import duration
+from sim.starts.reasons import CLASSES
+
+_LISTED = 5
+"""Max number of jobs that are named."""
+
+
+def sentences_of(reason: Mapping[str, Any], procs: int) -> list[str]:
+    """Return the reason of a job of ``procs`` processors in sentences.
+
+    ``reason`` has the fields of :class:`sim.starts.reasons.Reason`.
+    """
+    word = f" (Slurm says {reason['by_slurm']})" if reason["by_slurm"] else ""
+    sentences = [f"it waits because of {reason['why']}{word}: {CLASSES[reason['why']]}"]
+    if reason["why"] == "next":
+        sentences = ["nothing keeps it: it starts in one of the next passes of the scheduler"]
+    sentences += [f"limit: {each}" for each in reason["limits"]]
+    if reason["ahead"]:
+        hours, own = f"{reason['ahead_hours']:,.0f} processor-hours", reason["ahead_in_queue"]
+        many = "1 job is" if reason["ahead"] == 1 else f"{reason['ahead']:,} jobs are"
+        sentences.append(
+            f"{many} ahead of it and {'asks' if reason['ahead'] == 1 else 'ask'} for {hours}; {own:,} of them in its queue"
+        )
+    if reason["first"]:
+        first = reason["first"]
+        more = f" and {len(first) - _LISTED:,} more" if len(first) > _LISTED else ""
+        sentences.append(
+            f"it asks for {procs:,} processors and {reason['free']:,} are free: enough are once {', '.join(first[:_LISTED])}{more} "
+            f"end{'s' if len(first) == 1 else ''}, by the limits in {duration(reason['first_s'])} at the latest"
+        )
+    return sentences
+
+
+def sentence_of_cause(cause: Mapping[str, Any]) -> str:
+    """Return a cause that moved an estimate as a sentence.
+
+    ``cause`` has the fields of :class:`pipelines.workflows.when.Cause`.
+    """
+    way = "later" if cause["seconds"] > 0 else "sooner"
+    return f"{cause['jobs']:,} {cause['what']} make it start {duration(abs(cause['seconds']))} {way} on average"

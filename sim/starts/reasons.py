@@ -1,0 +1,153 @@
+"""Why a job waits: the class of the reason, limits that are used up, and jobs ahead.
+
+Slurm's own word for the reason (squeue's column REASON) decides where a snapshot has it. Otherwise the reason is what the
+snapshot itself shows: a limit of the site that running jobs use up, jobs ahead, or too few free processors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+import pandas as pd
+
+from sim.slurm.limits import Slots
+from sim.slurm.site import Site
+
+CLASSES = {
+    "dependency": "another job has to end first",
+    "begin time": "it asked not to begin before a time",
+    "held": "it is held, by its user or by an administrator",
+    "limit": "a limit of its user, account, QOS or partition is used up",
+    "reservation": "its reservation has not begun, or nodes are reserved for others",
+    "node": "a node that it needs is down or drained, or its partition is closed",
+    "resources": "too few processors are free",
+    "priority": "jobs ahead of it come first",
+    "next": "nothing: it starts in one of the next passes of the scheduler",
+}
+"""Classes of reasons, the first that holds first, and what they mean."""
+_WORDS = (
+    ("Dependency", "dependency"),
+    ("BeginTime", "begin time"),
+    ("JobHeld", "held"),
+    ("Reservation", "reservation"),
+    ("ReqNodeNotAvail", "node"),
+    ("NodeDown", "node"),
+    ("PartitionDown", "node"),
+    ("PartitionInactive", "node"),
+    ("Priority", "priority"),
+    ("Resources", "resources"),
+    *((word, "limit") for word in ("QOS", "Assoc", "Max", "JobArrayTaskLimit", "Licenses", "Partition")),
+)
+"""Beginnings of Slurm's words, and their classes; the first that fits counts (slurm.h, ``job_state_reason``)."""
+_NOT_AHEAD = ("dependency", "begin time", "held")
+
+
+@dataclass(frozen=True)
+class Reason:
+    """Why a job waits.
+
+    ``by_slurm`` is Slurm's own word, or "". ``limits`` are sentences on limits that are used up. ``ahead`` counts waiting
+    jobs that come first, ``ahead_hours`` the processor-hours that they ask for, ``ahead_in_queue`` those of its own queue.
+    ``free`` processors are idle. ``first`` are the running jobs that have to end for it to fit, by the ends of their limits, of
+    which the last is in ``first_s`` seconds at the latest.
+    """
+
+    why: str
+    by_slurm: str = ""
+    limits: tuple[str, ...] = ()
+    ahead: int = 0
+    ahead_hours: float = 0.0
+    ahead_in_queue: int = 0
+    free: int = 0
+    first: tuple[str, ...] = field(default=())
+    first_s: int = 0
+
+
+def class_of(by_slurm: str) -> str:
+    """Return the class of Slurm's word for a reason; "" for a word that says nothing."""
+    return next((of_class for word, of_class in _WORDS if by_slurm.startswith(word)), "")
+
+
+def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int, used: Sequence[str] = ()) -> list[Reason]:
+    """Return why each of ``job_ids`` waits.
+
+    ``queue`` is a snapshot (columns of :class:`pipelines.ingest.queue_file.QueueFile`, one row a job, times in Unix seconds) of
+    a machine of ``procs`` processors at ``now_s``. ``used`` are sentences on limits by job, as :func:`used_limits` returns them.
+    Jobs are ahead by their priority where the snapshot has it of all, else by submission; jobs that are held, or wait for others
+    or for a time, are ahead of none.
+    """
+    runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
+    free = max(procs - int(runs["procs"].sum()), 0)
+    words = waits["reason"].fillna("").astype(str) if "reason" in waits else pd.Series("", waits.index)
+    ready = waits[~words.map(class_of).isin(_NOT_AHEAD)]
+    by_priority = "priority" in ready and len(ready) > 0 and ready["priority"].notna().all()
+    rank = -ready["priority"].astype(np.float64) if by_priority else ready["submit_unix_s"].astype(np.float64)
+    over_limits = dict(zip(job_ids, used, strict=True)) if len(used) else dict.fromkeys(job_ids, "")
+    answers = []
+    for job_id in job_ids:
+        at = waits.index[waits["job_id"] == job_id][0]
+        own, word = waits.loc[at], str(words[at])
+        own_rank = -float(own["priority"]) if by_priority and not pd.isna(own["priority"]) else float(own["submit_unix_s"])
+        earlier = (rank < own_rank) | ((rank == own_rank) & (ready.index < at))
+        ahead = ready[earlier & (ready.index != at)]
+        limit = over_limits[job_id]
+        why = class_of(word) or ("limit" if limit else "priority" if len(ahead) else "resources" if own["procs"] > free else "next")
+        first, first_s = _first_ends(runs, int(own["procs"]) - free, now_s) if why == "resources" else ((), 0)
+        answers.append(
+            Reason(
+                why=why,
+                by_slurm=word if word.lower() != "none" else "",
+                limits=(limit,) if limit else (),
+                ahead=len(ahead),
+                ahead_hours=float((ahead["procs"].astype(float) * ahead["requested_s"].astype(float)).sum() / 3600),
+                ahead_in_queue=int((ahead["queue"].fillna("") == (own["queue"] or "")).sum()),
+                free=free,
+                first=first,
+                first_s=first_s,
+            )
+        )
+    return answers
+
+
+def _first_ends(runs: pd.DataFrame, wanted: int, now_s: int) -> tuple[tuple[str, ...], int]:
+    """Return the running jobs that give ``wanted`` processors back first by their limits, and the seconds until the last."""
+    ends = (runs["start_unix_s"].astype(np.float64) + runs["requested_s"].astype(np.float64)).sort_values(kind="stable")
+    given = runs.loc[ends.index, "procs"].astype(np.int64).cumsum().to_numpy()
+    count = min(int(np.searchsorted(given, wanted)) + 1, len(ends))
+    if wanted <= 0 or not len(ends):
+        return (), 0
+    first = ends.index[:count]
+    return tuple(runs.loc[first, "job_id"].astype(str)), max(int(ends[first[-1]]) - now_s, 0)
+
+
+def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[str]:
+    """Return for each of ``rows`` a sentence on the first limit that is used up, or "".
+
+    Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``asked`` are
+    requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
+    """
+    slots = Slots(site, {(each.account, each.user): at for at, each in enumerate(site.associations)})
+    of_jobs = {number: slots.of(row) for number, row in enumerate(asked.itertuples())}
+    taken: dict[int, int] = {}
+    for number in np.flatnonzero(runs):
+        for _, slot, amount in of_jobs[int(number)]:
+            taken[slot] = taken.get(slot, 0) + amount
+    tasks, group, throttle = asked["group"][runs].value_counts(), asked["group"].to_numpy(), asked["throttle"].to_numpy()
+    sentences = []
+    for row in rows:
+        running = int(tasks.get(group[row], 0))
+        if 0 < throttle[row] <= running:
+            sentences.append(f"its array: {running:,} of {throttle[row]:,} tasks run")
+            continue
+        over = next(
+            ((what, slot, amount) for what, slot, amount in of_jobs[row] if taken.get(slot, 0) + amount > slots.most[slot]), None
+        )
+        if over is None:
+            sentences.append("")
+            continue
+        what, slot, amount = over
+        left = f"{taken.get(slot, 0):,} of {slots.most[slot]:,} used, it asks for {amount:,}"
+        sentences.append(f"{slots.owner(slot)}, {what}: {left}")
+    return sentences
