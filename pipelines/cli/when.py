@@ -31,6 +31,10 @@ if TYPE_CHECKING:
 _LONG = 20
 """Max number of answers in the table; they are those of the first waiting jobs."""
 _NEW = "new-"
+_SOON_S = 60
+"""A job whose median wait is shorter has no reason to wait, unless Slurm gives one."""
+_ANYWHERE = "*"
+"""The queue of a job that may be submitted to any."""
 
 
 @click.command(epilog=f"A Slurm site makes the snapshot with: {COMMAND}")
@@ -87,6 +91,9 @@ def answered(asked: WhenSettings) -> Answers:
     now_s = _now(clean, asked.now, path)
     announce_compilation()
     rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(asked.jobs, 1)]
+    anywhere = {each["job_id"] for each in rows_of_new if each["queue"] == _ANYWHERE}
+    for each in rows_of_new:
+        each["queue"] = None if each["queue"] == _ANYWHERE else each["queue"]
     new = pd.DataFrame(rows_of_new, columns=queue.jobs.columns)
     jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
     jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
@@ -110,6 +117,8 @@ def answered(asked: WhenSettings) -> Answers:
     records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
     with closing(AskedLog(asked_place())) as log:
         for number, answer in enumerate(whole_queue.answered(learned, rows)):
+            if answer.job_id in anywhere:
+                answer = replace(answer, places=whole_queue.places(rows[number]))
             before = kept[(kept["job_id"] == answer.job_id) & (kept["at_s"] < now_s)]
             if len(before) and len(rows) <= 2:
                 answer = replace(answer, moved=whole_queue.moved(rows[number], int(before["at_s"].iloc[-1])))
@@ -222,7 +231,7 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     given = dict(part.split("=", 1) for part in text.split() if "=" in part)
     if set(given) - set(keys) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
         raise InputError(
-            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch'; known: {', '.join(keys)}"
+            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch' (queue=*: any); known: {', '.join(keys)}"
         )
     try:
         seconds = duration(given["time"])
@@ -261,9 +270,12 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
         for each in answer.changes
     ]
     later = {name: f"later than {at}" for name, at in times.items() if rounded.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
-    head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes", "reason", "moved")}
+    head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes", "reason", "moved", "places")}
     reason = {name: [*value] if isinstance(value, tuple) else value for name, value in vars(answer.reason).items()}
     why = {"reason": reason, "moved": [{**vars(each), "seconds": round(each.seconds)} for each in answer.moved]}
+    why["places"] = [
+        {name: round(value) if name.endswith("_s") else value for name, value in vars(each).items()} for each in answer.places
+    ]
     return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes, **why}
 
 
@@ -283,7 +295,7 @@ def _by(queue: Queue, name: str, version: str) -> str:
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
-    from pipelines.report.reasons import sentence_of_cause, sentences_of
+    from pipelines.report.reasons import sentence_of_cause, sentences_of, sentences_of_places
     from pipelines.report.wording import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
@@ -295,7 +307,9 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
             **record
         ),
     ]
-    lines += [f"  {sentence}" for sentence in sentences_of(record["reason"], record["procs"])]
+    if record["reason"]["by_slurm"] or record["wait_50_s"] >= _SOON_S:
+        lines += [f"  {sentence}" for sentence in sentences_of(record["reason"], record["procs"])]
+    lines += [f"  {sentence}" for sentence in sentences_of_places(record["places"])]
     lines += [f"  since the answer before: {sentence_of_cause(each)}" for each in record["moved"]]
     if (before := record["last_30_days"])["answers"]:
         off, held = words(before["median_error_s"]), before["held_80"]

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.report.wording import duration
 from sim.starts.reasons import CLASSES
 
+SURE = 0.9
+"""Share of scenarios from which on one partition is called surely sooner than another."""
 _LISTED = 5
 """Max number of jobs that are named."""
 
@@ -45,3 +47,19 @@ def sentence_of_cause(cause: Mapping[str, Any]) -> str:
     """
     way = "later" if cause["seconds"] > 0 else "sooner"
     return f"{cause['jobs']:,} {cause['what']} make it start {duration(abs(cause['seconds']))} {way} on average"
+
+
+def sentences_of_places(places: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Return where a job would start soonest, a sentence for each partition.
+
+    ``places`` have the fields of :class:`pipelines.workflows.when.Place`, the soonest first.
+    """
+    sentences = []
+    for place, after in zip(places, [*places[1:], None], strict=False):
+        text = f"in {place['queue']}: starts in {duration(place['wait_50_s'])} in the median, 80 % "
+        text += f"{duration(place['wait_10_s'])} to {duration(place['wait_90_s'])}"
+        if after is not None:
+            sure = "surely" if place["sooner"] >= SURE else "not surely"
+            text += f"; {sure} sooner than in {after['queue']} ({place['sooner']:.0%} of the simulations)"
+        sentences.append(text)
+    return sentences

@@ -7,6 +7,7 @@ shorter limit or fewer processors of the same job, in the same scenarios.
 
 from __future__ import annotations
 
+from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -63,7 +64,7 @@ class Answer:
     """The predicted start of a job: wait from now on, chances, and changes to start sooner.
 
     ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate since an
-    earlier answer.
+    earlier answer, ``places`` where it would start soonest, if that was asked.
     """
 
     job_id: str
@@ -76,6 +77,7 @@ class Answer:
     changes: tuple[Change, ...]
     reason: Reason
     moved: tuple[Cause, ...] = ()
+    places: tuple[Place, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -88,6 +90,21 @@ class Cause:
     what: str
     jobs: int
     seconds: float
+
+
+@dataclass(frozen=True)
+class Place:
+    """A partition that would take a job, and when it would start there.
+
+    ``sooner`` is the share of scenarios in which it starts there sooner than in the next partition of the list; equal starts
+    count half.
+    """
+
+    queue: str
+    wait_10_s: float
+    wait_50_s: float
+    wait_90_s: float
+    sooner: float | None
 
 
 @dataclass(frozen=True)
@@ -201,6 +218,39 @@ class Queue:
                 effects.append(Cause(what, int(gone.sum()), starts_s - without_s))
         effects = [each for each in effects if abs(each.seconds) >= 60]
         return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
+
+    def places(self, row: int) -> tuple[Place, ...]:
+        """Return the partitions of the site that would take the waiting job of the row, the soonest first.
+
+        The job is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if none takes it.
+        """
+        if not isinstance(self.ahead, SiteAhead):
+            raise InputError("queue=*: only the files of a Slurm site say which partitions there are: give its folder as --machine")
+        site, ahead, asked = self.ahead.site, self.ahead, np.array([row])
+        nodes = {each.name: each.cpus for each in site.nodes}
+        takes = [
+            name
+            for name, each in site.partitions.items()
+            if each.max_s >= self.jobs.requested[row] and sum(nodes[node] for node in each.nodes) >= self.jobs.procs[row]
+        ]
+        if not takes:
+            raise InputError(f"queue=*: no partition of {site.name} has room and time for the job")
+        starts = {}
+        for name in takes:
+            partitions = ahead.table["partition"].astype(object).copy()
+            partitions.iloc[row] = name
+            elsewhere = copy(ahead)
+            elsewhere.table = ahead.table.assign(partition=partitions)
+            starts[name] = elsewhere.starts(self.jobs, self.running, self.waiting, self.now_s, asked)[:, 0]
+        order = sorted(takes, key=lambda name: (float(starts[name].mean()), name))
+        places = []
+        for name, after in zip(order, [*order[1:], None], strict=True):
+            low, median, high = (float(each) for each in np.quantile(starts[name], (0.1, 0.5, 0.9), method="nearest"))
+            sooner = None
+            if after is not None:
+                sooner = float((starts[name] < starts[after]).mean() + (starts[name] == starts[after]).mean() / 2)
+            places.append(Place(name, low, median, high, sooner))
+        return tuple(places)
 
     def questions(self, asked: np.ndarray) -> Questions:
         """Return questions about the rows ``asked``, which wait and ascend, at this moment."""

@@ -57,11 +57,15 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
         f"902|PENDING|u2|normal|12|10:00|2026-12-01T09:01:00|N/A|{of}||Resources|bigmem|(null)\n"
     )
     site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
-    printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3")
+    printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=*")
+    assert "it waits because" not in printed
+    assert "in debug: starts in 1 s in the median" in printed
+    assert "in normal: starts in 1 s in the median" in printed
     assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in printed
     assert "Predicted by 64 simulations of the next 24 h under the Slurm of parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
+    assert (waits["reason"]["why"], waits["reason"]["by_slurm"], waits["reason"]["ahead"]) == ("resources", "Resources", 0)
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
     assert table.to_dict("records") == [waits]
     assert table.attrs["by"] == "64 simulations of the next 24 h under the Slurm of parity"
@@ -70,6 +74,9 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
     assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in printed
+    assert "it waits because of resources (Slurm says Resources): too few processors are free" in printed
+    with pytest.raises(InputError, match=r"queue=\*: no partition of parity has room and time for the job"):
+        queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:03:00", jobs="procs=1 time=3-00:00:00 queue=*")
 
 
 @pytest.mark.thorough
