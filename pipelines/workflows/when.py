@@ -220,9 +220,9 @@ class Queue:
         return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
 
     def places(self, row: int) -> tuple[Place, ...]:
-        """Return the partitions of the site that would take the waiting job of the row, the soonest first.
+        """Return the partitions that would take a waiting job, the soonest first.
 
-        The job is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if none takes it.
+        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if none takes it.
         """
         if not isinstance(self.ahead, SiteAhead):
             raise InputError("queue=*: only the files of a Slurm site say which partitions there are: give its folder as --machine")
