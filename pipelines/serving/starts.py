@@ -125,12 +125,23 @@ _TOLD = attrgetter("user", "queue", "procs", "requested_s", "submit_time", "wait
 FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
+class Why(BaseModel):
+    """Why a job waits that is submitted now: all jobs that wait are ahead of it."""
+
+    why: str = Field(description="priority: jobs ahead come first; resources: too few processors are free; next: nothing")
+    ahead: int = Field(description="jobs that wait")
+    ahead_hours: float = Field(description="processor-hours that they ask for")
+    ahead_in_queue: int = Field(description="those of its own queue")
+    free: int = Field(description="processors that no job holds")
+
+
 class StartAnswer(Answering):
     """When the job starts, by the state of the queue."""
 
     quantiles: dict[str, int] = Field(description="seconds of waiting by level: 0.5 is the median, which half of such jobs exceed")
     times: dict[str, str] = Field(description="the same on the site's wall clock")
     chances: dict[str, float] = Field(description="to have started after so long")
+    reason: Why = Field(description="why it waits, by the queue that was given")
     snapshot_age_s: int = Field(description="how long before the question the last answers lie that the model is calibrated by")
 
 
@@ -189,7 +200,7 @@ class LoadedStarts(Version):
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
         asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
-        return {"quantiles": waits, "times": times, "chances": shares, "snapshot_age_s": age}
+        return {"quantiles": waits, "times": times, "chances": shares, "reason": _why(jobs, procs), "snapshot_age_s": age}
 
     def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: Jobs, now_s: float) -> dict[str, Any]:
         """Return the entry of a log for what :meth:`answer` returned."""
@@ -218,6 +229,16 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
         np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
     )
     return standing, Jobs(submit, start, end, procs, requested, users, queues, requested[:, None])
+
+
+def _why(jobs: Jobs, procs: int) -> dict[str, Any]:
+    """Return the fields of :class:`Why` for the last of ``jobs``."""
+    waits, runs = np.flatnonzero(jobs.start[:-1] == NEVER), jobs.start < NEVER
+    free = max(procs - int(jobs.procs[runs].sum()), 0)
+    hours = float((jobs.procs[waits].astype(float) * jobs.requested[waits]).sum() / 3600)
+    why = "priority" if len(waits) else "resources" if jobs.procs[-1] > free else "next"
+    in_queue = int((jobs.queue[waits] == jobs.queue[-1]).sum())
+    return {"why": why, "ahead": len(waits), "ahead_hours": round(hours, 1), "ahead_in_queue": in_queue, "free": free}
 
 
 def _standing(line: Line, clock_s: int) -> Standing:

@@ -107,6 +107,23 @@ def test_an_answer_is_what_the_registered_model_answers_its_consumers(registry, 
     assert asked(app)[1]["models"][NAME]["method"] == HAZARD
 
 
+def test_an_answer_says_why_the_job_waits(registry):
+    entries, jobs = queue()
+    free = 1_000 - sum(each["procs"] for each in entries if each["running_s"] is not None)
+    waiting = [each for each in entries if each["running_s"] is None]
+    reason = start(service(registry), {"procs": 1_000, "queue": entries, "job": JOB})["reason"]
+    assert reason == {
+        "why": "priority",
+        "ahead": len(waiting),
+        "ahead_hours": round(sum(each["procs"] * each["requested_s"] for each in waiting) / 3_600, 1),
+        "ahead_in_queue": sum(each["queue"] == JOB["queue"] for each in waiting),
+        "free": free,
+    }
+    alone = {"procs": 9, "queue": [{**entries[0], "procs": 4, "running_s": 60}], "job": JOB}
+    assert start(service(registry), alone)["reason"]["why"] == "resources"
+    assert start(service(registry), {**alone, "procs": 12})["reason"]["why"] == "next"
+
+
 def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_path: Path):
     log = AskedLog(tmp_path)
     app, job = service(registry, log=log), {**JOB, "user": "ada", "procs": 4, "requested_s": 600}
