@@ -11,15 +11,17 @@ P is the machine's processors, n a job's, p its runtime in a scenario, E the mea
     order    smallest submit - width_credit Z sqrt(n / P) first, with Z at submission; the first is the head h
     S_k      when the head could start in scenario k; ES = E S_k - now
     B        sum n E[p] / P over the waiting jobs
-    share    n E[p] waited^3 over its sum for the waiting jobs; 0 if the sum is 0
+    share    n E[p] waited^4 over its sum for the waiting jobs; 0 if the sum is 0
+    price    P share B / E[p] = n (waited / W)^4, where W^4 is the mean of waited^4 weighted by n E[p]
     urgent   E[1 / max(p, 10)] RATE / B
     D        E[S_k with the job started now - S_k]
     ER       E min(when n processors are free beside the head's, S_k + p_h) - now
-    gain     n min(E p, ES) + (fairness P share + urgency urgent) ER
-    harm     D (packing n_h + P share_h)
+    gain     n min(E p, ES) + (lateness P share + urgency urgent) ER
+    harm     D (packing n_h + fairness P share_h)
 
-Jobs that fit now are tried from the largest order_urgency urgency urgent + P share down; the first with a harm of at most its
-gain starts. If the head fits too, only jobs whose quantile ``short_level`` is at most ``short`` Z may pass it; if none passes,
+Jobs that fit now are tried from the largest order_urgency urgent + price down; the first with a harm of at most its gain starts.
+The price is what a second of a job's wait is worth per processor-second of its own: of two jobs as wide and as old, the longer
+one does not go first. If the head fits too, only jobs whose quantile ``short_level`` is at most ``short`` Z may pass it; if none passes,
 the head starts. All of this is repeated after each start, and the pass ends when no job may start.
 
 Where the first version of the rule leaves a choice: ties go in the order of the queue, which breaks its own by submission, then
@@ -29,9 +31,11 @@ second of a scenario are all counted. Means of a job's runtime are over its draw
 start decision counts as absent for the rest of the pass. Predictions never expire, so there are no corrections: the remaining
 time of a running job follows from its elapsed time.
 
-Tried on first halves of traces and left out: a second chance for starts that EASY would make; a constant added to every job's
-waiting time; a memory of the delays that a head has suffered; protection of the first two, four or eight jobs of the queue;
-urgency as a share of the queue's; ``short`` as a part of the mean runtime of the head or the queue.
+Tried on first halves of traces and left out: an order by P share, which makes wide jobs wait that are short for their width; an
+urgency that falls while fairness is worse than in a simulation of EASY alongside; a second chance for starts that EASY would
+make; a constant added to every job's waiting time; a memory of the delays that a head has suffered; protection of the first two,
+four or eight jobs of the queue; urgency as a share of the queue's; ``short`` as a part of the mean runtime of the head or the
+queue.
 
 Only what changes is computed again. A job's draws, means and place are computed once, a running job's draws again when it
 outlives a quantile, the lists of ends when a job starts, ends or outlives one. A pass in which no job fits only compares widths.
@@ -88,10 +92,11 @@ from sim.kernel.state import (
 )
 from sim.machine.nodes import NOWHERE, fits
 
-CONSTANTS = ("width_credit", "fairness", "urgency", "order_urgency", "packing", "short", "short_level")
+CONSTANTS = ("width_credit", "fairness", "lateness", "urgency", "order_urgency", "packing", "short", "short_level")
 (
     WIDTH_CREDIT,
     FAIRNESS,
+    LATENESS,
     URGENCY,
     ORDER_URGENCY,
     PACKING,
@@ -284,7 +289,7 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
         numbers[HEAD] = 0 if head_fits else head + 1  # the starts of a head that fits now are computed each time
     wait = numbers[STARTS] / scenarios.head.shape[1] - now
     weigh(now, jobs, state, scenarios)
-    weight = scales[PACKING] * needed + machine * share_of(head, now, jobs, scenarios)
+    weight = scales[PACKING] * needed + scales[FAIRNESS] * machine * share_of(head, now, jobs, scenarios)
     best, where, highest = -1, NOWHERE, -1.0
     for at in range(i, numbers[QUEUED]):
         job = queue[at]
@@ -292,11 +297,11 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
             continue
         procs = jobs.procs[job]
         share = machine * share_of(job, now, jobs, scenarios)
-        urgent = scales[URGENCY] * urgency_of(job, scenarios)
-        score = scales[ORDER_URGENCY] * urgent + share
+        urgent = urgency_of(job, scenarios)
+        score = scales[ORDER_URGENCY] * urgent + price_of(job, now, jobs, scenarios)
         if score <= highest:
             continue
-        gain, worth = procs * min(facts[job, MEAN], wait), scales[FAIRNESS] * share + urgent
+        gain, worth = procs * min(facts[job, MEAN], wait), scales[LATENESS] * share + scales[URGENCY] * urgent
         place = NOWHERE
         if clusters is not None:
             place = place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits)
@@ -348,17 +353,29 @@ def weigh(now, jobs, state, scenarios):
         if state.start[job] < 0:
             waited = 1.0 * (now - jobs.submit[job])
             work += facts[job, WORK]
-            shares += facts[job, WORK] * waited**3
+            shares += facts[job, WORK] * waited**4
     scales[BACKLOG] = work / scales[MACHINE]
     scales[SHARES] = shares
 
 
 @kernel
 def share_of(job, now, jobs, scenarios):
-    """Return a waiting job's share of the sum of n E[p] waited^3."""
+    """Return a waiting job's share of the sum of n E[p] waited^4."""
     scales = scenarios.scales
     waited = 1.0 * (now - jobs.submit[job])
-    return scenarios.facts[job, WORK] * waited**3 / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
+    return scenarios.facts[job, WORK] * waited**4 / scales[SHARES] if scales[SHARES] > 0.0 else 0.0
+
+
+@kernel
+def price_of(job, now, jobs, scenarios):
+    """Return what a second of a job's wait is worth per processor-second of the job.
+
+    In processors, for a waiting job.
+    """
+    scales = scenarios.scales
+    waited = 1.0 * (now - jobs.submit[job])
+    usual = scales[SHARES] / (scales[BACKLOG] * scales[MACHINE])
+    return jobs.procs[job] * waited**4 / usual if scales[SHARES] > 0.0 else 0.0
 
 
 @kernel

@@ -27,23 +27,25 @@ KINDS = 1 << 12
 class Harm:
     """The options of ``Harm(...)``: the number of scenarios and the constants of the rule.
 
-    They were fitted on the first halves of four traces at several loads (docs/studies/expected-harm.md). They have no unit: the
+    They were chosen on the first halves of five traces and of three widened ones at several loads (docs/studies/expected-harm.md). They have no unit: the
     scales of seconds and processors follow the jobs that have ended.
     """
 
     scenarios: int = 16
     """Number of scenarios. Under heavy load 4 are too few; 64 give the same as 16."""
-    width_credit: float = 0.7
+    width_credit: float = 0.2
     """Credit for width in the order of the queue, in parts of Z, for a job as wide as the machine."""
-    fairness: float = 4.0
+    fairness: float = 2.0
+    """Weight in harm of the share of P2SF that the head of the queue has: 1 to 4; above that, jobs behind the head pay."""
+    lateness: float = 4.0
     """Weight of a job's share of P2SF in its gain."""
     urgency: float = 0.5
-    """Weight of slowdown in a job's gain."""
-    order_urgency: float = 0.5
-    """Factor of the weight of slowdown in the order of candidates."""
+    """Weight of slowdown in a job's gain: more lowers slowdown, and AWF and P2SF pay."""
+    order_urgency: float = 2.0
+    """Weight of slowdown in the order of candidates."""
     packing: float = 1.0
     """Weight of the processors of the head of the queue in harm."""
-    short: float = 0.03
+    short: float = 0.05
     """Jobs that end within this time, in parts of Z, may pass a head of the queue that fits too."""
     short_level: float = 0.9
     """Level of the quantile of the runtime that must lie below ``short``."""

@@ -21,12 +21,13 @@ from tests.support.workloads import Workload, source_of
 
 CONSTANTS = {
     "scenarios": 16,
-    "width_credit": 0.7,
-    "fairness": 4.0,
+    "width_credit": 0.2,
+    "fairness": 2.0,
+    "lateness": 4.0,
     "urgency": 0.5,
-    "order_urgency": 0.5,
+    "order_urgency": 2.0,
     "packing": 1.0,
-    "short": 0.03,
+    "short": 0.05,
     "short_level": 0.9,
 }
 """The rule's constants where none are given, of the oracle's own."""
@@ -151,8 +152,10 @@ class Harming(Deciding):
 
         mean = {job: fmean(self.draws(job)) for job in waiting}
         backlog = sum(job.procs * mean[job] for job in waiting) / machine
-        weight = {job: job.procs * mean[job] * (now - job.submit) ** 3 for job in waiting}
+        weight = {job: job.procs * mean[job] * (now - job.submit) ** 4 for job in waiting}
         total = sum(weight.values())
+        usual = total / (backlog * machine)  # waited^4, weighted by work
+        price = {job: job.procs * (now - job.submit) ** 4 / usual if total else 0 for job in waiting}
         share = {job: weight[job] / total if total else 0 for job in waiting}
         urgent = {job: fmean(1 / max(p, 10) for p in self.draws(job)) * self.rate() / backlog for job in waiting}
 
@@ -165,12 +168,12 @@ class Harming(Deciding):
             candidates = [job for job in candidates if self.latest(job) <= rule.short * self.z()]
 
         def score(job: Job) -> float:
-            return rule.order_urgency * rule.urgency * urgent[job] + machine * share[job]
+            return rule.order_urgency * urgent[job] + price[job]
 
         for job in sorted(candidates, key=score, reverse=True):
             beside = [self.begins_beside(now, scenario, head, start, job) for scenario, start in zip(ends, reached, strict=True)]
             else_waits = fmean(min(pair) for pair in zip(beside, headed, strict=True)) - now
-            worth = rule.fairness * machine * share[job] + rule.urgency * urgent[job]
+            worth = rule.lateness * machine * share[job] + rule.urgency * urgent[job]
             gain = job.procs * min(mean[job], wait) + worth * else_waits
             for _ in self.try_places(now, by_request, job):
                 if starving and self.begins(now, by_request | {job: now + job.requested}, head) > shadow:
@@ -180,7 +183,7 @@ class Harming(Deciding):
                     for scenario, seconds in zip(ends, self.draws(job), strict=True)
                 ]
                 delay = fmean(new - old for new, old in zip(later, reached, strict=True))
-                if delay * (rule.packing * head.procs + machine * share[head]) <= gain:
+                if delay * (rule.packing * head.procs + rule.fairness * machine * share[head]) <= gain:
                     return job
         return head if fits and next(self.try_places(now, by_request, head)) is None else None
 
