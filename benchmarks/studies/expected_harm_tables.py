@@ -10,37 +10,32 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.policy_frontier import Sums, change, replicated, weeks_of
-from benchmarks.studies.expected_harm_runs import HALVES, TOLD, Half, Place, Run, half_of, waits
-from features.clock import DAY_S
+from benchmarks.studies.expected_harm_runs import HALVES, TOLD, TRACES, WIDENED, Half, Place, Run, half_of, waits
 from features.jobs.schema import codes
-from features.statistics import Ratio
+from features.statistics import Ratio, interval_of_mean
 from sim.metrics.comparison import by_week, by_week_and_user, pooled
 from sim.metrics.schedule_metrics import ratios
 from sim.schedule import Schedule, schedule_table
 
-TRACES = ("KTH-SP2", "SDSC-SP2", "LANL-CM5", "ALCF-Theta")
 METRICS = {"mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P2SF"}
-AGAIN = "conditional(when=pass)"
-"""The correction of every prediction that a job may outlive. Harm needs none."""
+SLOWDOWN, AWF, P2SF = METRICS.values()
+LONGEST_1, LONGEST = "longest 1 %", "longest wait"
+ALL_METRICS = (SLOWDOWN, AWF, P2SF, LONGEST_1, LONGEST)
 BASE = Run()
-REQUESTS, LEARNED, INSIDE, BOUND = "Harm / prior", "Harm / quantile", "Harm / quantile inside", "EASY / exact runtimes"
-RUNS = {LEARNED: Run("Harm", TOLD), REQUESTS: Run("Harm", "prior"), BOUND: Run("EASY", "clairvoyant")}
+LEARNED, PRIOR = "quantile", "prior"
+RUNS = {PRIOR: Run("Harm", PRIOR), LEARNED: Run("Harm", TOLD)}
 """What is compared with ``BASE``."""
-LOADS = dict(zip(HALVES, ((1.0, 1.1, 1.2, 1.3), (1.0, 1.15, 1.3)), strict=True))
-"""By half: how many times as fast jobs are submitted."""
-PLAIN = ("SRF-EASY", "F1-EASY", "SAF-EASY")
-"""Plain orders by requested times that win on slowdown alone; jobs that have waited for ``STARVATION_S`` go first."""
-STARVATION_S = DAY_S
-VARIANTS = ("Harm", *(f"Harm({option})" for option in ("urgency=0.3", "short=0", "fairness=6", "order_urgency=1")))
-"""What was compared on first halves, each by ``told`` and by ``prior``."""
-HOUR_S = 3600.0
+LOADS = (1.0, 1.15, 1.3)
+FRONTIER_LOADS = (1.15,)
+KNOBS = {"urgency": (0.25, 0.5, 1, 2), "fairness": (1, 2, 4)}
+"""The two options that trade slowdown for fairness, each at values around its default."""
 
 
 class Counts(NamedTuple):
-    """How many replicates: of all, and of what learns inside the simulation."""
+    """How many replicates: of the cells, and of each point of the frontier."""
 
     replicates: int = 20
-    inside: int = 2
+    frontier: int = 3
 
 
 class Judged(NamedTuple):
@@ -63,91 +58,56 @@ def judged_sums(half: Half, wait_s: np.ndarray) -> Judged:
     return Judged(replicated(weekly), {name: pooled([each[name] for each in by_user]) for name in METRICS})
 
 
-def compared(place: Place, title: str, runs: Mapping[str, Run], bases: Mapping[str, Run] | Run, replicates: int) -> pd.DataFrame:
-    """Compare each of ``runs`` with its base, or with the one base: a row a run and metric.
+def compared(half: Half, wait_s: np.ndarray, base_s: np.ndarray) -> list[dict[str, Any]]:
+    """Compare waits with a baseline's, both [replicates, jobs]: a row a metric.
 
-    Columns: ``name scheduler predictor load metric`` and those of :class:`benchmarks.common.policy_frontier.Change`.
+    Columns are those of :class:`benchmarks.common.policy_frontier.Change`. Intervals of the longest waits are over replicates
+    alone: they cover a schedule's chaos, and say nothing of other weeks.
     """
-    against = {name: bases if isinstance(bases, Run) else bases[name] for name in runs}
-    results = waits(place, title, [*runs.values(), *against.values()], replicates)
+    mine, base = judged_sums(half, wait_s), judged_sums(half, base_s)
+    rows: list[dict[str, Any]] = []
+    for metric, words in METRICS.items():
+        weighed = change(mine.weekly, base.weekly, metric, users=(mine.by_user[metric], base.by_user[metric]))
+        rows.append({"metric": words, **weighed._asdict()})
+    for words, values, baseline in zip((LONGEST_1, LONGEST), longest(wait_s), longest(base_s), strict=True):
+        figures = {"value": values.mean(), "baseline": baseline.mean(), "relative": values.mean() / baseline.mean() - 1.0}
+        interval = interval_of_mean(values / baseline)
+        rows.append({"metric": words, **figures, "replicates": len(values), **interval._asdict()})
+    return rows
+
+
+def longest(wait_s: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the mean of the longest 1 % of waits and the longest wait in seconds, each float64 [replicates]."""
+    ascending = np.sort(wait_s, axis=1)
+    return ascending[:, -max(1, ascending.shape[1] // 100) :].mean(axis=1), ascending[:, -1].astype(np.float64)
+
+
+def against_easy(place: Place, title: str, runs: Mapping[str, Run], load: float, replicates: int) -> pd.DataFrame:
+    """Compare ``runs`` at a load with EASY with requested times at the same: a row a run and metric."""
+    base = BASE._replace(load=load)
+    results = waits(place, title, [*(run._replace(load=load) for run in runs.values()), base], replicates)
     half = half_of(title, place.shared, place.half)
-    sums = {run: judged_sums(half, each) for run, each in results.items()}
     rows = []
     for name, run in runs.items():
-        identity = {"name": name, "scheduler": run.scheduler, "predictor": run.predictor, "load": run.load}
-        rows += changes(identity, sums[run], sums[against[name]])
-    return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high"), "float64"))
-
-
-def changes(identity: Mapping[str, Any], mine: Judged, base: Judged) -> list[dict[str, Any]]:
-    """Return the change of each metric with its interval, a row a metric."""
-    return [
-        {
-            **identity,
-            "metric": METRICS[metric],
-            **change(mine.weekly, base.weekly, metric, users=(mine.by_user[metric], base.by_user[metric]))._asdict(),
-        }
-        for metric in METRICS
-    ]
-
-
-def at_loads(place: Place, runs: Mapping[str, Run]) -> dict[str, Run]:
-    """Return ``runs`` at each load of the half, by name and load."""
-    return {f"{name}, {load:g}": run._replace(load=load) for load, (name, run) in product(LOADS[place.half], runs.items())}
-
-
-def _against(place: Place, title: str, runs: Mapping[str, Run], base: Run, replicates: int) -> pd.DataFrame:
-    """Return ``runs`` at each load against ``base`` at the same."""
-    asked = at_loads(place, runs)
-    rows = compared(place, title, asked, {name: base._replace(load=run.load) for name, run in asked.items()}, replicates)
-    return rows.assign(name=rows["name"].str.rpartition(", ")[0])
+        identity = {"name": name, "scheduler": run.scheduler, "load": load}
+        rows += [identity | row for row in compared(half, results[run._replace(load=load)], results[base])]
+    return pd.DataFrame(rows).astype(dict.fromkeys(("relative", "low", "high", "p"), "float64"))
 
 
 def cells(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return Harm by what it knows, and EASY with exact runtimes, against EASY with requested times."""
-    return _against(place, title, RUNS, BASE, counts.replicates)
+    """Return Harm by what it knows at each load."""
+    return pd.concat([against_easy(place, title, RUNS, load, counts.replicates) for load in LOADS])
 
 
-def inside(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return Harm with ``quantile`` learning inside the simulation."""
-    return _against(place, title, {INSIDE: Run("Harm", "quantile")}, BASE, counts.inside)
-
-
-def bound(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return Harm with ``quantile`` against EASY with exact runtimes."""
-    return _against(place, title, {LEARNED: RUNS[LEARNED]}, RUNS[BOUND], counts.replicates)
-
-
-def plain(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return plain orders with a starvation threshold, against EASY with requested times."""
-    runs = {f"{name}, starvation 1 day": Run(name, starvation_s=STARVATION_S) for name in PLAIN}
-    return compared(place, title, runs, BASE, counts.replicates)
-
-
-def longest(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return the mean of the longest 1 % of waits in hours, over replicates, and its change.
-
-    ``error`` is the standard error of the change over replicates.
-    """
-    rows = []
-    for load, (name, run) in product(LOADS[place.half], RUNS.items()):
-        asked = [run._replace(load=load), BASE._replace(load=load)]
-        sorted_h = [np.sort(each / HOUR_S, axis=1) for each in waits(place, title, asked, counts.replicates).values()]
-        mine, base = (each[:, -max(1, each.shape[1] // 100) :].mean(axis=1) for each in sorted_h)
-        moved = mine / base - 1.0
-        error = moved.std(ddof=1) / len(moved) ** 0.5 if len(moved) > 1 else np.nan
-        figures = {"value": mine.mean(), "baseline": base.mean(), "relative": moved.mean(), "error": error}
-        rows.append({"name": name, "load": load, "metric": "longest 1 %", **figures, "replicates": len(moved)})
-    return pd.DataFrame(rows)
-
-
-def variants(place: Place, title: str, counts: Counts) -> pd.DataFrame:
-    """Return variants of the rule at each load, by ``told`` and by ``prior``, against EASY with requested times."""
-    runs = {f"{name} / {predictor}": Run(name, predictor) for name, predictor in product(VARIANTS, (TOLD, "prior"))}
-    return _against(place, title, runs, BASE, counts.replicates)
+def frontier(place: Place, title: str, counts: Counts) -> pd.DataFrame:
+    """Return Harm at each value of its knobs on the first half."""
+    names = dict.fromkeys(f"Harm({knob}={value})" for knob, values in KNOBS.items() for value in values)
+    first = place._replace(half=HALVES[0])
+    runs = {f"{name} / {predictor}": run._replace(scheduler=name) for name, (predictor, run) in product(names, RUNS.items())}
+    rows = pd.concat([against_easy(first, title, runs, load, counts.frontier) for load in FRONTIER_LOADS])
+    return rows.assign(name=rows["name"].str.rpartition(" / ")[2])
 
 
 Section = Callable[[Place, str, Counts], pd.DataFrame]
-SECTIONS: dict[str, Section] = {each.__name__: each for each in (cells, bound, longest, plain, inside)}
-CHOICE: dict[str, Section] = {"variants": variants}
-"""What a look measures, and what first halves are asked to choose by."""
+SECTIONS: dict[str, Section] = {each.__name__: each for each in (cells, frontier)}
+TITLES = (*TRACES, *WIDENED)
