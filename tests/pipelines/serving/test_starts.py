@@ -108,7 +108,7 @@ def test_an_answer_is_what_the_registered_model_answers_its_consumers(registry, 
 
 
 def test_an_answer_says_why_the_job_waits(registry):
-    entries, jobs = queue()
+    entries, _ = queue()
     free = 1_000 - sum(each["procs"] for each in entries if each["running_s"] is not None)
     waiting = [each for each in entries if each["running_s"] is None]
     reason = start(service(registry), {"procs": 1_000, "queue": entries, "job": JOB})["reason"]
