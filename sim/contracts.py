@@ -20,6 +20,7 @@ from models.runtime.names import predictor as named
 from models.runtime.protocol import OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.sweep import MIXED, random_weights, sweep
+from sim.machine.description import Cluster, Machine, Nodes
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule
 from sim.schedulers.semantics import SEMANTICS
@@ -85,11 +86,12 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     * No start depends on later submissions, or on the runtime of a job that has not ended.
     * No job waits if all jobs fit at once.
     * Other job numbers, other user names, and a trace that is whole days later change nothing.
+    * As many nodes of one processor, and one node with all processors, are the same machine as the pool.
     """
     new = _maker(predictor)
 
-    def schedule(jobs: pd.DataFrame, procs: int = _PROCS) -> Schedule:
-        return simulate(jobs, procs=procs, scheduler=name, predictor=new(), semantics=semantics)
+    def schedule(jobs: pd.DataFrame, procs: int = _PROCS, machine: Machine | None = None) -> Schedule:
+        return simulate(jobs, procs=procs, scheduler=name, predictor=new(), semantics=semantics, machine=machine)
 
     jobs = _jobs(seed)[: _JOBS // 2]
     expected = schedule(jobs)
@@ -109,6 +111,9 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     _alike(expected, schedule(renamed), "numbers of jobs or names of users change the schedule")
     later = schedule(jobs.assign(submit_s=jobs["submit_s"] + 7 * DAY_S)).jobs
     _hold((expected.jobs["start_s"] + 7 * DAY_S).equals(later["start_s"]), "a trace that is a week later has another schedule")
+    for nodes in (Nodes(_PROCS, procs=1), Nodes(1, procs=_PROCS)):
+        equal = schedule(jobs, machine=Machine("equal", (Cluster("all", (nodes,)),)))
+        _alike(expected, equal, f"{nodes.count} nodes of {nodes.procs} processors are scheduled otherwise than the pool")
 
 
 def _maker(make: MakePredictor) -> Callable[[], Predictor]:

@@ -155,8 +155,8 @@ def simulation(
     if pool and (plan.algorithm in PLANNERS or tells):
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
-        hours = workload.machine.layout.hours
-        check_clusters(plan, machine is not None, len(failures.time_s) > 0, len(hours.time) > 0)
+        closes = len(workload.machine.layout.hours.time) > 0
+        check_clusters(plan, machine is not None, len(failures.time_s) > 0, closes)
         nodes, planner = planned_nodes(workload, workload.machine, plan, given, pool=pool, tells=tells, scratch=scratch)
         clusters = scratch.clusters(
             nodes,
@@ -164,7 +164,7 @@ def simulation(
             two=not settings.one_queue,
             failures=failures,
             origin=workload.origin,
-            hours=hours,
+            layout=workload.machine.layout,
         )
     if plan.harm is not None:
         on = None if clusters is None else clusters.nodes

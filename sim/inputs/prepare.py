@@ -23,7 +23,7 @@ from sim.kernel.dependencies import Dependencies
 from sim.kernel.run import SUMS, Sweep
 from sim.kernel.scores import Scoring
 from sim.kernel.state import Estimates, Jobs
-from sim.machine.nodes import Description, Layout, Requests, could_hold
+from sim.machine.nodes import Description, Layout, Requests, as_pools, could_hold
 from sim.policy import NO_SCORES, Policy
 from sim.schedulers.names import Scheduler
 from sim.schedulers.scores import as_scoring
@@ -71,7 +71,7 @@ def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
         raise InputError(
             f"{int(bad.sum())} jobs that no cluster they may use can hold, the first is job {first}: clean the trace first"
         )
-    return OnClusters(layout, requests)
+    return OnClusters(*as_pools(layout, requests))
 
 
 def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:

@@ -37,7 +37,7 @@ from sim.kernel.planning_log import pause_for_log, tell_start
 from sim.kernel.planning_seats import TELLS, WHOLE
 from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, FREE, LATER, NEVER, PLANNED, PLANS, WAITING
-from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, within_limits
+from sim.machine.nodes import NO_LIMIT, NOWHERE, change, fits, room_on, take_on, within_limits
 from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, withdraw
 
 
@@ -196,7 +196,7 @@ def known_to_wait(kind, fit, now, clusters):
     """
     numbers, refusals = clusters.numbers, clusters.refusals
     return refusals.refused[kind] == numbers[GAINS] or (
-        refusals.beside[kind] == numbers[RESERVATIONS] and now + fit > numbers[SHADOW_AT]
+        refusals.beside[kind] == numbers[RESERVATIONS] + numbers[TAKES] and now + fit > numbers[SHADOW_AT]
     )
 
 
@@ -213,23 +213,59 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
         return False
     if numbers[HEAD] != head + 1:
         reserve_ahead(head, bits, state, clusters)
-    late = now + estimates.fit[job] > numbers[SHADOW_AT]
-    if cluster == numbers[RESERVED_IN] and late and not fits(row, cluster, nodes, ahead.both, ahead.both_left):
+    head_row = nodes.row[head]
+    beside = cluster == numbers[RESERVED_IN] and now + estimates.fit[job] > numbers[SHADOW_AT]
+    if beside and not choose_beside(row, head_row, cluster, clusters):
+        beside = False
         cluster += 1
         while cluster < last and not fits(row, cluster, nodes, nodes.free, nodes.left):
             cluster += 1
     if cluster == last:
-        clusters.refusals.beside[clusters.refusals.kind[row]] = numbers[RESERVATIONS]
+        clusters.refusals.beside[clusters.refusals.kind[row]] = numbers[RESERVATIONS] + numbers[TAKES]
         return False
-    if cluster == numbers[RESERVED_IN] and late:
-        choose(row, cluster, clusters.refusals.begin[clusters.refusals.kind[row]], nodes, ahead.both)
+    if beside:
+        before = room_on_its_nodes(row, head_row, nodes, ahead.free)
         change(row, -1, nodes, ahead.free, ahead.left)
+        ahead.room[cluster] += room_on_its_nodes(row, head_row, nodes, ahead.free) - before
     else:
         choose_now(row, cluster, clusters)
     start_planned(job, now, jobs, estimates, state, clusters, bits)
-    if cluster == numbers[RESERVED_IN]:
-        note_both(row, nodes, ahead)
     return True
+
+
+@kernel
+def choose_beside(row, head_row, cluster, clusters):
+    """Choose nodes for a job that runs beyond the shadow time; return whether there are enough.
+
+    They are the first with room on which the job leaves enough for the head: it may take what room the head can spare in the
+    whole cluster.
+    """
+    nodes, ahead, asked = clusters.nodes, clusters.ahead, clusters.nodes.requests
+    for kind in range(asked.limit.shape[1]):
+        limit = asked.limit[head_row, kind]
+        weight = asked.weight[row, kind] if asked.limit[row, kind] == limit else 0
+        if limit != NO_LIMIT and ahead.left[cluster, limit] < asked.weight[head_row, kind] + weight:
+            return False
+    at, needed, spare = nodes.begin[row], asked.chunks[row], ahead.room[cluster] - asked.chunks[head_row]
+    node = max(nodes.first[cluster], clusters.refusals.begin[clusters.refusals.kind[row]])
+    while needed > 0 and node < nodes.first[cluster + 1]:
+        room = min(room_on(node, row, nodes, nodes.free), needed)
+        heads = room_on(node, head_row, nodes, ahead.free) if room > 0 else 0
+        if heads > spare:
+            take_on(node, head_row, -1, heads - spare, nodes, ahead.free)
+            room = min(room, room_on(node, row, nodes, ahead.free))
+            take_on(node, head_row, 1, heads - spare, nodes, ahead.free)
+        if room > 0:
+            nodes.node[at], nodes.chunk[at] = node, room
+            at += 1
+            needed -= room
+            if heads > 0:
+                take_on(node, row, -1, room, nodes, ahead.free)
+                spare -= heads - room_on(node, head_row, nodes, ahead.free)
+                take_on(node, row, 1, room, nodes, ahead.free)
+        node += 1
+    nodes.held[row], nodes.cluster[row] = at - nodes.begin[row], cluster
+    return needed == 0
 
 
 @kernel
@@ -265,7 +301,7 @@ def reserve_ahead(head, bits, state, clusters):
     """Reserve for the ``head``; with cluster NOWHERE at NEVER if no known time does.
 
     The shadow time is the earliest predicted end after which it fits into a cluster; all jobs predicted to end in that very
-    second count as ended. ``Clusters.ahead`` is what remains then beside the head.
+    second count as ended. ``Clusters.ahead`` is what the head finds then.
     """
     nodes, ahead, numbers, head_row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[head]
     numbers[HEAD], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER
@@ -296,13 +332,6 @@ def reserve_ahead(head, bits, state, clusters):
                 and ahead.room[cluster] >= nodes.requests.chunks[head_row]
                 and within_limits(head_row, cluster, nodes, ahead.left)
             ):
-                choose(head_row, cluster, 0, nodes, ahead.free)
-                change(head_row, -1, nodes, ahead.free, ahead.left)
-                for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-                    for resource in range(nodes.free.shape[1]):
-                        ahead.both[node, resource] = min(nodes.free[node, resource], ahead.free[node, resource])
-                for limit in range(nodes.left.shape[1]):
-                    ahead.both_left[cluster, limit] = min(nodes.left[cluster, limit], ahead.left[cluster, limit])
                 numbers[RESERVED_IN], numbers[SHADOW_AT] = cluster, shadow
                 return
 
@@ -314,19 +343,6 @@ def room_on_its_nodes(other, row, nodes, free):
     for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
         room += room_on(nodes.node[at], row, nodes, free)
     return room
-
-
-@kernel
-def note_both(row, nodes, ahead):
-    """Update what is free now and at the shadow time, after the start of job ``row``."""
-    for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
-        node = nodes.node[at]
-        for resource in range(nodes.free.shape[1]):
-            ahead.both[node, resource] = min(nodes.free[node, resource], ahead.free[node, resource])
-    for kind in range(nodes.requests.limit.shape[1]):
-        limit, cluster = nodes.requests.limit[row, kind], nodes.cluster[row]
-        if limit >= 0:
-            ahead.both_left[cluster, limit] = min(nodes.left[cluster, limit], ahead.left[cluster, limit])
 
 
 @kernel

@@ -292,7 +292,6 @@ def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
         if harm <= gain + worth * (waits / count) or harm > gain + worth * (longest / count):
             break
         if until[at, FOUND + k] == UNKNOWN and not counted:
-            clusters.numbers[HEAD] = 0  # choosing the head's nodes below overwrites those of its reservation
             count_room(row, clusters.nodes, scenarios.tables.other)
             counted = True
         if until[at, FOUND + k] == UNKNOWN:
@@ -367,11 +366,9 @@ def easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bi
     if cluster != numbers[RESERVED_IN] or now + jobs.requested[job] <= numbers[SHADOW_AT]:
         return True
     choose_now(row, cluster, clusters)
-    change(nodes.row[head], 1, nodes, ahead.free, ahead.left)
     change(row, -1, nodes, ahead.free, ahead.left)
     fitting = False
     for other in range(len(nodes.first) - 1):
         fitting = fitting or fits(nodes.row[head], other, nodes, ahead.free, ahead.left)
     change(row, 1, nodes, ahead.free, ahead.left)
-    change(nodes.row[head], -1, nodes, ahead.free, ahead.left)
     return fitting

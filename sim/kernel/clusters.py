@@ -17,7 +17,7 @@ from sim.kernel.scores import look_around
 from sim.kernel.searched import forget_searches
 from sim.kernel.standardised import standardise
 from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_run, start_job
-from sim.machine.nodes import Hours, Nodes, change, choose
+from sim.machine.nodes import PROCS, Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
 KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
@@ -51,8 +51,8 @@ class Refusals(NamedTuple):
     ``refused`` [kinds]: the count of gains at which jobs of the kind fitted nowhere; they cannot fit before the next gain.
     ``fitted`` [kinds]: the sum of gains and takes at which one was last found to fit, in cluster ``room`` [kinds]. ``looked``
     [kinds]: the count of gains at the last look. No node before ``begin`` [kinds] had room then, and no cluster had room for more
-    than ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the number of the
-    reservation beside which no job of the kind fits beyond the shadow time. ``gained`` [jobs]: a ring of the rows whose nodes
+    than ``most`` [kinds] chunks, not counting clusters whose limits stop such a job. ``beside`` [kinds]: the sum of takes and
+    the number of the reservation at which no job of the kind fitted beside it. ``gained`` [jobs]: a ring of the rows whose nodes
     were given back last.
     """
 
@@ -68,24 +68,24 @@ class Refusals(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What remains beside EASY's reservation at its shadow time, and both then and now.
+    """What the head finds at the shadow time of EASY's reservation: no nodes are set aside for it.
 
-    At the shadow time ``free`` int64 [nodes, resources] and ``left`` int64 [clusters, limits], at both times ``both`` and
-    ``both_left`` of the same shapes. ``room`` [clusters]: chunks of the head that have room.
+    ``free`` int64 [nodes, resources], ``left`` int64 [clusters, limits], and ``room`` int64 [clusters], the chunks of the head
+    that have room.
     """
 
     free: np.ndarray
     left: np.ndarray
-    both: np.ndarray
-    both_left: np.ndarray
     room: np.ndarray
 
 
 class Outages(NamedTuple):
     """Nodes that fail and come back, and what happens to their jobs, int64.
 
-    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. ``sequence`` [jobs] is the sequence
-    number plus one of a requeued job, which keeps it, else 0. ``requeues`` [jobs] counts requeues, ``lost`` [jobs] is 0 or 1.
+    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. If the nodes of the simulation are
+    pools (:func:`sim.machine.nodes.as_pools`), these are the nodes that they stand for: ``holder`` is the job of each plus one, 0
+    for none, and ``first`` [pools] the first node of each pool. Else both are empty. ``sequence`` [jobs] is the sequence number
+    plus one of a requeued job, which keeps it, else 0. ``requeues`` [jobs] counts requeues, ``lost`` [jobs] is 0 or 1.
     ``returned`` [jobs] lists jobs requeued since the planner's last pass.
     """
 
@@ -93,6 +93,8 @@ class Outages(NamedTuple):
     node: np.ndarray
     up: np.ndarray
     down: np.ndarray
+    holder: np.ndarray
+    first: np.ndarray
     sequence: np.ndarray
     requeues: np.ndarray
     lost: np.ndarray
@@ -218,7 +220,31 @@ def start_planned(job, now, jobs, estimates, state, clusters, bits):
         return False
     change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
     clusters.numbers[TAKES] += 1
+    if len(clusters.outages.holder) > 0:
+        hold_nodes(job, clusters)
     return True
+
+
+@kernel
+def hold_nodes(job, clusters):
+    """Give ``job`` the first idle nodes of its pool."""
+    outages, nodes, row = clusters.outages, clusters.nodes, clusters.nodes.row[job]
+    node, needed = outages.first[nodes.cluster[row]], nodes.requests.chunks[row]
+    while needed > 0:
+        if outages.holder[node] == 0 and outages.down[node] == 0:
+            outages.holder[node] = job + 1
+            needed -= 1
+        node += 1
+
+
+@kernel
+def leave_nodes(job, clusters):
+    """Take ``job`` off its nodes of a pool; those that have failed are free again only when they return."""
+    outages, nodes, cluster = clusters.outages, clusters.nodes, clusters.nodes.cluster[clusters.nodes.row[job]]
+    for node in range(outages.first[cluster], outages.first[cluster] + nodes.capacity[cluster, PROCS]):
+        if outages.holder[node] == job + 1:
+            outages.holder[node] = 0
+            nodes.free[cluster, PROCS] -= outages.down[node]
 
 
 @kernel
@@ -226,6 +252,8 @@ def give_back(job, clusters):
     """Give back the nodes of a job, and note the gain."""
     nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.refusals.gained
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+    if len(clusters.outages.holder) > 0:
+        leave_nodes(job, clusters)
     gained[numbers[GAINS] % len(gained)] = nodes.row[job]
     numbers[GAINS] += 1
 

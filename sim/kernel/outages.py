@@ -8,6 +8,8 @@ taken for good, since its return is unknown: jobs are planned around it, and job
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
 from sim.kernel.clusters import GAINS, HOUR, LOSES, MOST_GAINS, OUTAGE, RETURNED, give_back, join
 from sim.kernel.state import (
@@ -48,7 +50,7 @@ def next_outage(state, jobs, clusters):
 @apart
 def change_nodes(settings, now, jobs, estimates, state, clusters):
     """Apply failures and returns of nodes, and begins of hours, up to ``now``."""
-    nodes, numbers, outages, hours = clusters.nodes, clusters.numbers, clusters.outages, clusters.hours
+    numbers, outages, hours = clusters.numbers, clusters.outages, clusters.hours
     while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
         hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
         numbers[HOUR] += 1
@@ -57,27 +59,43 @@ def change_nodes(settings, now, jobs, estimates, state, clusters):
         numbers[OUTAGE] += 1
         if up == 0 and outages.down[node] == 0:
             outages.down[node] = 1
+            take_node(node, -1, clusters)
             i = 0
             while i < state.counters[PLANS]:
                 sequence = state.plan[i] & ((1 << settings.bits) - 1)
                 job = state.running[sequence]
-                if is_on(nodes.row[job], node, nodes) and state.start[job] + jobs.runtime[job] > now:
+                if is_on(job, node, clusters) and state.start[job] + jobs.runtime[job] > now:
                     evict(settings, job, sequence, now, jobs, estimates, state, clusters)
                 else:
                     i += 1
-            nodes.free[node, PROCS] -= nodes.capacity[node, PROCS]
         elif up != 0 and outages.down[node] != 0:
+            take_node(node, 1, clusters)
             outages.down[node] = 0
-            nodes.free[node, PROCS] += nodes.capacity[node, PROCS]
     numbers[GAINS] += MOST_GAINS + 1  # more than are looked through one by one: requeued jobs may have other nodes then
     state.counters[CHANGED] = 1
     state.counters[AS_PLANNED] = LATER
 
 
 @kernel
-def is_on(row, node, nodes):
-    """Tell whether a job runs on ``node``."""
-    on = False
+def take_node(node, sign, clusters):
+    """Take an idle node that fails out of what is free (``sign`` -1), or put it back (1).
+
+    A node of a pool that a job still holds, which ends in this second, is taken out when it is left.
+    """
+    nodes, outages = clusters.nodes, clusters.outages
+    if len(outages.holder) == 0:
+        nodes.free[node, PROCS] += sign * nodes.capacity[node, PROCS]
+    elif outages.holder[node] == 0:
+        pool = np.searchsorted(outages.first, node, "right") - 1
+        nodes.free[pool, PROCS] += sign
+
+
+@kernel
+def is_on(job, node, clusters):
+    """Tell whether ``job`` runs on ``node``."""
+    nodes, outages, row, on = clusters.nodes, clusters.outages, clusters.nodes.row[job], False
+    if len(outages.holder) > 0:
+        return outages.holder[node] == job + 1
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         on = on or nodes.node[at] == node
     return on

@@ -19,7 +19,7 @@ from sim.kernel.scenarios import Scenarios
 from sim.kernel.searched import nothing_searched
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
 from sim.machine.failures import NO_FAILURES, Failures
-from sim.machine.nodes import ALWAYS, NOWHERE, Hours, Layout, Nodes, Requests, kinds_of, levels, rooms
+from sim.machine.nodes import NO_LAYOUT, NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan
 
 
@@ -163,18 +163,24 @@ class Scratch:
         )
 
     def clusters(
-        self, nodes: Nodes, planner: Planner, *, two: bool, failures: Failures = NO_FAILURES, origin: int = 0, hours: Hours = ALWAYS
+        self,
+        nodes: Nodes,
+        planner: Planner,
+        *,
+        two: bool,
+        failures: Failures = NO_FAILURES,
+        origin: int = 0,
+        layout: Layout = NO_LAYOUT,
     ) -> Clusters:
         """Return the state of a machine on which no job runs or waits.
 
-        Its nodes fail by ``failures``, and jobs may start at ``hours``; the seconds of both become seconds from ``origin``.
+        Its nodes fail by ``failures``, and jobs may start at the hours of its ``layout``; the seconds of both become seconds from
+        ``origin``.
         """
-        jobs = len(nodes.row)
+        jobs, hours = len(nodes.row), layout.hours
         front = self._line("front", jobs)
         back = self._line("back", jobs) if two else front
         ahead = Ahead(
-            np.empty_like(nodes.free),
-            np.empty_like(nodes.left),
             np.empty_like(nodes.free),
             np.empty_like(nodes.left),
             np.zeros(len(nodes.first), np.int64),
@@ -194,16 +200,21 @@ class Scratch:
             refusals,
             numbers,
             planner,
-            self._outages(nodes, jobs, failures, origin),
+            self._outages(layout, nodes, failures, origin),
             hours._replace(time=hours.time - origin, until=hours.until - origin, latest=hours.latest.copy()),
         )
 
-    def _outages(self, nodes: Nodes, jobs: int, failures: Failures, origin: int) -> Outages:
+    def _outages(self, layout: Layout, nodes: Nodes, failures: Failures, origin: int) -> Outages:
+        jobs, fails = len(nodes.row), len(failures.time_s) > 0
+        first = np.concatenate(([0], np.cumsum(layout.sizes))) if fails else np.zeros(1, np.int64)
+        count = int(first[-1])
         return Outages(
             failures.time_s - origin,
-            nodes.first[failures.cluster] + failures.node,
+            first[failures.cluster] + failures.node,
             failures.up.astype(np.int64),
-            np.zeros(len(nodes.free), np.int64),
+            np.zeros(count, np.int64),
+            np.zeros(count if layout.pooled else 0, np.int64),
+            first[:-1],
             *(np.zeros(jobs, np.int64) for _ in range(4)),
         )
 

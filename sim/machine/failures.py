@@ -33,7 +33,7 @@ class Failures:
 
     def check(self, layout: Layout) -> None:
         """Raise InputError for a node that the machine does not have."""
-        sizes = np.diff(layout.first)
+        sizes = layout.sizes
         exists = (self.cluster >= 0) & (self.cluster < len(sizes)) & (self.node >= 0)
         exists &= self.node < sizes[np.where(exists, self.cluster, 0)]
         if not exists.all():

@@ -49,7 +49,8 @@ class Layout(NamedTuple):
     """An empty machine.
 
     int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits], as in
-    :class:`Nodes`. Clusters are tried in this order. ``hours`` are in seconds of the trace.
+    :class:`Nodes`. Clusters are tried in this order. ``hours`` are in seconds of the trace. ``pooled``: each node stands for the
+    nodes of a cluster (:func:`as_pools`), one for each of its processors.
     """
 
     first: np.ndarray
@@ -57,6 +58,12 @@ class Layout(NamedTuple):
     properties: np.ndarray
     left: np.ndarray
     hours: Hours = ALWAYS
+    pooled: bool = False
+
+    @property
+    def sizes(self) -> np.ndarray:
+        """Return the number of nodes that each cluster has, int64 [clusters]."""
+        return self.capacity[:, PROCS] if self.pooled else np.diff(self.first)
 
 
 class Requests(NamedTuple):
@@ -140,6 +147,29 @@ def could_hold(layout: Layout, requests: Requests) -> np.ndarray:
     cluster_bits = np.zeros(len(requests.chunks), np.int64)
     ask_all(empty(layout, requests), cluster_bits)
     return cluster_bits
+
+
+def as_pools(layout: Layout, requests: Requests) -> tuple[Layout, Requests]:
+    """Return a machine whose nodes all have one processor with each cluster as one node.
+
+    No two chunks share such a node, so it does not matter which of a cluster's equal nodes a planned job will get: they are
+    chosen when it starts. A cluster is then a pool of processors, and every scheduler plans on it as on a pool. A machine with
+    other nodes, or with different ones in a cluster, is returned as it is. ``requests`` must say where each job is eligible.
+    """
+    first, sizes = layout.first[:-1], np.diff(layout.first)
+    owner = np.repeat(first, sizes)
+    alike = (layout.capacity == layout.capacity[owner]).all() and (layout.properties == layout.properties[owner]).all()
+    if not alike or (layout.capacity[:, PROCS] != 1).any() or (sizes == 0).any():
+        return layout, requests
+    most = np.iinfo(np.int64).max // sizes.max(initial=1)
+    pools = layout._replace(
+        first=np.arange(len(layout.first)),
+        capacity=np.minimum(layout.capacity[first], most) * sizes[:, None],
+        properties=layout.properties[first],
+        pooled=True,
+    )
+    none = np.zeros_like(requests.apart)
+    return pools, requests._replace(apart=none, whole=none)
 
 
 def rooms(layout: Layout, requests: Requests) -> np.ndarray:
@@ -263,9 +293,14 @@ def change(row, sign, nodes, free, left):
 @kernel
 def take(row, sign, nodes, free):
     """Take a job's nodes (``sign`` -1), or give them back (1)."""
-    asked = nodes.requests
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
-        node = nodes.node[at]
-        for resource in range(free.shape[1]):
-            amount = nodes.capacity[node, resource] if asked.whole[row] != 0 else nodes.chunk[at] * asked.each[row, resource]
-            free[node, resource] += sign * amount
+        take_on(nodes.node[at], row, sign, nodes.chunk[at], nodes, free)
+
+
+@kernel
+def take_on(node, row, sign, chunks, nodes, free):
+    """Take room for ``chunks`` of a job on ``node`` (``sign`` -1), or give it back (1)."""
+    asked = nodes.requests
+    for resource in range(free.shape[1]):
+        amount = nodes.capacity[node, resource] if asked.whole[row] != 0 else chunks * asked.each[row, resource]
+        free[node, resource] += sign * amount

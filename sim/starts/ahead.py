@@ -112,7 +112,7 @@ class Ahead:
             for array, value in ((nodes.cluster, 0), (nodes.held, 1), (nodes.node, 0), (nodes.chunk, 1)):
                 array[:] = value  # there is one node
             nodes = nodes._replace(row=np.zeros(jobs, np.int64))
-            clusters = scratch.clusters(nodes, no_planner(nodes), two=plan, hours=layout.hours)
+            clusters = scratch.clusters(nodes, no_planner(nodes), two=plan, layout=layout)
         self._work = scratch.work(jobs, self._held, plans=True, two=plan, clusters=clusters)
 
     def starts(

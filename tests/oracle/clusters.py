@@ -1,6 +1,7 @@
 """The oracle of machines of clusters: slow and obvious, in plain Python.
 
-Nothing is kept up to date: what is free on a node at a moment is counted anew, from every job that is there.
+Nothing is kept up to date: what is free on a node at a moment is counted anew, from every job that is there. Where every node has
+one processor a cluster is a pool: jobs are counted, and get their nodes when they start.
 """
 
 from __future__ import annotations
@@ -84,14 +85,47 @@ def within_limits(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, tim
     )
 
 
+def is_pools(site: Site) -> bool:
+    """Whether every node has one processor, and the nodes of each cluster are alike."""
+    return all(node.capacity[0] == 1 and node == nodes[0] for nodes in site.clusters for node in nodes)
+
+
+def place_beside(
+    site: Site, present: Sequence[Stay], later: Sequence[Stay], ask: Ask, head: Stay, now: int
+) -> dict[int, int] | None:
+    """The first nodes on which the job has room now and leaves the head its room ``later``, or None."""
+    cluster, needed, chosen = head.cluster, ask.chunks, dict[int, int]()
+    if not (within_limits(site, present, ask, cluster, now) and within_limits(site, [*later, head], ask, cluster, head.start)):
+        return None
+    rooms = [room_on(site, later, head.ask, cluster, node, head.start) for node in range(len(site.clusters[cluster]))]
+    spare = sum(rooms) - head.ask.chunks
+    for node, before in enumerate(rooms):
+        room, lost = min(needed, room_on(site, present, ask, cluster, node, now)), 0
+        while room > 0:
+            there = Stay(ask, head.start, head.start + 1, cluster, {node: room})
+            lost = before - room_on(site, [*later, there], head.ask, cluster, node, head.start)
+            if lost <= spare:
+                break
+            room -= 1
+        if room > 0:
+            chosen[node] = room
+            needed -= room
+            spare -= lost
+    return chosen if needed == 0 else None
+
+
 def place_at(site: Site, stays: Sequence[Stay], ask: Ask, cluster: int, start: int, seconds: int) -> dict[int, int] | None:
-    """The first nodes on which the job has room for all of its time, or None."""
+    """The first nodes on which the job has room for all of its time, or None; no nodes yet in a pool."""
     if cluster not in ask.clusters:
         return None
     beside = [stay for stay in stays if stay.cluster == cluster and stay.start < start + seconds and stay.end > start]
     moments = {start} | {stay.start for stay in beside if stay.start > start}  # there is no less room when a job has ended
     if not all(within_limits(site, beside, ask, cluster, time) for time in moments):
         return None
+    if is_pools(site):
+        busy = max(sum(stay.ask.chunks for stay in beside if stay.start <= time < stay.end) for time in moments)
+        possible = room_on(site, [], ask, cluster, 0, start) > 0 and busy + ask.chunks <= len(site.clusters[cluster])
+        return {} if possible else None
     needed, chosen = ask.chunks, {}
     for node in range(len(site.clusters[cluster])):
         room = min(needed, *(room_on(site, beside, ask, cluster, node, time) for time in moments))
@@ -183,7 +217,13 @@ class OnClusters(Simulation):
 
     def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
         started = ON_CLUSTERS[self.algorithm](self, now, queue, rank)
+        present = self.stays(now)
         for job, place in started:
+            if is_pools(self.site):
+                held = {node for stay in present if stay.cluster == place.cluster for node in stay.chunks}
+                idle = [node for node in range(len(self.site.clusters[place.cluster])) if node not in held]
+                place = replace(place, chunks=dict.fromkeys(idle[: place.ask.chunks], 1))
+            present.append(place)
             self.places[job.index] = place
         return [job for job, _ in started]
 
@@ -218,15 +258,21 @@ def easy(sim: OnClusters, now: int, queue: list[Job], rank: Callable) -> Started
     present = [replace(stay, start=now, end=now + 1) for stay in stays]
     shadow, later = FOREVER, []
     if reserved is not None:
-        shadow = reserved.start
-        later = [replace(stay, start=now + 1, end=now + 2) for stay in [*(stay for stay in stays if stay.end > shadow), reserved]]
+        shadow, reserved = reserved.start, replace(reserved, start=now + 1, end=now + 2)
+        later = [replace(stay, start=now + 1, end=now + 2) for stay in stays if stay.end > shadow]
     for job in others:
         in_time = now + job.fit_s <= shadow
         for cluster in range(len(sim.site.clusters)):
             heeds = reserved is not None and cluster == reserved.cluster and not in_time
-            chosen = place_at(sim.site, present + later * heeds, sim.asks[job.index], cluster, now, 1 + heeds)
+            ask = sim.asks[job.index]
+            if not heeds:
+                chosen = place_at(sim.site, present, ask, cluster, now, 1)
+            elif is_pools(sim.site):
+                chosen = place_at(sim.site, [*present, *later, reserved], ask, cluster, now, 2)
+            else:
+                chosen = place_beside(sim.site, present, later, ask, reserved, now) if cluster in ask.clusters else None
             if chosen is not None:
-                place = Stay(sim.asks[job.index], now, now + 1, cluster, chosen)
+                place = Stay(ask, now, now + 1, cluster, chosen)
                 started.append((job, place))
                 present.append(place)
                 if heeds:

@@ -11,7 +11,7 @@ import pandas as pd
 
 from sim.machine.failures import Failures, failures
 from sim.machine.nodes import NO_LIMIT, PROCS, Layout, Requests
-from tests.oracle.clusters import Ask, Node, Site, Stay, seat
+from tests.oracle.clusters import Ask, Node, Site, Stay, is_pools, seat
 from tests.support.workloads import Workload, crowd
 
 
@@ -44,6 +44,17 @@ def one_node(procs: int) -> Described:
     return Described(layout, anywhere)
 
 
+def nodes_of_one(procs: int) -> Described:
+    """The pool of ``procs`` processors as one cluster of nodes with one processor each."""
+    layout = Layout(np.array([0, procs]), np.ones((procs, 1), np.int64), np.zeros(procs, np.int64), np.zeros((1, 0), np.int64))
+
+    def each_alone(jobs: pd.DataFrame) -> Requests:
+        asked = anywhere(jobs)
+        return asked._replace(chunks=asked.each[:, 0].copy(), each=np.ones_like(asked.each), apart=np.ones_like(asked.apart))
+
+    return Described(layout, each_alone)
+
+
 def anywhere(jobs: pd.DataFrame) -> Requests:
     """As many processors as a job has, in one chunk, in the first cluster."""
     total = len(jobs)
@@ -71,6 +82,13 @@ def random_site(rng: np.random.Generator) -> Site:
                 for _ in range(several)
             ]
         )
+    site = Site(clusters, [[int(rng.integers(2, 12)) for _ in range(2 * KINDS)] for _ in clusters])
+    return random_site(rng) if is_pools(site) else site
+
+
+def random_pools(rng: np.random.Generator) -> Site:
+    """Up to three clusters of up to eight alike nodes with one processor and memory."""
+    clusters = [[Node((1, int(rng.integers(4, 17))))] * int(rng.integers(1, 9)) for _ in range(rng.integers(1, 4))]
     return Site(clusters, [[int(rng.integers(2, 12)) for _ in range(2 * KINDS)] for _ in clusters])
 
 

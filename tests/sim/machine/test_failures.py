@@ -15,7 +15,7 @@ from features.errors import InputError
 from sim import Schedule
 from sim.machine.failures import failures
 from tests.oracle.clusters import Ask, Node, Site, simulated_on
-from tests.support.machines import Outages, crowded, described, given_as, random_outages
+from tests.support.machines import Outages, crowded, described, given_as, random_outages, random_pools, random_site
 from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, any_scheduler, crowd, policy_of
 
 
@@ -32,7 +32,7 @@ from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, a
 def test_schedules_are_the_oracles(seed: int, scheduler: str, loses: bool, **policy: Any) -> None:
     """On clusters with memory, properties, whole nodes and limits, where nodes go and come back, or none does."""
     rng = np.random.default_rng(seed)
-    load, (site, asks), machine = crowded(rng, 30)
+    load, (site, asks), machine = crowded(rng, 30, random_pools if rng.random() < 0.3 else random_site)
     outages = random_outages(rng, site, load.submit[-1], 8) if policy["semantics"].startswith("per-second") else []
     if scheduler == CONSERVATIVE or outages:
         policy["starvation_s"] = None

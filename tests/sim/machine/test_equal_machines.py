@@ -1,0 +1,131 @@
+"""A pool, as many nodes of one processor, and one node with all processors are the same machine: the same starts under every scheduler."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from features.jobs.cleaning import clean
+from pipelines.ingest.read import read_trace
+from sim import decide, simulate
+from sim.machine.description import Cluster, Limit, Machine, Nodes
+from sim.machine.failures import failures
+from sim.schedulers.semantics import SEMANTICS
+from tests.conftest import SHARED, needs_shared
+from tests.support.machines import nodes_of_one, one_node
+from tests.support.workloads import (
+    CONSERVATIVE,
+    TABLE_CORRECTIONS,
+    Workload,
+    any_scheduler,
+    columns,
+    crowd,
+    dependent_workloads,
+    mixed,
+)
+
+SCORES = ["SCORE(r*n-free-queue*wait)-EASY-SPF", "SCORE(wait*n-demand)-JustBF", "SCORE(r*n-free)-EASY(reservations=2)-SCORE(wait)"]
+PLANNERS = ["PlanRS(iterations=3)", "OrigBF(reorder=60,threshold=60)", "OrigBF(reservations=anew)"]
+
+
+@pytest.mark.slow
+@settings(max_examples=25)
+@given(
+    load=dependent_workloads(),
+    scheduler=st.one_of(any_scheduler, st.just(CONSERVATIVE), mixed, st.sampled_from([*SCORES, *PLANNERS, "Harm"])),
+    semantics=st.sampled_from([*SEMANTICS, "per-second(expiry=pass,every=7)"]),
+    correction=st.sampled_from(TABLE_CORRECTIONS),
+    starvation_s=st.sampled_from([None, 5, 50]),
+    dependencies=st.booleans(),
+)
+def test_every_scheduler_starts_the_same_jobs_on_equal_machines(load: Workload, scheduler: str, **policy: Any) -> None:
+    if scheduler.startswith(("FCFS-Conservative", *PLANNERS)):
+        policy["starvation_s"] = None
+    if scheduler == "Harm":
+        policy["correction"] = "requested"
+    predictor = "requested" if scheduler == "Harm" else None
+    pool = load.schedule(scheduler, predictor, **policy)
+    for machine in (one_node(load.machine), nodes_of_one(load.machine)):
+        assert columns(load.schedule(scheduler, predictor, machine=machine, **policy)) == columns(pool)
+
+
+@pytest.mark.parametrize("predictor", ["last2", "sp2"])
+def test_predictors_are_told_the_same_on_equal_machines(predictor: str) -> None:
+    load = crowd(np.random.default_rng(3), size=150)
+    policy: dict[str, Any] = {"predictor": predictor, "correction": "conditional"}
+    pool = load.schedule("SAF-EASY-SPF", **policy)
+    for machine in (one_node(load.machine), nodes_of_one(load.machine)):
+        assert columns(load.schedule("SAF-EASY-SPF", machine=machine, **policy)) == columns(pool)
+
+
+def test_a_policy_of_ones_own_sees_equal_machines() -> None:
+    load = crowd(np.random.default_rng(3), size=100, machine=16)
+    starts = [
+        decide(load.table(), machine, lambda view: [job for job in view.queue if view.fits(job)][-1:]).jobs["start_s"].tolist()
+        for machine in (one_node(16), nodes_of_one(16))
+    ]
+    assert starts[0] == starts[1]
+
+
+@pytest.mark.parametrize("scheduler", ["EASY", "EASY(reservations=2)", "JustBF", "Conservative", "OrigBF"])
+def test_equal_machines_that_fail_as_a_whole_start_the_same_jobs(scheduler: str) -> None:
+    load = crowd(np.random.default_rng(5), size=80, machine=8)
+    starts = []
+    for machine, nodes in ((one_node(8), 1), (nodes_of_one(8), 8)):
+        table = [(time, 0, node, up) for time, up in ((500, 0), (900, 1), (3000, 0), (3001, 1)) for node in range(nodes)]
+        going = failures(pd.DataFrame(table, columns=["time_s", "cluster", "node", "up"]))
+        schedule = load.schedule(scheduler, machine=machine, failures=going)
+        starts.append((schedule.requeued, schedule.jobs["start_s"].tolist()))
+    assert starts[0] == starts[1]
+    assert starts[0][0] > 0
+
+
+def test_nodes_of_one_with_a_request_for_nodes_memory_and_limits_are_a_pool_too() -> None:
+    """Memory and whole nodes bind no job that gets a processor of its own; limits hold as on one node."""
+    load = crowd(np.random.default_rng(7), size=120, machine=16)
+    table = load.table().assign(
+        nodes=pd.array(load.procs, "Int64"),
+        memory_kib=pd.array(load.procs, "Int64"),
+        exclusive=pd.array([1, 0] * 60, "Int64"),
+    )
+    limit = (Limit("user", "processors", 12),)
+    small = Machine("small", (Cluster("all", (Nodes(16, 1, memory_kib=2),)),), limit)
+    large = Machine("large", (Cluster("all", (Nodes(1, 16, memory_kib=32),)),), limit)
+    plain = table.drop(columns=["nodes", "exclusive"])
+    plain = plain[plain["procs"] <= 12]
+    for scheduler in ("EASY", "JustBF", "Conservative"):
+        schedules = [
+            simulate(jobs, scheduler=scheduler, machine=machine)
+            for jobs, machine in ((table.loc[plain.index], small), (plain, large))
+        ]
+        assert schedules[0].jobs["start_s"].tolist() == schedules[1].jobs["start_s"].tolist()
+
+
+ON_KTH: list[tuple[str, dict[str, Any]]] = [
+    ("EASY", {}),
+    ("EASY-SJBF", {"semantics": "per-event", "correction": "tsafrir", "predictor": "last2"}),
+    ("EASY(reservations=3)", {}),
+    ("SAF-JustBF", {"predictor": "last2", "correction": "doubling"}),
+    ("Conservative", {}),
+    ("Conservative", {"predictor": "last2", "correction": "tsafrir", "semantics": "per-event"}),
+    *((scheduler, {}) for scheduler in ("List", "Strict", "MIXED(0.5,0.25,-0.25)-EASY", *SCORES, "PlanRS", "OrigBF")),
+    ("Harm", {"predictor": "prior"}),
+]
+
+
+@pytest.mark.thorough
+@needs_shared
+@pytest.mark.parametrize(("scheduler", "policy"), ON_KTH)
+def test_schedules_of_kth_sp2_are_those_of_the_pool(scheduler: str, policy: dict[str, Any]) -> None:
+    jobs = clean(read_trace(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz", procs=100), 100, "drop").jobs[:5000]
+    pooled, on_a_node, on_nodes = (
+        simulate(jobs, procs=100, scheduler=scheduler, machine=machine, **policy)
+        for machine in (None, one_node(100), nodes_of_one(100))
+    )
+    pd.testing.assert_frame_equal(on_a_node.jobs, pooled.jobs)
+    pd.testing.assert_frame_equal(on_nodes.jobs, pooled.jobs)
