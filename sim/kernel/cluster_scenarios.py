@@ -12,7 +12,7 @@ shares no node frees the same room in each scenario, which is counted once. Scen
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.cluster_passes import reserve_ahead
+from sim.kernel.cluster_room import reserve_ahead
 from sim.kernel.clusters import HEAD, RESERVED_IN, SHADOW_AT, choose_now
 from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, NEVER, POSITION, STAMP, START, STARTS
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, take, within_limits

@@ -49,7 +49,7 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.dispatch import TABLE, tell_quantiles, tells_quantiles
-from sim.kernel.cluster_passes import first_room, fits_somewhere
+from sim.kernel.cluster_room import first_room, fits_somewhere
 from sim.kernel.cluster_scenarios import (
     easy_would_start_on_nodes,
     find_head_starts_on_nodes,

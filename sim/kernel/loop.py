@@ -12,7 +12,8 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
-from sim.kernel.cluster_passes import clusters_pass, fits_somewhere, submit_alone
+from sim.kernel.cluster_passes import clusters_pass, submit_alone
+from sim.kernel.cluster_room import fits_somewhere
 from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take

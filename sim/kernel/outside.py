@@ -15,7 +15,7 @@ from numba.core import types
 from numba.extending import intrinsic
 
 from features.jit import apart, kernel
-from sim.kernel.cluster_passes import first_room
+from sim.kernel.cluster_room import first_room
 from sim.kernel.clusters import closed, start_planned
 from sim.kernel.state import CHANGED, FREE, NEXT, WAITING, start_job
 from sim.machine.nodes import NOWHERE, choose, fits
