@@ -197,7 +197,7 @@ def test_jobs_that_cannot_be_planned_are_refused_in_one_line(scheduler: str) -> 
         ("PlanRS(wait=0,slowdown=0,fairness=0)", "one of them must weigh something"),
         ("PlanRS(preset=mine)", "preset=mine; known: paper, program"),
         ("OrigBF(preset=program)", "unknown option 'preset'; known: queues"),
-        ("OrigBF+RUSH", "takes no [+]RUSH"),
+        ("OrigBF+RUSH", "does not support start decisions"),
         ("SAF-PlanRS", "PlanRS has an order of its own"),
     ],
 )
