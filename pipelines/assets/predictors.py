@@ -16,9 +16,9 @@ from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.promote import RULES
 from pipelines.dated.run_settings import RunSettings
-from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.train import last_answers, train
 from pipelines.report.table import markdown_of
+from pipelines.storage.runtime_features import read_features, whole_accounting
 from sim.campaigns.learned_order import Learning
 
 RUNTIME = {

@@ -17,9 +17,9 @@ from pipelines.assets.stages import trace_stage
 from pipelines.dated.dated import dated_of
 from pipelines.dated.promote import RULES
 from pipelines.dated.queue_states import keep_states
-from pipelines.dated.runtime_features import read_features
 from pipelines.dated.starts import keep_starts, worse_than_before
 from pipelines.report.table import markdown_of
+from pipelines.storage.runtime_features import read_features
 from pipelines.workflows.progress import progress_reporter
 
 CHECKS = {

@@ -155,7 +155,7 @@ def _read(
             record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
             return record, queue, *(_learned(trace, model, SLURM) if entry or model else _NOT_LEARNED)
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
-    from pipelines.dated.runtime_features import read_features
+    from pipelines.storage.runtime_features import read_features
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)

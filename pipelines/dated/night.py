@@ -18,7 +18,6 @@ from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states
 from pipelines.dated.replay import Replay
-from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.simulate import LAST_DAYS, simulate
 from pipelines.dated.site import keep_changes, keep_parity, site_of
 from pipelines.dated.starts import keep_starts
@@ -28,6 +27,7 @@ from pipelines.report.night import Night
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone
 from pipelines.storage.registry import tracking
+from pipelines.storage.runtime_features import keep_features, read_features
 from pipelines.workflows.progress import progress_reporter, report_progress
 from sim.campaigns.learned_order import Learning
 

@@ -22,11 +22,11 @@ from pipelines.dated.dated import dated_of
 from pipelines.dated.promote import MADE_FROM, made_from
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import shaken
-from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import checked, make_policy, registered_policy
 from pipelines.storage.registry import kept_versions, pruned, tracking
+from pipelines.storage.runtime_features import read_features, whole_accounting
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, Learning, last_weeks, learn_order
 from sim.schedule import Schedule

@@ -17,10 +17,10 @@ from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import SCENARIOS
 from pipelines.dated.dated import Dated
-from pipelines.dated.runtime_features import Features
 from pipelines.dated.site import site_of
 from pipelines.ingest.queue_file import is_held, kept_queues, queue_at, read_queue
 from pipelines.sources.catalogue import load_catalogue
+from pipelines.storage.runtime_features import Features
 from pipelines.workflows.when import Record, queue_of, record_of
 from sim.slurm.site import Site
 from sim.starts.questions import as_table

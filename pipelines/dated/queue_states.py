@@ -17,8 +17,8 @@ from models.starts.model import Questions
 from models.starts.training import LEARNED
 from pipelines.dated.dated import Dated
 from pipelines.dated.queue_moments import moments_of
-from pipelines.dated.runtime_features import Features
 from pipelines.storage.lake import Lake
+from pipelines.storage.runtime_features import Features
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed, drained
 from sim.starts.history_starts import RECORDED

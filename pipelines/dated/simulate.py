@@ -25,11 +25,11 @@ from pipelines.dated.dated import Dated, dated_of
 from pipelines.dated.policy import policy_schedules
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import PRIOR, RunSettings, shaken
-from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.served import ServedModel, served_model, simulated_model
 from pipelines.report.wording import takes_correction
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.registry import PREFIX, Ask, registered_name, registered_predictor
+from pipelines.storage.runtime_features import read_features, whole_accounting
 from pipelines.workflows.progress import progress_reporter
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
 from sim.replays import in_order, moved_by_seed

@@ -31,11 +31,11 @@ from pipelines.dated.dated import Dated
 from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, read_states, rows_by_number
-from pipelines.dated.runtime_features import read_features
 from pipelines.report.starts import render_starts
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
+from pipelines.storage.runtime_features import read_features
 
 KEPT_DAYS = 120
 """Days of answers that the table ``starts`` keeps."""

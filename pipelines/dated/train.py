@@ -20,9 +20,9 @@ from pipelines.dated.judge import SCHEDULERS
 from pipelines.dated.ledger import ledger_of
 from pipelines.dated.promote import Promotion, promote
 from pipelines.dated.publish import Work
-from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.traces import Memo, TraceJudge, incumbent
 from pipelines.storage.registry import submissions
+from pipelines.storage.runtime_features import read_features, whole_accounting
 
 
 def train(

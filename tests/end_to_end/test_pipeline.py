@@ -23,13 +23,13 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.dated.dated import dated_of
-from pipelines.dated.runtime_features import read_features, whole_accounting
 from pipelines.dated.served import simulated_model
 from pipelines.definitions import defs
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.models import Served
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
+from pipelines.storage.runtime_features import read_features, whole_accounting
 from sim import simulate
 from tests.support import command, process
 from tests.support.modes import open_to_others

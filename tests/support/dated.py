@@ -14,10 +14,10 @@ from models.registry.versions import aliases, all_or_nothing
 from pipelines.dated.dated import Dated, dated_of
 from pipelines.dated.night import own_registry
 from pipelines.dated.publish import Work
-from pipelines.dated.runtime_features import keep_features
 from pipelines.dated.train import train
 from pipelines.storage.lake import Lake
 from pipelines.storage.publishing import alone
+from pipelines.storage.runtime_features import keep_features
 
 
 @dataclass(frozen=True)

@@ -19,7 +19,7 @@ from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
 from pipelines.dated.replay import Replay
-from pipelines.dated.runtime_features import features_of
+from pipelines.storage.runtime_features import features_of
 from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
 

@@ -15,8 +15,8 @@ from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
 from pipelines.dated.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
-from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.simulate import campaign, champion_answers
+from pipelines.storage.runtime_features import features_of, whole_accounting
 from sim import simulate
 from tests.support.arriving import arriving
 

@@ -15,10 +15,10 @@ from models.registry import registration
 from models.registry.as_served import Models
 from models.registry.loading import data_hash
 from models.registry.versions import all_versions
-from pipelines.dated import decided, runtime_features, traces
+from pipelines.dated import decided, traces
 from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
-from pipelines.storage import publishing
+from pipelines.storage import publishing, runtime_features
 from tests.support.arriving import CHANGE_DAY, contents, source
 from tests.support.process import python
 

@@ -19,13 +19,13 @@ from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states, read_states
-from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.starts import keep_start_model
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.read import cleaned_for, read_trace
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
+from pipelines.storage.runtime_features import keep_features, read_features
 from pipelines.workflows.questions import WhenSettings
 from tests.support.queues import PROCS, waited
 

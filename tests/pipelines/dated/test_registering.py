@@ -20,9 +20,9 @@ from models.registry.versions import Keep, aliases, all_versions, prune
 from pipelines.dated import traces
 from pipelines.dated.night import own_registry
 from pipelines.dated.publish import Work
-from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.train import last_answers
 from pipelines.storage.lake import Lake
+from pipelines.storage.runtime_features import features_of, whole_accounting
 from tests.support.arriving import arriving
 from tests.support.dated import Registered, registered_in
 

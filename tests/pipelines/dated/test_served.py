@@ -22,11 +22,11 @@ from pipelines.dated.dated import as_of, dated, midnights
 from pipelines.dated.night import own_registry
 from pipelines.dated.pages import kind_of
 from pipelines.dated.run_settings import RunSettings
-from pipelines.dated.runtime_features import features_of, whole_accounting
 from pipelines.dated.served import SimulatedModel, simulated_model
 from pipelines.dated.simulate import simulate as simulate_run
 from pipelines.dated.train import last_answers
 from pipelines.storage.registry import registered_predictor
+from pipelines.storage.runtime_features import features_of, whole_accounting
 from sim import simulate
 from sim.metrics.formats import predictions
 from tests.support.arriving import arriving

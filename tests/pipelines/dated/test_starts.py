@@ -24,10 +24,10 @@ from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, keep_states, read_states
-from pipelines.dated.runtime_features import keep_features, read_features
 from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
+from pipelines.storage.runtime_features import keep_features, read_features
 from sim.starts.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 

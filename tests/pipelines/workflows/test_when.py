@@ -12,9 +12,9 @@ from models.packed.queue_state import FEATURES, PLANS, states
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
 from pipelines.cli.when import _by
-from pipelines.dated.runtime_features import features_of
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.storage.runtime_features import features_of
 from pipelines.workflows.when import Record, changed, like, queue_of, record_of
 from sim.slurm.files import read_site
 from sim.slurm.site import UNLIMITED
