@@ -153,9 +153,9 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
 
 @kernel
 def choose_beside(row, head_row, cluster, clusters):
-    """Choose nodes for a job that runs beyond the shadow time; return whether there are enough.
+    """Choose nodes for a job beside the head; return whether there are enough.
 
-    They are the first with room on which the job leaves enough for the head: it may take what room the head can spare in the
+    The job runs beyond the shadow time. They are the first with room on which it leaves enough for the head: it may take what room the head can spare in the
     whole cluster.
     """
     nodes, ahead, asked = clusters.nodes, clusters.ahead, clusters.nodes.requests
