@@ -155,8 +155,8 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
 def choose_beside(row, head_row, cluster, clusters):
     """Choose nodes for a job beside the head; return whether there are enough.
 
-    The job runs beyond the shadow time. They are the first with room on which it leaves enough for the head: it may take what room the head can spare in the
-    whole cluster.
+    The job runs beyond the shadow time. It takes the first nodes with room on which it leaves enough for the head, and may take
+    what room the head can spare in the whole cluster.
     """
     nodes, ahead, asked = clusters.nodes, clusters.ahead, clusters.nodes.requests
     for kind in range(asked.limit.shape[1]):

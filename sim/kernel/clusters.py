@@ -68,7 +68,7 @@ class Refusals(NamedTuple):
 
 
 class Ahead(NamedTuple):
-    """What the head finds at the shadow time of EASY's reservation: no nodes are set aside for it.
+    """What the head finds at the shadow time of EASY's reservation.
 
     ``free`` int64 [nodes, resources], ``left`` int64 [clusters, limits], and ``room`` int64 [clusters], the chunks of the head
     that have room.
@@ -239,7 +239,7 @@ def hold_nodes(job, clusters):
 
 @kernel
 def leave_nodes(job, clusters):
-    """Take ``job`` off its nodes of a pool; those that have failed are free again only when they return."""
+    """Take ``job`` off its nodes of a pool; failed ones are free only when they return."""
     outages, nodes, cluster = clusters.outages, clusters.nodes, clusters.nodes.cluster[clusters.nodes.row[job]]
     for node in range(outages.first[cluster], outages.first[cluster] + nodes.capacity[cluster, PROCS]):
         if outages.holder[node] == job + 1:
