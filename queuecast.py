@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from features import CleanTrace
-    from pipelines.report.comparison import Comparison
+    from pipelines.report.comparison import ScheduleComparison
     from sim import Schedule
     from sim.campaigns.results import Results
     from sim.own.decide import Decides
@@ -189,7 +189,7 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
     return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
 
 
-def write(what: Schedule | Comparison | Results, path: str | Path, trace: Trace | None = None) -> None:
+def write(what: Schedule | ScheduleComparison | Results, path: str | Path, trace: Trace | None = None) -> None:
     """Write a schedule, a comparison or a campaign in the format of ``path``'s ending.
 
     SWF also needs the ``trace``, which has more columns. Of a comparison and of a campaign ``.md`` and ``.tex`` are tables with
@@ -202,12 +202,12 @@ def write(what: Schedule | Comparison | Results, path: str | Path, trace: Trace 
     features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
-    from pipelines.report.comparison import Comparison, write_comparison
+    from pipelines.report.comparison import ScheduleComparison, write_comparison
     from pipelines.storage.schedule_files import check_ending, check_unchanged, write_schedules
     from sim.campaigns.results import Results
     from sim.schedule import checked
 
-    if isinstance(what, (Comparison, Results)):
+    if isinstance(what, (ScheduleComparison, Results)):
         write_comparison(Path(path), what)
         return
     schedule = checked(what)
@@ -217,7 +217,7 @@ def write(what: Schedule | Comparison | Results, path: str | Path, trace: Trace 
     write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
 
 
-def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> Comparison:
+def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> ScheduleComparison:
     """Compare schedules of the same jobs with the first, by weeks and replicates.
 
     Schedules of one policy with other seeds are its replicates. The rows are those of :func:`sim.metrics.comparison.compare`;
@@ -228,7 +228,7 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     [['EASY', 0.0], ['EASY-SJBF', -0.251]]
     """
     from features.errors import InputError, shown
-    from pipelines.report.comparison import Comparison
+    from pipelines.report.comparison import ScheduleComparison
     from sim.metrics import comparison, verdict
     from sim.schedule import checked
 
@@ -239,7 +239,7 @@ def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = No
     base = baseline or next(((each.scheduler, each.predictor) for each in schedules), ("EASY", "requested"))
     if isinstance(base, str) or len(base) != 2:
         raise InputError(f"baseline {shown(base)}: must be a scheduler and a predictor, as in ('EASY', 'requested')")
-    table = Comparison(comparison.compare(schedules, base, **settings))
+    table = ScheduleComparison(comparison.compare(schedules, base, **settings))
     first = schedules[0]
     table.attrs["generated"] = any(each.generated for each in schedules)
     table.attrs["title"] = f"{first.trace or 'a table of jobs'}: {len(first.jobs):,} jobs on {first.procs:,} processors"

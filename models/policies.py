@@ -65,7 +65,7 @@ class Trained:
 
 
 @dataclass(frozen=True)
-class Evidence:
+class PolicyEvidence:
     """What a policy gained on weeks that were not used for learning.
 
     ``relative`` is the change of the sum of weekly mean bounded slowdowns against the baseline's (-0.1: a tenth less), ``low``
@@ -105,7 +105,7 @@ class PolicyFile:
     starvation_s: int | None = None
     predictor: str = "requested"
     trained: Trained | None = None
-    evidence: Evidence | None = None
+    evidence: PolicyEvidence | None = None
     made_by: str = ""
 
     @property
@@ -145,7 +145,7 @@ def loads(text: str | bytes, where: str) -> PolicyFile:
         raise InputError(f"{where}: order must be {ORDER!r}, not {shown(document['order'])}")
     if not isinstance(document.get("arithmetic", ""), str):
         raise InputError(f"{where}: arithmetic must be a string, not {shown(document['arithmetic'])}")
-    shapes = {"trained": Trained, "evidence": Evidence}
+    shapes = {"trained": Trained, "evidence": PolicyEvidence}
     for key in document.keys() - {"format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))}:
         known_keys = ", ".join(("format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))))
         raise InputError(f"{where}: {shown(key)} is unknown; known: {known_keys}")

@@ -46,7 +46,7 @@ TRACE_SECONDS = Clock()
 """The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 
 
-class Machine(Protocol):
+class RuntimeMachine(Protocol):
     """A machine that decides how long jobs take, such as a simulated cluster.
 
     Without one, jobs run on processors without contention. :mod:`sim.cluster` has one.
@@ -113,7 +113,7 @@ def simulation(
     *,
     start_decision: StartDecision | None = None,
     clock: Clock = TRACE_SECONDS,
-    machine: Machine | None = None,
+    machine: RuntimeMachine | None = None,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
     tells: bool = False,
@@ -229,7 +229,7 @@ class Simulation:
     work: Work
     clock: Clock
     start_decision: StartDecision | None
-    machine: Machine | None
+    machine: RuntimeMachine | None
     progress: Progress | None
     searches: Searches | None
     log: PlanLog | None

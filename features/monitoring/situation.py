@@ -21,7 +21,7 @@ RATES = ("read_gb_s", "write_gb_s", "sent_gb_s")
 
 
 @dataclass(frozen=True)
-class Job:
+class PlacedJob:
     """A job on ``nodes`` that starts at ``start_s`` (Unix s) and runs for ``runtime_s``.
 
     The runtime is infinite while it runs.
@@ -39,7 +39,7 @@ class Job:
 
 
 @dataclass(frozen=True)
-class Machine:
+class MonitoredMachine:
     """Leaf switches by node; types and usual rates by application.
 
     Each as far as a site states it. ``rates`` are GB/s per node: read plus written, and sent.
@@ -50,7 +50,7 @@ class Machine:
     rates: Mapping[str, tuple[float, float]] = field(default_factory=dict)
 
     @classmethod
-    def of(cls, topology: pd.DataFrame, types: pd.DataFrame) -> Machine:
+    def of(cls, topology: pd.DataFrame, types: pd.DataFrame) -> MonitoredMachine:
         """Make a machine from a topology and a table of types.
 
         Their columns are ``node leaf`` and ``application type``, with :data:`RATES` if known.
@@ -68,7 +68,7 @@ class Machine:
         """Return the number of nodes of each leaf switch."""
         return Counter(self.leaf_of.values())
 
-    def spread(self, job: Job) -> Mapping[str, int]:
+    def spread(self, job: PlacedJob) -> Mapping[str, int]:
         """Return how many nodes of ``job`` are under each leaf switch.
 
         Nodes without a leaf switch are left out.
@@ -76,20 +76,20 @@ class Machine:
         return Counter(self.leaf_of[node] for node in job.nodes if node in self.leaf_of)
 
 
-def jobs_of(runs: pd.DataFrame) -> list[Job]:
+def jobs_of(runs: pd.DataFrame) -> list[PlacedJob]:
     """Return the runs of a table as jobs, without runs whose nodes are unknown.
 
     The table's columns are ``run_id application nodes start_s runtime_s``; a run without a runtime still runs.
     """
     rows = runs[["run_id", "application", "nodes", "start_s", "runtime_s"]].itertuples(index=False)
     return [
-        Job(str(name), str(of), tuple(nodes), float(at), math.inf if math.isnan(took) else float(took))
+        PlacedJob(str(name), str(of), tuple(nodes), float(at), math.inf if math.isnan(took) else float(took))
         for name, of, nodes, at, took in rows
         if nodes is not None
     ]
 
 
-def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
+def situations(jobs: Sequence[PlacedJob], machine: MonitoredMachine) -> pd.DataFrame:
     """Return each job's situation at its start, float64 [jobs, SITUATION_FEATURES].
 
     Its neighbours are the other ``jobs`` running then. Of jobs that start in the same second, those listed earlier are running.
@@ -104,10 +104,12 @@ def situations(jobs: Sequence[Job], machine: Machine) -> pd.DataFrame:
     return pd.DataFrame(features, columns=list(SITUATION_FEATURES))
 
 
-def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> list[float]:
+def situation(
+    job: PlacedJob, mine: Mapping[str, int], running: Sequence[tuple[PlacedJob, Mapping[str, int]]], machine: MonitoredMachine
+) -> list[float]:
     """Return the SITUATION_FEATURES of a start of ``job`` while the ``running`` jobs run.
 
-    Each job comes with its :meth:`Machine.spread`. Values are NaN if a node of the job has no leaf switch, and ``offered`` values
+    Each job comes with its :meth:`MonitoredMachine.spread`. Values are NaN if a node of the job has no leaf switch, and ``offered`` values
     if an application's rates are unknown. Neighbours without a type are in none of the shares.
     """
     nodes = len(job.nodes)
@@ -130,7 +132,7 @@ def situation(job: Job, mine: Mapping[str, int], running: Sequence[tuple[Job, Ma
     return [float(nodes), *of_leaves, *shares.values(), *beside.values(), io, sent if all_under_leaves else math.nan]
 
 
-def _through(leaf: str, jobs: Sequence[tuple[Job, Mapping[str, int]]], machine: Machine) -> float:
+def _through(leaf: str, jobs: Sequence[tuple[PlacedJob, Mapping[str, int]]], machine: MonitoredMachine) -> float:
     """Return the GB/s that jobs send through the uplinks of ``leaf``."""
     sent = 0.0
     for job, spread in jobs:

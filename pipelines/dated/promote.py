@@ -91,7 +91,7 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
 
 
 @dataclass(frozen=True)
-class Score:
+class CandidateScore:
     """A candidate's score over ``judged`` jobs or runs.
 
     ``metrics`` and ``tags`` are recorded on its version. ``below`` says why it is too weak for a first champion, "" if it is not.
@@ -105,14 +105,14 @@ class Score:
 
 
 @dataclass(frozen=True)
-class Verdict:
+class PromotionVerdict:
     """A judge's challenger, its score, and its comparison with the champion.
 
     ``comparison`` is None for a champion chosen by hand. ``vetoes`` are further reasons against the challenger.
     """
 
     challenger: str
-    score: Score
+    score: CandidateScore
     comparison: Comparison | None
     vetoes: tuple[str, ...] = ()
 
@@ -133,19 +133,19 @@ class Judge(Protocol):
     @property
     def instead(self) -> str: ...
 
-    def scores(self) -> Mapping[str, Score]:
+    def scores(self) -> Mapping[str, CandidateScore]:
         """Score every candidate if there is no champion to compare with."""
 
-    def against(self, present: Incumbent[Any]) -> Verdict:
+    def against(self, present: Incumbent[Any]) -> PromotionVerdict:
         """Choose a challenger and compare it with the champion."""
 
-    def register(self, name: str, score: Score) -> Candidate:
+    def register(self, name: str, score: CandidateScore) -> Candidate:
         """Train the candidate ``name`` on all data and register it."""
 
     def checks(self, candidate: Candidate) -> Mapping[str, bool]:
         """Check a version, loaded back from the registry: claims that must hold."""
 
-    def refresh(self, present: Incumbent[Any], verdict: Verdict) -> Candidate | None:
+    def refresh(self, present: Incumbent[Any], verdict: PromotionVerdict) -> Candidate | None:
         """Register the champion's model with the data known by now, if that changes answers."""
 
 

@@ -34,7 +34,7 @@ MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
 
 
-class Dated(NamedTuple):
+class DatedSite(NamedTuple):
     """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone.
 
     ``machine`` is the folder of its files.
@@ -58,7 +58,7 @@ class Dated(NamedTuple):
         return self.at_s - days * DAY_S
 
 
-def site_of(trace: str, night: str = "") -> Dated | None:
+def site_of(trace: str, night: str = "") -> DatedSite | None:
     """Return the site that the catalogue names for a trace with its jobs; None without one.
 
     The jobs are those as of ``night``, or all.
@@ -71,7 +71,7 @@ def site_of(trace: str, night: str = "") -> Dated | None:
     last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
     at_s = last if begins is None else min(int(begins.timestamp()), last)
-    return Dated(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone, entry.machine_path)
+    return DatedSite(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone, entry.machine_path)
 
 
 def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
@@ -86,7 +86,7 @@ def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
     )
 
 
-def keep_parity(work: Work, site: Dated) -> tuple[Parity, str]:
+def keep_parity(work: Work, site: DatedSite) -> tuple[Parity, str]:
     """Replay the last days beside the record; write the table and page of ``parity``.
 
     Returns the measured differences, and the alarm if the rules explain the record less than before, else "".
@@ -101,7 +101,7 @@ def keep_parity(work: Work, site: Dated) -> tuple[Parity, str]:
     return measured, alarm
 
 
-def keep_changes(work: Work, site: Dated) -> WhatIf:
+def keep_changes(work: Work, site: DatedSite) -> WhatIf:
     """Replay the last days under each candidate; write the table and page of ``what_if``."""
     tried = [candidate for candidate in all_candidates(site.machine) if not candidate.rule]
     # tonight's versions have learned from these jobs
@@ -126,5 +126,5 @@ def keep_changes(work: Work, site: Dated) -> WhatIf:
     return measured
 
 
-def _provenance(work: Work, site: Dated, **settings: int) -> dict[str, object]:
+def _provenance(work: Work, site: DatedSite, **settings: int) -> dict[str, object]:
     return {"trace": work.name, "site": site.site.name, **settings, "code": code_version(), "software": software()}

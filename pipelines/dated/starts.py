@@ -28,7 +28,17 @@ from models.registry.versions import aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, reading, told_of, trained
 from pipelines.dated.dated import Dated
-from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.promote import (
+    MADE_FROM,
+    CandidateScore,
+    Incumbent,
+    Outdated,
+    Promotion,
+    PromotionVerdict,
+    incumbent,
+    made_from,
+    promote,
+)
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import Asked, read_states, rows_by_number
 from pipelines.report.starts import render_starts
@@ -105,19 +115,19 @@ class StartJudge:
             self.held_out[method] = told_of(model, last), last
         return self.held_out[method]
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, CandidateScore]:
         by_method = {}
         for method in START.order:
             distributions, last = self._held_out(method)
             waited, waits = last.waited(self.asked.start_s, self.date.until_s)
             _, scores = better(distributions, waited, waits)
-            by_method[method] = Score(float(scores.mean()) if len(scores) else float("nan"), len(scores))
+            by_method[method] = CandidateScore(float(scores.mean()) if len(scores) else float("nan"), len(scores))
         return by_method
 
-    def against(self, present: Incumbent[StartModel]) -> Verdict:
+    def against(self, present: Incumbent[StartModel]) -> PromotionVerdict:
         if present.method is None:
             scores = self.scores()
-            return Verdict(HAZARD, scores[HAZARD], None)
+            return PromotionVerdict(HAZARD, scores[HAZARD], None)
         rows = self._held_out_rows(present.method) if self.ledger.empty else self.ledger
         mine = (rows["trained_version"] == present.trained_version) | self.ledger.empty
         rows = rows[mine & rows["score"].notna() & rows["challenger_score"].notna()]
@@ -131,7 +141,7 @@ class StartJudge:
         cluster = user_days(user[recent], rows["at_s"].to_numpy(np.int64)[recent])
         theirs, ours = (rows[name].to_numpy(np.float64)[recent] for name in ("score", "challenger_score"))
         comparison = StartComparison(**vars(compare(ours, theirs, cluster, evidence)))
-        return Verdict(HAZARD, Score(float(ours.mean()) if len(ours) else float("nan"), len(ours)), comparison)
+        return PromotionVerdict(HAZARD, CandidateScore(float(ours.mean()) if len(ours) else float("nan"), len(ours)), comparison)
 
     def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
         """Return scores of both on questions new to both, in place of a night's answers."""
@@ -148,7 +158,7 @@ class StartJudge:
         rows = pd.DataFrame({"at_s": last.at_s, "waited_s": waited, **users, **scores})
         return rows[~waits]
 
-    def register(self, name: str, score: Score) -> Candidate:
+    def register(self, name: str, score: CandidateScore) -> Candidate:
         questions, until_s = self.questions, self.date.until_s
         distributions, last = self._held_out(name)
         model = trained(name, questions, self.asked.start_s, until_s, self.seed)
@@ -178,7 +188,7 @@ class StartJudge:
         same = np.allclose(back.chances(last.states, last.scenarios), answered(here, told_of(here, last)), atol=1e-9)
         return {"it loads back and answers as here": bool(same)}
 
-    def refresh(self, present: Incumbent[StartModel], verdict: Verdict) -> Candidate | None:
+    def refresh(self, present: Incumbent[StartModel], verdict: PromotionVerdict) -> Candidate | None:
         later = int(present.tags.get("snapshot_s", 0)) >= self.date.until_s  # a run of an earlier date
         if present.method is None or present.method.method == RECENT or later:
             return None

@@ -32,7 +32,17 @@ from models.variability.evaluation import (
 from models.variability.learners import permuted_importance
 from models.variability.model import CUTOFF_FOLDS, VariabilityModel
 from models.variability.time_blocks import stretches, times_of
-from pipelines.dated.promote import MADE_FROM, Incumbent, Outdated, Promotion, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.promote import (
+    MADE_FROM,
+    CandidateScore,
+    Incumbent,
+    Outdated,
+    Promotion,
+    PromotionVerdict,
+    incumbent,
+    made_from,
+    promote,
+)
 from pipelines.dated.publish import Work
 from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 
@@ -148,7 +158,7 @@ class ClassifierJudge:
     def key(self) -> str:
         return made_from("variability", {"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, CandidateScore]:
         answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))
         scores = {}
         for name in self.learning.names:
@@ -157,7 +167,7 @@ class ClassifierJudge:
             pooled = pooled[pooled["application"] == ALL]
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
-            scores[name] = Score(f1, len(rows), numbers, below=self._below(rows))
+            scores[name] = CandidateScore(f1, len(rows), numbers, below=self._below(rows))
         return scores
 
     def _below(self, rows: pd.DataFrame) -> str:
@@ -177,12 +187,12 @@ class ClassifierJudge:
             f"(difference {against.difference.value:+.3f} [{against.low:+.3f}, {against.high:+.3f}])"
         )
 
-    def against(self, present: Incumbent[VariabilityModel]) -> Verdict:
+    def against(self, present: Incumbent[VariabilityModel]) -> PromotionVerdict:
         names = self.learning.names
         if present.method is None:
             scores = self.scores()
             best = max(names, key=lambda each: (np.nan_to_num(scores[each].value, nan=-1.0), -names.index(each)))
-            return Verdict(best, scores[best], None)
+            return PromotionVerdict(best, scores[best], None)
         judged = forward(self.features, self.table.runs, present.trained_until_s, self.learning)
         theirs = present.method.varies(self.features.iloc[judged["row"].to_numpy(np.intp)])
         evidence = {name: self._evidence(judged, name, theirs, present) for name in names}
@@ -194,7 +204,9 @@ class ClassifierJudge:
         sure = [name for name in names if evidence[name].enough] or names
         best = max(sure, key=lambda each: (np.nan_to_num(f1[each], nan=-1.0), -names.index(each)))
         comparison = compare_classifiers(varies[best], theirs, varied, day, evidence[best], len(names))
-        return Verdict(best, Score(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), comparison)
+        return PromotionVerdict(
+            best, CandidateScore(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), comparison
+        )
 
     @property
     def _last_s(self) -> int:
@@ -213,7 +225,7 @@ class ClassifierJudge:
             candidates=len(self.learning.names),
         )
 
-    def register(self, name: str, score: Score) -> Candidate:
+    def register(self, name: str, score: CandidateScore) -> Candidate:
         (rows, label, usual, z), learning = self._taught, self.learning
         model = learning.train(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
@@ -249,7 +261,7 @@ class ClassifierJudge:
             "it carries its data's fingerprint": tagged,
         }
 
-    def refresh(self, present: Incumbent[VariabilityModel], verdict: Verdict) -> None:
+    def refresh(self, present: Incumbent[VariabilityModel], verdict: PromotionVerdict) -> None:
         """Do nothing: a classifier keeps no histories to refresh."""
 
     def importance(self, model: VariabilityModel) -> pd.Series:

@@ -39,7 +39,7 @@ from pipelines.dated.judge import (
 )
 from pipelines.dated.ledger import Ledger
 from pipelines.dated.loaded_back import verified
-from pipelines.dated.promote import MADE_FROM, Outdated, Score, Verdict, made_from
+from pipelines.dated.promote import MADE_FROM, CandidateScore, Outdated, PromotionVerdict, made_from
 from pipelines.report.wording import instant
 from pipelines.workflows.progress import progress_reporter
 
@@ -225,22 +225,22 @@ class TraceJudge:
         count, generated = len(self.clean.jobs), self.clean.generated
         return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
 
-    def _score(self, name: str, rows: pd.DataFrame) -> Score:
-        return Score(mean_accuracy(rows, name), len(rows), window_metrics(self.window, name), record(rows, name))
+    def _score(self, name: str, rows: pd.DataFrame) -> CandidateScore:
+        return CandidateScore(mean_accuracy(rows, name), len(rows), window_metrics(self.window, name), record(rows, name))
 
-    def scores(self) -> dict[str, Score]:
+    def scores(self) -> dict[str, CandidateScore]:
         return {name: self._score(name, self.window) for name in TRAINERS}
 
-    def against(self, present: Incumbent) -> Verdict:
+    def against(self, present: Incumbent) -> PromotionVerdict:
         names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
         schedules = against_the_champion(self.clean, self.records, self.served, present.trained_until_s, self.schedulers)
         trained = (present.trained_version, present.trained_until_s)
         judged = judge(self.served, self.window, names, trained, self.records.until_s, schedules)
         rows = self.answered
         score = self._score(judged.challenger, rows if len(rows) else self.window)
-        return Verdict(judged.challenger, score, judged.duel, judged.vetoes)
+        return PromotionVerdict(judged.challenger, score, judged.duel, judged.vetoes)
 
-    def register(self, name: str, score: Score) -> Candidate:
+    def register(self, name: str, score: CandidateScore) -> Candidate:
         content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
         tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].parameters(self.seed)
         return log_and_register(
@@ -250,7 +250,7 @@ class TraceJudge:
     def checks(self, candidate: Candidate) -> dict[str, bool]:
         return verified(self.store, self.clean, self.records, candidate, self.trained[candidate.method])
 
-    def refresh(self, present: Incumbent, verdict: Verdict) -> Candidate | None:
+    def refresh(self, present: Incumbent, verdict: PromotionVerdict) -> Candidate | None:
         if present.method is None or verdict.comparison is None:
             return None
         judged = (verdict.comparison.champion.value, verdict.comparison.jobs) if verdict.comparison.jobs else None

@@ -18,7 +18,7 @@ import pandas as pd
 
 from features.errors import InputError
 from pipelines.ingest.ldms_files import counter_files, scan, sha256_of
-from pipelines.ingest.ldms_intake import BrokenFileError, Run, SamplerTally
+from pipelines.ingest.ldms_intake import BrokenFileError, IntakeRun, SamplerTally
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.version import subject_of
 from pipelines.storage.versions import until_written
@@ -64,7 +64,7 @@ def ingest_counters(
     report = IngestReport()
     taken: set[str] = set()
     with ThreadPoolExecutor(_WRITERS) as writers, store.changing(writers) as change:
-        run = Run(store, change, sampler)
+        run = IntakeRun(store, change, sampler)
         for number, path in enumerate(files):
             progress(path.name, sum(sizes[:number]), sum(sizes))
             try:
@@ -94,7 +94,7 @@ def read_quarantine(store: CountersStore) -> pd.DataFrame:
     return store.lake.read(QUARANTINE, store.system)[0].astype(_QUARANTINE_TYPES)
 
 
-def _ingest(run: Run, path: Path, report: IngestReport) -> None:
+def _ingest(run: IntakeRun, path: Path, report: IngestReport) -> None:
     try:
         scanned = scan(path, run.lengths)
     except InputError as error:

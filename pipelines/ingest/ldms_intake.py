@@ -19,7 +19,7 @@ import pyarrow as pa
 from features.errors import InputError
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import Scanned
-from pipelines.storage.counters_store import DAY_US, SOURCE, TIME_US, Change, CountersStore, Ledger, Repeated, day_of
+from pipelines.storage.counters_store import DAY_US, SOURCE, TIME_US, Change, CountersStore, Repeated, SamplerLedger, day_of
 
 HELD_BYTES = 96 << 20
 """Size of the rows that are held before they are merged into the store."""
@@ -142,7 +142,7 @@ class Intake:
         }
 
 
-class Run:
+class IntakeRun:
     """Many files on their way into a store; ``intakes`` are those read."""
 
     def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
@@ -164,7 +164,7 @@ class Run:
         intake = Intake(path, scanned, base, self.nodes, self.sampler)
         held: dict[str, list[pa.Table]] = {}
         size = 0
-        before: Ledger | None = None
+        before: SamplerLedger | None = None
         self.intakes.append(intake)
         try:
             for sampler, table in intake.tables(len(self.intakes) - 1):

@@ -10,7 +10,7 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError, shown
-from features.monitoring.situation import Job
+from features.monitoring.situation import PlacedJob
 from features.node_list import expand_nodes
 from pipelines.ingest.accounting import AccountingTable
 from pipelines.ingest.control_runs import node_lists, numbers, texts
@@ -69,7 +69,7 @@ def _csv(source: Source) -> pd.DataFrame:
     return frame
 
 
-def read_running(path: str | Path, at_s: float) -> list[Job]:
+def read_running(path: str | Path, at_s: float) -> list[PlacedJob]:
     """Read the jobs that run at ``at_s`` (Unix s), in the order of the file.
 
     Raises InputError with file, line and what is wrong, such as a job that starts later.
@@ -80,4 +80,6 @@ def read_running(path: str | Path, at_s: float) -> list[Job]:
     table.refuse("start_s", start > at_s, f"is after the moment asked about, {at_s:.0f}")
     table.refuse_repeated("job_id")
     lists = node_lists(table, "nodes", np.arange(table.rows))
-    return [Job(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)]
+    return [
+        PlacedJob(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)
+    ]

@@ -26,7 +26,7 @@ from sim.policy import NAMES
 _WIDTH = 150
 
 
-class Comparison(pd.DataFrame):
+class ScheduleComparison(pd.DataFrame):
     """Changes of schedules: one row per combination and metric, the baseline's first.
 
     The rows are those of :func:`sim.metrics.comparison.compare`. A part of the rows or columns is a plain table. ``attrs`` has ``title`` and ``verdict``.
@@ -84,7 +84,7 @@ def write_tables(path: Path, tables: Sequence[Table]) -> None:
     write(path, "\n\n".join(texts) + "\n")
 
 
-def write_comparison(path: Path, what: Comparison | Results) -> None:
+def write_comparison(path: Path, what: ScheduleComparison | Results) -> None:
     """Write a comparison or a campaign in the format of the ending of ``path``.
 
     A campaign has a table for each trace, then what is pooled. ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and
@@ -94,7 +94,7 @@ def write_comparison(path: Path, what: Comparison | Results) -> None:
         write(path, csv_text(what))
     elif path.suffix == ".parquet":
         write(path, pd.DataFrame(what).to_parquet(index=False))
-    elif isinstance(what, Comparison):
+    elif isinstance(what, ScheduleComparison):
         write_tables(path, [what.table])
     else:
         parts = [what.summary] if what.pooled is None else [what.summary, what.pooled]

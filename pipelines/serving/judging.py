@@ -22,7 +22,7 @@ _OF_STARTS = _ASKED | _TOLD
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedAnswers:
     """Answers of one model with their jobs.
 
     ``answers`` has one row per answer to a submission: ``version user_known predicted_s``, quantiles, the job's ``runtime_s`` and
@@ -41,7 +41,7 @@ class Judged:
         return [scores(name, rows) for name, rows in [*groups, *([("all", self.answers)] if len(groups) > 1 else [])]]
 
 
-def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
+def judge(place: Path, clean: CleanTrace, model: str = "") -> JudgedAnswers:
     """Judge the log at ``place``, a file or a directory of files, by a trace's jobs.
 
     It judges the answers of ``model``. The default is the log's model if there is only one, else ``runtime-<trace>``. Raises
@@ -54,7 +54,9 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> Judged:
     if not mine:
         raise InputError(f"{place}: has no answer of {wanted}; there are those of {one_line(', '.join(there) or 'none', 200)}")
     submissions = [entry for entry in mine if entry["elapsed_s"] == 0]
-    return Judged(joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(mine) - len(submissions), dropped, unreadable)
+    return JudgedAnswers(
+        joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(mine) - len(submissions), dropped, unreadable
+    )
 
 
 def answered(clean: CleanTrace) -> dict[str, Any] | None:

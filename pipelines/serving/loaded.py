@@ -14,7 +14,7 @@ from features.errors import InputError
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.submitted import EARLY
 from models.runtime.remaining import LEVELS, whole_quantiles
-from pipelines.serving.questions import TEXTS, Job, Unanswerable
+from pipelines.serving.questions import TEXTS, AskedJob, Unanswerable
 
 ROWS = 32
 """Max number of jobs that are answered at a time, so that other requests come in between."""
@@ -75,14 +75,14 @@ class Loaded(Version):
     def check(self, now_s: float) -> None:
         taken_s, request = self.snapshot_unix_s, 3600
         at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
-        job = Job.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
+        job = AskedJob.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
         (answer,), _ = self.answer([job], (0.5,), now_s)
         if not 1 <= answer["predicted_s"] <= request:
             raise InputError(
                 f"version {self.number} of {self.name}: predicts {answer['predicted_s']} s for a request of {request} s"
             )
 
-    def check_times(self, jobs: Sequence[Job], alone: bool) -> None:
+    def check_times(self, jobs: Sequence[AskedJob], alone: bool) -> None:
         """Raise Unanswerable for the first job whose time the model cannot place."""
         dated = self.predictor.snapshot_unix_s is not None
         for row, job in enumerate(jobs):
@@ -94,7 +94,7 @@ class Loaded(Version):
                 raise Unanswerable(f"{field} {EARLY}", field)
 
     def answer(
-        self, jobs: Sequence[Job], levels: Sequence[float], now_s: float
+        self, jobs: Sequence[AskedJob], levels: Sequence[float], now_s: float
     ) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
         """Answer as the registered model does; jobs without a time are submitted at ``now_s``.
 
@@ -136,7 +136,7 @@ class Loaded(Version):
         return whole_quantiles(quantiles_s, requested)
 
     def entries(
-        self, jobs: Sequence[Job], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
+        self, jobs: Sequence[AskedJob], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
     ) -> list[dict[str, Any]]:
         """Return the entries of a log for what :meth:`answer` returned.
 

@@ -70,7 +70,7 @@ class Given(BaseModel):
         return one_unknown(cls.__pydantic_fields__, given)
 
 
-class Job(Given):
+class AskedJob(Given):
     """A job that is submitted, or has run for ``elapsed_s``."""
 
     user: Text | None = Field(description="null: unknown")
@@ -104,18 +104,18 @@ class _Request(Given):
     )
 
 
-class OneJob(_Request, Job):
+class OneJob(_Request, AskedJob):
     """A question about one job."""
 
     @property
-    def jobs(self) -> Sequence[Job]:
+    def jobs(self) -> Sequence[AskedJob]:
         return [self]
 
 
 class ManyJobs(_Request):
     """A question about a list of jobs."""
 
-    jobs: Annotated[list[Job], Field(min_length=1, max_length=MOST_JOBS), FailFast()]
+    jobs: Annotated[list[AskedJob], Field(min_length=1, max_length=MOST_JOBS), FailFast()]
 
 
 def _form(body: Any) -> str | None:
@@ -129,7 +129,7 @@ def _listed(body: Any) -> Any:
 Question = Annotated[
     Annotated[OneJob, Tag("one")] | Annotated[ManyJobs, Tag("many")],
     Discriminator(_form),
-    BeforeValidator(_listed, json_schema_input_type=OneJob | ManyJobs | list[Job]),
+    BeforeValidator(_listed, json_schema_input_type=OneJob | ManyJobs | list[AskedJob]),
 ]
 FIELDS = {*OneJob.model_fields, *ManyJobs.model_fields}
 

@@ -67,7 +67,7 @@ class Standing:
     told_by: Loaded | None = None
 
 
-class Line(list[Any]):
+class QueueColumns(list[Any]):
     """The columns of a given queue, with its :class:`Standing` at the last second.
 
     Many questions have the same queue. Columns are lists, kept instead of jobs, which the garbage collector would visit.
@@ -86,7 +86,7 @@ class Line(list[Any]):
         return self.standing
 
 
-_lines: dict[bytes, Line] = {}
+_lines: dict[bytes, QueueColumns] = {}
 
 
 def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
@@ -102,7 +102,7 @@ def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
         raise ValueError("a text holds half a character") from error
     if as_json not in _lines:
         rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, each) for each in given]))]
-        line = Line(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
+        line = QueueColumns(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
         for old in list(_lines)[: 1 - LINES]:
             del _lines[old]
         _lines[as_json] = line
@@ -219,9 +219,9 @@ class LoadedStarts(Version):
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
     """Return the queue's jobs, and all jobs in order of submission, the one asked about last.
 
-    Times are of the wall clock, quantiles are requests. Jobs started in this second run. Raises Unanswerable as :meth:`Line.at`.
+    Times are of the wall clock, quantiles are requests. Jobs started in this second run. Raises Unanswerable as :meth:`QueueColumns.at`.
     """
-    assert isinstance(question.queue, Line)
+    assert isinstance(question.queue, QueueColumns)
     job, standing = question.job, question.queue.at(clock_s)
     user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
     last = (clock_s, NEVER, NEVER, job.procs, job.requested_s, user, queue)
@@ -241,7 +241,7 @@ def _why(jobs: Jobs, procs: int) -> dict[str, Any]:
     return {"why": why, "ahead": len(waits), "ahead_hours": round(hours, 1), "ahead_in_queue": in_queue, "free": free}
 
 
-def _standing(line: Line, clock_s: int) -> Standing:
+def _standing(line: QueueColumns, clock_s: int) -> Standing:
     users, queues, procs, requested, times, *durations = line
     waits, ran = (np.array([-1 if each is None else each for each in durations_s], np.int64) for durations_s in durations)
     given = np.array([each is not None for each in times], bool)

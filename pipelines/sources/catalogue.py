@@ -18,7 +18,7 @@ from features.jobs.cleaning import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
-from pipelines.sources.recorded import Recorded, checksums, recorded
+from pipelines.sources.recorded import RecordedDownload, checksums, recorded
 from pipelines.sources.settings import read_settings
 from pipelines.sources.site_file import known_table, settings_file, site_table
 from pipelines.storage.home import archive, home
@@ -141,7 +141,7 @@ def load_catalogue() -> dict[str, Entry]:
     return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
 
 
-def _with_recorded(entry: Entry, record: Recorded | None) -> Entry:
+def _with_recorded(entry: Entry, record: RecordedDownload | None) -> Entry:
     if record is None or not entry.unrecorded:
         return entry
     return replace(entry, sha256_content=record.sha256_content, recorded=record.since)

@@ -22,7 +22,7 @@ from features.errors import InputError
 from features.monitoring.samplers import SAMPLERS
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.places import replacing
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.recorded import GAUGES, ORIGIN_S, Recorded, node_names, record, topology
 from sim.cluster.users import CONTROL, LOAD
 
@@ -49,7 +49,7 @@ class Emitted:
 
 
 def emit(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     folder: Path,
     *,
     days: float,
@@ -99,7 +99,7 @@ def emit(
 
 
 def settings_of(
-    cluster: Cluster, seed: int, load: float = LOAD, origin_s: int = ORIGIN_S, monitored_from: float = 0.0
+    cluster: SimulatedCluster, seed: int, load: float = LOAD, origin_s: int = ORIGIN_S, monitored_from: float = 0.0
 ) -> dict[str, Any]:
     """Return what an emission is of, but for its days."""
     return {"cluster": asdict(cluster), "seed": seed, "load": load, "origin_s": origin_s, "monitored_from": monitored_from}
@@ -124,7 +124,7 @@ class CounterFiles(ExitStack):
     """
 
     def __init__(
-        self, cluster: Cluster, folder: Path, origin_s: int, *, rotate: int, packed: bool, since: int | None = None
+        self, cluster: SimulatedCluster, folder: Path, origin_s: int, *, rotate: int, packed: bool, since: int | None = None
     ) -> None:
         super().__init__()
         if rotate < 1:
@@ -191,7 +191,7 @@ def _write(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _readme(cluster: Cluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
+def _readme(cluster: SimulatedCluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
     return (
         f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of users at load "
         f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"

@@ -16,7 +16,7 @@ from pipelines.storage.places import exists
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedDownload:
     """SHA-256 of the first download from an address, and its day (2026-03-01)."""
 
     sha256_content: str
@@ -28,7 +28,7 @@ def checksums() -> Path:
     return home() / "checksums.toml"
 
 
-def recorded() -> dict[str, Recorded]:
+def recorded() -> dict[str, RecordedDownload]:
     """Return the recorded checksums by address. Raises InputError for a damaged file."""
     path = checksums()
     if not exists(path):
@@ -36,7 +36,7 @@ def recorded() -> dict[str, Recorded]:
     records = {}
     for place, table in read_settings(path, "checksums").items():
         try:
-            records[place] = Recorded(**table)
+            records[place] = RecordedDownload(**table)
             if not re.fullmatch(r"[0-9a-f]{64}", records[place].sha256_content):
                 raise TypeError
         except TypeError as error:
@@ -46,7 +46,7 @@ def recorded() -> dict[str, Recorded]:
     return records
 
 
-def record(place: str, sha256_content: str) -> Recorded:
+def record(place: str, sha256_content: str) -> RecordedDownload:
     """Record a checksum of the address ``place``; return what is recorded.
 
     That is another checksum if another process recorded one first.

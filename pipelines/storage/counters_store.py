@@ -93,7 +93,7 @@ class Part:
 
 
 @dataclass
-class Sampler:
+class StoredSampler:
     """Metrics of a sampler, in order of first appearance, and its parts in order of time."""
 
     metrics: list[str] = field(default_factory=list)
@@ -101,16 +101,16 @@ class Sampler:
 
 
 @dataclass
-class Ledger:
+class SamplerLedger:
     """Samplers by name, and the entry of each file read, by the SHA-256 of its text."""
 
-    samplers: dict[str, Sampler] = field(default_factory=dict)
+    samplers: dict[str, StoredSampler] = field(default_factory=dict)
     files: dict[str, dict[str, Any]] = field(default_factory=dict)
 
-    def copy(self) -> Ledger:
+    def copy(self) -> SamplerLedger:
         """Return a copy that can be changed."""
-        samplers = {name: Sampler([*kept.metrics], [*kept.parts]) for name, kept in self.samplers.items()}
-        return Ledger(samplers, dict(self.files))
+        samplers = {name: StoredSampler([*kept.metrics], [*kept.parts]) for name, kept in self.samplers.items()}
+        return SamplerLedger(samplers, dict(self.files))
 
 
 class CountersStore:
@@ -120,7 +120,7 @@ class CountersStore:
         self.system, self.lake = system, Lake(lake)
         self.root = lake / COUNTERS / check_name(system, COUNTERS)
         self.versions = self.lake.versions(subject_of(COUNTERS, system))
-        self.ledger = Ledger()
+        self.ledger = SamplerLedger()
         self._loaded_s, self._version = 0.0, Version()
         self._load(self.versions.current())
 
@@ -137,7 +137,7 @@ class CountersStore:
 
     def parts(self, sampler: str, day: str | None = None) -> list[Part]:
         """Return parts by time; an empty list for an unknown sampler."""
-        return [part for part in self.ledger.samplers.get(sampler, Sampler()).parts if day in (None, part.day)]
+        return [part for part in self.ledger.samplers.get(sampler, StoredSampler()).parts if day in (None, part.day)]
 
     def path(self, part: Part) -> Path:
         return self.root / part.file
@@ -256,19 +256,19 @@ class CountersStore:
         gone = [file for file in self._version.files if file not in (PARTS, FILES) and file not in named]
         self._version = self.versions.commit({**parts, **tables}, self._version, "variability ingest", gone)
 
-    def _sampler(self, name: str) -> Sampler:
+    def _sampler(self, name: str) -> StoredSampler:
         if name not in self.ledger.samplers:
             raise InputError(f"{self.root}: holds no counters of {name}, only of {', '.join(self.samplers) or 'no sampler'}")
         return self.ledger.samplers[name]
 
     def _load(self, version: Version) -> None:
         """Load the ledger of a version."""
-        self._loaded_s, self._version, self.ledger = time.monotonic(), version, Ledger()
+        self._loaded_s, self._version, self.ledger = time.monotonic(), version, SamplerLedger()
         if PARTS not in version.files:
             return
         lake = replace(self.lake, seen=(self.versions.subject, version))
         parts, metadata = lake.read(PARTS, self.system)
-        samplers = {name: Sampler(metrics) for name, metrics in metadata["metrics"].items()}
+        samplers = {name: StoredSampler(metrics) for name, metrics in metadata["metrics"].items()}
         for row in parts.sort_values("first_us")[_COLUMNS].itertuples(index=False, name=None):
             part = Part(*row)
             own = samplers[part.sampler].parts
@@ -276,7 +276,7 @@ class CountersStore:
                 raise InputError(f"{self.root}: an older Queuecast wrote these counters: ingest their files into a new lake")
             own.append(part)
         files = pa.Table.from_pandas(lake.read(FILES, self.system)[0], preserve_index=False).to_pylist()
-        self.ledger = Ledger(samplers, {entry["sha256"]: entry for entry in files})
+        self.ledger = SamplerLedger(samplers, {entry["sha256"]: entry for entry in files})
 
 
 _COLUMNS = [column.name for column in fields(Part)]
@@ -305,7 +305,7 @@ class Change:
 
         Of several rows of one time and node the first stays, that of the store before those of ``rows``; the others are returned.
         """
-        kept = self.store.ledger.samplers.setdefault(sampler, Sampler())
+        kept = self.store.ledger.samplers.setdefault(sampler, StoredSampler())
         kept.metrics.extend(name for name in rows.column_names if name not in (*_OF_ROWS, *kept.metrics))
         limit = part_rows(len(kept.metrics) + len(KEYS))
         rows = rows.unify_dictionaries().combine_chunks()

@@ -28,7 +28,7 @@ SYNC_S = 2.0
 """Max seconds of finished pieces that a power loss costs."""
 
 
-class Kind(NamedTuple, Generic[K, V]):
+class JournalKind(NamedTuple, Generic[K, V]):
     """The ``name`` of journalled work, and functions that encode and decode finished pieces."""
 
     name: str
@@ -42,7 +42,7 @@ class Journal(Generic[K, V]):
     ``done`` maps the finished pieces to their results.
     """
 
-    def __init__(self, out: Path, kind: Kind[K, V], identity: Mapping[str, Any], restart: bool = False) -> None:
+    def __init__(self, out: Path, kind: JournalKind[K, V], identity: Mapping[str, Any], restart: bool = False) -> None:
         self.path = out.with_name(f"{out.name}.journal")
         self.done: dict[K, V] = {}
         self._kind, self._identity, self._synced = kind, dict(identity), -SYNC_S

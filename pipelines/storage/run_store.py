@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.monitoring.samplers import PROBES
-from features.monitoring.situation import RATES, Machine
+from features.monitoring.situation import RATES, MonitoredMachine
 from pipelines.ingest.control_runs import COLUMNS, JOB_COLUMNS
 from pipelines.storage.lake import Lake
 from pipelines.storage.version import subject_of
@@ -34,7 +34,7 @@ TABLES = tuple(_COLUMNS)
 
 
 @dataclass(frozen=True)
-class Kept:
+class KeptRows:
     """Rows added, rows known already, and keys of contradicting rows.
 
     Contradicting rows of :data:`REPLACED` tables replace the earlier ones.
@@ -45,7 +45,7 @@ class Kept:
     contradicting: tuple[str, ...]
 
 
-def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
+def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
     """Add the rows of ``frame`` to a table of ``system``.
 
     The addition is repeated if another process wrote first.
@@ -53,7 +53,7 @@ def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
     return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
 
 
-def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
+def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
     keys = _KEYS[table]
     old = stored(lake, table, system)
     there = {_key(row, keys): row for row in old.to_dict("records")}
@@ -74,7 +74,7 @@ def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> Kept:
     if added or gone or (table in REPLACED and other):
         rows = pd.DataFrame([*there.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
         lake.write(table, system, rows)
-    return Kept(len(added), same, tuple(other))
+    return KeptRows(len(added), same, tuple(other))
 
 
 def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
@@ -96,10 +96,10 @@ def application_types(lake: Lake, system: str) -> dict[str, str]:
     return dict(zip(frame["application"], frame["type"], strict=True))
 
 
-def machine_of(lake: Lake, system: str) -> Machine | None:
+def machine_of(lake: Lake, system: str) -> MonitoredMachine | None:
     """Return the leaf switches, types and usual rates of ``system``; None without a topology."""
     topology = stored(lake, TOPOLOGY, system)
-    return Machine.of(topology, stored(lake, TYPES, system)) if len(topology) else None
+    return MonitoredMachine.of(topology, stored(lake, TYPES, system)) if len(topology) else None
 
 
 def _key(row: Mapping, keys: list[str]) -> tuple[str, ...]:

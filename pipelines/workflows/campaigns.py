@@ -17,7 +17,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.runtime.protocol import TablePredictor
-from pipelines.storage.journal import Journal, Kind
+from pipelines.storage.journal import Journal, JournalKind
 from pipelines.storage.parquet import write_parquet
 from pipelines.storage.provenance import code_version
 from sim.campaigns.campaign import Progress, points, predictor_name, run_campaign
@@ -139,7 +139,7 @@ def _decoded(record: dict[str, Any]) -> tuple[tuple[str, Point], Sequence[Row]]:
     return (record["trace"], Point(record["window"], Policy(**record["policy"]))), record["rows"]
 
 
-_POINTS = Kind("campaign", _encoded, _decoded)
+_POINTS = JournalKind("campaign", _encoded, _decoded)
 
 
 def journal_of(out: Path, identity: Mapping[str, Any], restart: bool = False) -> Journal[tuple[str, Point], Sequence[Row]]:

@@ -17,7 +17,7 @@ import pandas as pd
 from features.errors import InputError, shown
 from features.monitoring.labels import feature_matrix
 from features.monitoring.samplers import PROBES, SITUATION_FEATURES, WINDOW_S
-from features.monitoring.situation import Job, Machine, jobs_of, situation
+from features.monitoring.situation import MonitoredMachine, PlacedJob, jobs_of, situation
 from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
@@ -59,7 +59,7 @@ class Neighbour:
 
 
 @dataclass(frozen=True)
-class Answer:
+class VariationAnswer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
     ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
@@ -102,8 +102,8 @@ def ask(
     application: str,
     at_s: float,
     probes: pd.DataFrame | None = None,
-    running: Sequence[Job] | None = None,
-) -> Answer:
+    running: Sequence[PlacedJob] | None = None,
+) -> VariationAnswer:
     """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
     It uses the counters that could be read by ``at_s``. ``probes`` has one row per node, ``node`` and the columns of
@@ -121,7 +121,7 @@ def ask(
         raise InputError(
             f"unknown application {shown(application)}: {system} has no control runs and no type of it; known: {', '.join(sorted(applications))}"
         )
-    mine = Job(_ASKED, application, tuple(nodes), at_s)
+    mine = PlacedJob(_ASKED, application, tuple(nodes), at_s)
     beside = (
         _Beside.of(mine, machine, _running(lake, system, at_s) if running is None else running) if machine is not None else None
     )
@@ -143,7 +143,7 @@ def ask(
     probability = model.probabilities(features)
     mean_s, sigma_s = _usual(model, application)
     variation = float(model.variation_of(probability)[0])
-    return Answer(
+    return VariationAnswer(
         model=champion.name,
         version=champion.version,
         classifier=model.classifier,
@@ -172,7 +172,7 @@ def ask(
 
 @dataclass(frozen=True)
 class _Beside:
-    """The places of the asked nodes and the jobs there, as in :class:`Answer` and as features."""
+    """The places of the asked nodes and the jobs there, as in :class:`VariationAnswer` and as features."""
 
     leaves: Mapping[str, int]
     neighbours: tuple[Neighbour, ...]
@@ -180,7 +180,7 @@ class _Beside:
     features: Mapping[str, float]
 
     @classmethod
-    def of(cls, mine: Job, machine: Machine, running: Sequence[Job]) -> _Beside:
+    def of(cls, mine: PlacedJob, machine: MonitoredMachine, running: Sequence[PlacedJob]) -> _Beside:
         unknown = [node for node in mine.nodes if node not in machine.leaf_of]
         if unknown:
             raise InputError(
@@ -201,7 +201,7 @@ class _Beside:
         )
 
 
-def _running(lake: Lake, system: str, at_s: float) -> list[Job]:
+def _running(lake: Lake, system: str, at_s: float) -> list[PlacedJob]:
     """Return the ingested runs that began before ``at_s`` and had not ended."""
     runs = stored(lake, RUNS, system)
     return jobs_of(runs[(runs["start_s"] < at_s) & (at_s - runs["start_s"] < runs["runtime_s"])])

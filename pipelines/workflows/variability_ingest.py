@@ -17,7 +17,7 @@ from pipelines.ingest.topology import read_topology
 from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, Kept, keep
+from pipelines.storage.run_store import JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, KeptRows, keep
 from pipelines.workflows.progress import report_progress
 
 Progress = Callable[[int, int], None]
@@ -30,7 +30,7 @@ class Table:
     path: Path
     table: str
     read: ControlRuns
-    kept: Kept
+    kept: KeptRows
 
 
 def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:

@@ -21,7 +21,7 @@ from features.monitoring.samplers import NEWEST_FEATURES, SAMPLERS, WINDOW_S, sa
 from pipelines.storage.lake import Lake
 
 if TYPE_CHECKING:
-    from features.monitoring.situation import Machine
+    from features.monitoring.situation import MonitoredMachine
     from features.monitoring.windows import WindowFeatures
     from pipelines.storage.counters_store import CountersStore
 
@@ -171,7 +171,7 @@ def newest_before(
     return newest
 
 
-def situations_of(runs: pd.DataFrame, machine: Machine) -> pd.DataFrame:
+def situations_of(runs: pd.DataFrame, machine: MonitoredMachine) -> pd.DataFrame:
     """Return SITUATION_FEATURES of ``runs`` with known nodes, index ``run_id``.
 
     Each is a neighbour of the others. Of runs with the same start, the one with the lower number in its name started first.

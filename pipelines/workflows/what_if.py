@@ -23,7 +23,7 @@ from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
-from sim.site.change import Candidate, Changed, change
+from sim.site.change import Changed, SiteChange, change
 from sim.site.explained import decisions
 from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 from sim.slurm.site import Site
@@ -63,7 +63,7 @@ class WhatIf:
 
     site: Site
     jobs: SlurmJobs
-    candidates: dict[str, Candidate]
+    candidates: dict[str, SiteChange]
     changes: dict[str, Changed]
     idle: tuple[str, ...]
     screened: dict[str, float]
@@ -136,7 +136,7 @@ class WhatIf:
         return sorted(self.effects, key=place)
 
 
-def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candidate]:
+def all_candidates(machine: Path | None, path: Path | None = None) -> list[SiteChange]:
     """Read the candidates of the catalogue, of a site's folder, and of another file.
 
     Raises InputError for a wrong file, and for two candidates with the same name.
@@ -151,7 +151,7 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[Candi
     return candidates
 
 
-def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
+def read_candidates(path: Path = CATALOGUE) -> list[SiteChange]:
     """Read candidates from a TOML file; raise InputError for a wrong one."""
     try:
         return _parsed(path, path.read_bytes())
@@ -159,16 +159,16 @@ def read_candidates(path: Path = CATALOGUE) -> list[Candidate]:
         raise InputError(f"{path}: {error.strerror or error}") from None
 
 
-def _parsed(path: Path, text: bytes) -> list[Candidate]:
+def _parsed(path: Path, text: bytes) -> list[SiteChange]:
     try:
         document = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not TOML: {error}") from None
-    types = {each.name: each.type for each in fields(Candidate)}
+    types = {each.name: each.type for each in fields(SiteChange)}
     rows = document.get("candidate")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:
         raise InputError(f"{path}: has no list of [[candidate]], or more than that")
-    candidates: list[Candidate] = []
+    candidates: list[SiteChange] = []
     for at, row in enumerate(rows):
         if strange := set(row) - set(types):
             raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), types)}")
@@ -177,11 +177,11 @@ def _parsed(path: Path, text: bytes) -> list[Candidate]:
         if wrong := [key for key, value in row.items() if isinstance(value, dict) != types[key].startswith("Mapping")]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
-        candidates.append(Candidate(**given))
+        candidates.append(SiteChange(**given))
     return candidates
 
 
-def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone: str) -> SlurmJobs:
+def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[SiteChange], timezone: str) -> SlurmJobs:
     """Add a column in seconds for each quantile of a registered model that is a limit.
 
     Raises InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model without the quantile.
@@ -201,7 +201,7 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[Candidate], timezone
 def measure(
     site: Site,
     jobs: SlurmJobs,
-    candidates: Sequence[Candidate],
+    candidates: Sequence[SiteChange],
     replicates: int,
     shake_s: int,
     seed: int,

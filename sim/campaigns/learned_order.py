@@ -21,7 +21,7 @@ from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.jobs.shaking import SHAKE_S, moves, shaken
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Ratio, interval_of_change
-from models.policies import Evidence, Trained
+from models.policies import PolicyEvidence, Trained
 from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import Window, split_windows
@@ -80,7 +80,7 @@ class LearnedOrder(NamedTuple):
 
     score: Score
     trained: Trained
-    evidence: Evidence | None
+    evidence: PolicyEvidence | None
 
 
 def learn_order(
@@ -213,7 +213,7 @@ def _learned(measure: _Measure, weeks: Sequence[Window]) -> tuple[Score, int]:
     return formula.with_values((start + best * learning.step).round(3).tolist()), sum(map(len, points))
 
 
-def _evidence(measure: _Measure, learned: Score, weeks: Sequence[Window]) -> Evidence | None:
+def _evidence(measure: _Measure, learned: Score, weeks: Sequence[Window]) -> PolicyEvidence | None:
     """Return the change by ``learned`` on ``weeks`` against the baseline."""
     replicates = measure.learning.replicates
     copies = measure.copies(weeks, replicates)
@@ -226,7 +226,7 @@ def _evidence(measure: _Measure, learned: Score, weeks: Sequence[Window]) -> Evi
     interval = interval_of_change(slowdowns[0], slowdowns[1])
     if interval.low is None or interval.high is None:
         return None
-    return Evidence(
+    return PolicyEvidence(
         against=f"{BASELINE}-{ALGORITHM}-{BACKFILL}",
         relative=slowdowns[0].value() / slowdowns[1].value() - 1.0,
         low=interval.low,

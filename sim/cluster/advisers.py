@@ -24,7 +24,7 @@ from sim.cluster.site import (
     ORACLE,
     OUTSIDE,
     PATIENCE_S,
-    Site,
+    ClusterSite,
 )
 from sim.cluster.start_models import COUNTERS, EVERY, NEWEST, PROBED, SITUATED, TYPED
 from sim.schedulers.names import CLASSES, Rush
@@ -57,7 +57,7 @@ WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 """References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
 
 
-def ask(site: Site, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
+def ask(site: ClusterSite, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
     """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
     nothing = np.zeros(0, np.int64)
     site.clock[DECIDER] = NO_MODEL

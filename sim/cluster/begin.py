@@ -10,7 +10,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.samplers import PROBE_FEATURES, WINDOW_S
 from sim.cluster.applications import application, type_code
-from sim.cluster.presets import PLACEMENTS, Cluster
+from sim.cluster.presets import PLACEMENTS, SimulatedCluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
     ADDED,
@@ -41,7 +41,7 @@ from sim.cluster.site import (
     TICK_S,
     UPLINK,
     WARM_S,
-    Site,
+    ClusterSite,
     no_model,
 )
 from sim.cluster.start_models import COUNTERS, LOOKS
@@ -71,7 +71,7 @@ LONGEST_S = 1000 * DAY_S
 """Max seconds of a simulated cluster."""
 
 
-def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
+def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> int:
     """Return the seconds after which the background repeats.
 
     It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows with it.
@@ -84,14 +84,14 @@ def horizon_s(cluster: Cluster, arrays: object, work: np.ndarray) -> int:
 
 
 def as_site(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     procs: np.ndarray,
     profiles: np.ndarray,
     variant: np.ndarray,
     work: np.ndarray,
     random: np.random.Generator,
     horizon: int,
-) -> Site:
+) -> ClusterSite:
     """Return a cluster with only the noise job, ``warm_s`` before the first submission.
 
     Its random numbers do not depend on the ``horizon``: a longer simulation begins like a shorter one.
@@ -122,7 +122,7 @@ def as_site(
     runs = np.zeros((jobs, RUN))
     runs[:, [PREDICTED, ADDED]] = np.nan
     ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
-    return Site(
+    return ClusterSite(
         clock=clock,
         physics=physics,
         variants=profiles,

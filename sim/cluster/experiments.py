@@ -15,7 +15,7 @@ import pandas as pd
 
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
 from sim.cluster.advisers import Adviser
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, NODES, continuous
 from sim.policy import NAMES, Policy
@@ -29,7 +29,7 @@ Progress = Callable[[int, int], None]
 
 
 def control_runs(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     *,
     days: float,
     seed: int,
@@ -64,7 +64,7 @@ def chosen_runs(applications: np.ndarray, each: int | None, random: np.random.Ge
 
 
 def usual(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     sizes: Sequence[int],
     *,
     days: float,
@@ -88,7 +88,7 @@ def usual(
 
 
 def trials(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     submitted: Mapping[int, pd.DataFrame],
     policies: Sequence[Policy],
     *,

@@ -24,7 +24,7 @@ PLACEMENTS = ("first-fit", "best-fit")
 
 
 @dataclass(frozen=True)
-class Cluster:
+class SimulatedCluster:
     """Size, bandwidths, disturbances and sensors of a simulated cluster.
 
     Bandwidths are effective GB/s: of a leaf's uplinks, of the core, of the file system; ``network_gain``, ``storage_gain`` and
@@ -89,12 +89,12 @@ class Cluster:
         """Return the number of nodes that the scheduler has."""
         return self.nodes - self.noise_nodes
 
-    def but(self, **changed: Any) -> Cluster:
+    def but(self, **changed: Any) -> SimulatedCluster:
         """Return a copy with some fields changed."""
         return replace(self, **changed)
 
 
-CONGESTED = Cluster(
+CONGESTED = SimulatedCluster(
     "congested",
     storage_background=Level(
         0.25, spread=0.4, memory_s=3600, pause_s=43_200, lasting_s=1200, height=0.9, height_spread=1.0, most=5.0

@@ -17,7 +17,7 @@ from features.clock import DAY_S
 from features.monitoring.samplers import PROBES, SAMPLERS
 from features.monitoring.situation import RATES
 from sim.cluster.applications import APPLICATIONS, INPUTS, NODES, application
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from sim.cluster.users import CONTROL, LOAD, population, submissions
 
@@ -45,7 +45,7 @@ class Recorded:
 
 
 def record(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     add: Callable[[int, np.ndarray], None],
     *,
     days: float,
@@ -149,7 +149,9 @@ def probe_rows(runs: pd.DataFrame, features: pd.DataFrame) -> pd.DataFrame:
     return pd.DataFrame({"run_id": runs["run_id"].to_numpy()[run], "node": nodes, **waits})
 
 
-def accounting(cluster: Cluster, run: ClusterRun, submitted: pd.DataFrame, ended: np.ndarray, origin_s: int) -> pd.DataFrame:
+def accounting(
+    cluster: SimulatedCluster, run: ClusterRun, submitted: pd.DataFrame, ended: np.ndarray, origin_s: int
+) -> pd.DataFrame:
     """Return the jobs of ``run`` with the columns of ``sacct``, in UTC; a processor is a node.
 
     The name of the cluster says that it is simulated. Jobs that have not ``ended`` are running.
@@ -180,7 +182,7 @@ def accounting(cluster: Cluster, run: ClusterRun, submitted: pd.DataFrame, ended
     )
 
 
-def topology(cluster: Cluster) -> str:
+def topology(cluster: SimulatedCluster) -> str:
     """Return the leaf switches as lines of Slurm's topology.conf."""
     size = cluster.nodes_per_leaf
     ends = [(leaf * size + 1, min((leaf + 1) * size, cluster.nodes)) for leaf in range(cluster.leaves)]

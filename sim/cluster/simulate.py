@@ -19,7 +19,7 @@ from sim.cluster.advisers import Adviser, ask, sampled
 from sim.cluster.applications import application
 from sim.cluster.begin import as_site, behaviours, horizon_s
 from sim.cluster.cluster_loop import FULL, drive
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.site import (
     ADDED,
     ASKED_TIMES,
@@ -40,7 +40,7 @@ from sim.cluster.site import (
     STORAGE_BACKGROUND,
     TICK_S,
     WARM_S,
-    Site,
+    ClusterSite,
 )
 from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, NEWEST, PROBED
 from sim.inputs.prepare import prepare
@@ -86,7 +86,7 @@ class ClusterRun:
 
 
 def simulate_on(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     jobs: pd.DataFrame,
     *,
     scheduler: str = "EASY",
@@ -180,7 +180,7 @@ def simulate_on(
         policy,
         scratch=scratch,
         start_decision=start_decision,
-        machine=Machine(site, take),
+        machine=ClusterMachine(site, take),
     ).outcome()
     take()
     schedule = as_schedule(
@@ -195,7 +195,7 @@ def simulate_on(
     return ClusterRun(schedule, runs, own, every, situation, asked, skipped, _storm_s(site, runs), held)
 
 
-def _storm_s(site: Site, runs: pd.DataFrame) -> float:
+def _storm_s(site: ClusterSite, runs: pd.DataFrame) -> float:
     """Return the seconds from the first submission to the last end in which there is a storm."""
     tick, ends = int(site.clock[TICK_S]), runs["start_s"] + runs["runtime_s"]
     moments = np.arange(0, int(ends.max() - runs["submit_s"].min()), tick) + site.clock[WARM_S]
@@ -203,7 +203,7 @@ def _storm_s(site: Site, runs: pd.DataFrame) -> float:
     return float(tick * np.count_nonzero(level > STORM))
 
 
-def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, outcome: Outcome) -> pd.DataFrame:
+def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: ClusterSite, outcome: Outcome) -> pd.DataFrame:
     """Return the result of each job, a row a job (:attr:`ClusterRun.runs`)."""
     return pd.DataFrame(
         {
@@ -228,7 +228,7 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: Site, outcome: Outcome
     )
 
 
-def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
+def _features_of(site: ClusterSite, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Return features of the jobs ``wanted``: from their own nodes' counters and from all."""
     rest = site.features[:, PROBED:NEWEST]
     own, every = (
@@ -239,10 +239,10 @@ def _features_of(site: Site, wanted: np.ndarray) -> tuple[pd.DataFrame, pd.DataF
 
 
 @dataclass(frozen=True)
-class Machine:
-    """The cluster as a :class:`sim.outcome.Machine`, on which jobs run."""
+class ClusterMachine:
+    """The cluster as a :class:`sim.outcome.RuntimeMachine`, on which jobs run."""
 
-    site: Site
+    site: ClusterSite
     take: Callable[[], None]
 
     @property

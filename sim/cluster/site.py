@@ -32,7 +32,7 @@ from models.variability.compiled_classifiers import Arrays
     HARM,
     CLOCKS,
 ) = range(19)
-"""Slots of ``Site.clock``. Given are: seconds between changes of the background, between samples, until a sample can be read, and
+"""Slots of ``ClusterSite.clock``. Given are: seconds between changes of the background, between samples, until a sample can be read, and
 of running before second 0; nodes a leaf switch; nodes of the noise job; the model that decides on starts, and the lowest class
 that skips; how nodes are chosen; for how many seconds from its first skip on a job may be skipped, 0 for any; seconds between two
 questions about a job; whether harm to running jobs counts. Kept are: slots in use; samples taken; those recorded since the record
@@ -45,17 +45,17 @@ NO_MODEL, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
 """Models that decide on starts."""
 
 UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE, CUTOFF, PHYSICS = range(11)
-"""Slots of ``Site.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link and a full file
+"""Slots of ``ClusterSite.physics``: GB/s of all uplinks of a leaf, of the core, of the file system; how much a full link and a full file
 system stretch time, and with which power of the load; max GB/s that a node of the noise job sends; relative noise of sensors and
 probes; the probability from which on the model, or the coin, skips."""
 
 NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, USUAL, PROFILE = range(10)
-"""Columns of ``Site.variants``, of an application on a number of nodes: share of its time in communication and in I/O; GB/s that
+"""Columns of ``ClusterSite.variants``, of an application on a number of nodes: share of its time in communication and in I/O; GB/s that
 a node sends, reads and writes on average; metadata operations per node and second; type; the runtime in seconds beyond which a
 run counts as varied, and that of an undisturbed run."""
 
 REMAINING, FACTOR, FINISH, NETWORK_STRETCH, IO_STRETCH, NETWORK_SUM, IO_SUM, SLOT = range(8)
-"""Columns of ``Site.slots``: seconds of work left; slowdown; end at this slowdown; stretch of communication and of I/O; the sums
+"""Columns of ``ClusterSite.slots``: seconds of work left; slowdown; end at this slowdown; stretch of communication and of I/O; the sums
 of both over time."""
 
 SENT, CROSSED, PORT_WAIT, READ_GB, WRITTEN, OPERATIONS, IO_WAIT, UPLINK_LOAD, CONGESTION, TIME, LATENTS = range(11)
@@ -63,21 +63,21 @@ SENT, CROSSED, PORT_WAIT, READ_GB, WRITTEN, OPERATIONS, IO_WAIT, UPLINK_LOAD, CO
 written; metadata operations; seconds waited for the file system; load and stretch of its leaf's uplinks; the time itself."""
 
 ONE, GAIN_ONE, TWO, GAIN_TWO, BASE, GAUGE, SENSOR = range(7)
-"""Columns of ``Site.sensors``: two events and the counts per unit of each, base counts a second, whether it is a gauge."""
+"""Columns of ``ClusterSite.sensors``: two events and the counts per unit of each, base counts a second, whether it is a gauge."""
 
 LOAD, STRETCH, LOAD_SUM, STRETCH_SUM, LEAF = range(5)
-"""Columns of ``Site.leaves``: load of uplinks as a share, stretch of communication; sums of both since the last sample."""
+"""Columns of ``ClusterSite.leaves``: load of uplinks as a share, stretch of communication; sums of both since the last sample."""
 
 STORAGE_BACKGROUND, CORE_BACKGROUND, NOISE_BACKGROUND = range(3)
-"""Columns of ``Site.background``: outside load of file system and core, as shares; activity of the noise job (0..1)."""
+"""Columns of ``ClusterSite.background``: outside load of file system and core, as shares; activity of the noise job (0..1)."""
 
 EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, ADDED, CUT, RUN = range(10)
-"""Columns of ``Site.runs``: runtime in seconds, unrounded; the same over that of the job alone; stretch of communication and I/O
+"""Columns of ``ClusterSite.runs``: runtime in seconds, unrounded; the same over that of the job alone; stretch of communication and I/O
 at its start, and on average; the model's last probability, and what the start would add to those of running jobs; whether it was
 cut at its request."""
 
 
-class Site(NamedTuple):
+class ClusterSite(NamedTuple):
     """Arrays of the cluster, float64 unless noted.
 
     ``chosen`` are the nodes that a job would get or got last. ``ring`` [samples, counters, nodes] are the last samples as rates,

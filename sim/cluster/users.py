@@ -40,7 +40,7 @@ CAUTION, CAUTION_SPREAD = 3.0, 0.5
 
 
 @dataclass(frozen=True)
-class Kind:
+class RepeatedApplication:
     """An application as a user repeats it: with two inputs, on the same nodes, by one request."""
 
     executables: tuple[str, ...]
@@ -60,7 +60,7 @@ class User:
     name: str
     group: str
     share: float
-    kinds: tuple[Kind, ...]
+    kinds: tuple[RepeatedApplication, ...]
 
 
 def population(seed: int, users: int = USERS) -> tuple[User, ...]:
@@ -73,7 +73,7 @@ def population(seed: int, users: int = USERS) -> tuple[User, ...]:
     )
 
 
-def _kinds(random: np.random.Generator) -> tuple[Kind, ...]:
+def _kinds(random: np.random.Generator) -> tuple[RepeatedApplication, ...]:
     """Return what a new user repeats."""
     caution = CAUTION * np.exp(CAUTION_SPREAD * random.standard_normal())
     kinds = []
@@ -82,7 +82,7 @@ def _kinds(random: np.random.Generator) -> tuple[Kind, ...]:
         executables = tuple(f"{name}{suffix}" for suffix in random.choice(list(INPUTS), 2, replace=False))
         longest = max(application(executable).on(nodes).runtime_s for executable in executables)
         wanted = min(max(caution, 1.5) * longest, POPULAR_S[-1])
-        kinds.append(Kind(executables, nodes, int(POPULAR_S[np.searchsorted(POPULAR_S, wanted)])))
+        kinds.append(RepeatedApplication(executables, nodes, int(POPULAR_S[np.searchsorted(POPULAR_S, wanted)])))
     return tuple(kinds)
 
 

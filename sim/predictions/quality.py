@@ -20,7 +20,7 @@ from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, experience, measures
-from sim.predictions.sharpness import Judged, Sharpness, sharpness
+from sim.predictions.sharpness import JudgedJobs, Sharpness, sharpness
 from sim.schedule import Schedule
 
 PARTS = ("all", "first-half", "second-half")
@@ -138,7 +138,7 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
     return wanted
 
 
-def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> Judged:
+def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> JudgedJobs:
     if part not in PARTS:
         raise InputError(f"unknown part {part!r}; known: {', '.join(PARTS)}")
     half = len(jobs) // 2
@@ -153,10 +153,10 @@ def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.nd
     user, day = codes(jobs, "user"), np.asarray(local_s, np.int64) // DAY_S
     cluster = np.unique(np.column_stack([user, day]), axis=0, return_inverse=True)[1].ravel()
     week = np.unique(since[rows] // WEEK_S, return_inverse=True)[1]
-    return Judged(rows, week, since[rows] // MONTH_S, cluster, user[rows])
+    return JudgedJobs(rows, week, since[rows] // MONTH_S, cluster, user[rows])
 
 
-def _predicted(schedule: Schedule, judged: Judged) -> np.ndarray:
+def _predicted(schedule: Schedule, judged: JudgedJobs) -> np.ndarray:
     return schedule.jobs["predicted_s"].to_numpy(np.float64)[judged.rows]
 
 
@@ -165,7 +165,7 @@ Group = tuple[str, str, float | None]
 EVERYONE: Group = ("all", "all", None)
 
 
-def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: Judged) -> Iterator[tuple[Group, np.ndarray]]:
+def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: JudgedJobs) -> Iterator[tuple[Group, np.ndarray]]:
     """Yield every group of jobs with the mask of its jobs among those judged.
 
     A stage of experience may be empty, other groups are not.
@@ -221,7 +221,7 @@ def _levels(quantiles: pd.DataFrame) -> np.ndarray:
     return np.array(quantiles.columns, np.float64)
 
 
-def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: Judged) -> pd.DataFrame:
+def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: JudgedJobs) -> pd.DataFrame:
     predicted = quantiles.to_numpy(np.float64)
     curve = calibration_curve(predicted, _levels(quantiles), runtime)
     low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week)

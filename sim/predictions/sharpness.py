@@ -33,7 +33,7 @@ CONSTANT_S = 3600.0
 KINDS = ("point", "distribution", "reference")
 
 
-class Judged(NamedTuple):
+class JudgedJobs(NamedTuple):
     """The jobs to judge: ``rows`` of the trace, with their weeks, 30 days and users.
 
     ``cluster`` numbers the user and day of every job of the trace, judged or not.
@@ -74,7 +74,7 @@ class _Distribution(NamedTuple):
     rate: float
 
 
-def sharpness(schedules: Sequence[Schedule], judged: Judged, seed: int = 0) -> Sharpness:
+def sharpness(schedules: Sequence[Schedule], judged: JudgedJobs, seed: int = 0) -> Sharpness:
     """Score the predictions of ``schedules`` of one trace as distributions.
 
     ``seed`` draws the random reference and the bands.
@@ -177,7 +177,7 @@ def _scored(score: np.ndarray, bare: np.ndarray, week: np.ndarray) -> dict[str, 
     return {"crps_s": float(score.mean()), **{name: float(value) for name, value in ends.items()}}
 
 
-def _covered(schedule: Schedule, each: _Distribution, judged: Judged) -> pd.DataFrame:
+def _covered(schedule: Schedule, each: _Distribution, judged: JudgedJobs) -> pd.DataFrame:
     jobs = schedule.jobs.iloc[judged.rows]
     runtime, procs, request = (jobs[name].to_numpy() for name in ("runtime_s", "procs", "requested_s"))
     levels = np.array(nearest(each.levels))
@@ -193,7 +193,7 @@ def _covered(schedule: Schedule, each: _Distribution, judged: Judged) -> pd.Data
     return pd.concat(tables, ignore_index=True)
 
 
-def _windows(schedule: Schedule, each: _Distribution, judged: Judged, rng: np.random.Generator) -> pd.DataFrame:
+def _windows(schedule: Schedule, each: _Distribution, judged: JudgedJobs, rng: np.random.Generator) -> pd.DataFrame:
     submit, end, runtime = (schedule.jobs[name].to_numpy() for name in ("submit_s", "end_s", "runtime_s"))
     events, month = order_of_events(submit, end), np.full(len(runtime), -1)
     month[judged.rows] = judged.month

@@ -37,7 +37,7 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 
 
 @dataclass(frozen=True)
-class Candidate:
+class SiteChange:
     """A change that a site can make.
 
     ``what`` says what it does and ``risk`` what may go wrong. Values are Slurm's, or ``"x2"`` for twice today's. ``slurm`` has
@@ -88,7 +88,7 @@ class Changed(NamedTuple):
     rule: tuple[str, str] | None = None
 
 
-def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
+def change(candidate: SiteChange, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
     """Return the site and jobs after a change; None if it changes nothing here.
 
     ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. Raises InputError for unknown keys, names or values.
@@ -127,7 +127,7 @@ def change(candidate: Candidate, site: Site, jobs: pd.DataFrame, seed: int = 0) 
     return Changed(changed, jobs, tuple(lines), kills, rule) if lines else None
 
 
-def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str]]:
+def of_load(candidate: SiteChange, jobs: pd.DataFrame, seed: int) -> tuple[pd.DataFrame, frozenset[str]]:
     """Return the jobs with other time limits and another demand, and the ids of killed jobs."""
     kills = frozenset[str]()
     if candidate.limits:
@@ -141,7 +141,7 @@ def of_load(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> tuple[pd.Dat
     return jobs, kills
 
 
-def of_scheduler(candidate: Candidate) -> tuple[str, str] | None:
+def of_scheduler(candidate: SiteChange) -> tuple[str, str] | None:
     """Return the scheduler and predictor that replace Slurm, or None if there are none."""
     if not candidate.rule:
         return None
@@ -154,7 +154,7 @@ def _chosen(by_name: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, An
     return {key.lower(): value for key, value in {**by_name.get("*", {}), **by_name.get(name, {})}.items()}
 
 
-def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
+def _settings(candidate: SiteChange, site: Site) -> tuple[Site, list[str]]:
     """Change keys of slurm.conf and of SchedulerParameters; return the lines that differ."""
     settings, scheduler, lines = dict(site.settings), dict(site.scheduler), list[str]()
     for key, value in candidate.slurm.items():
@@ -174,7 +174,7 @@ def _settings(candidate: Candidate, site: Site) -> tuple[Site, list[str]]:
     return replace(site, settings=settings, scheduler=scheduler), lines
 
 
-def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
+def _value(value: Any, today: str, candidate: SiteChange, key: str) -> str:
     """Return a new value as text: as stated, or a multiple of today's."""
     text = str(value)
     if not text.startswith("x"):
@@ -190,7 +190,7 @@ def _value(value: Any, today: str, candidate: Candidate, key: str) -> str:
         ) from None
 
 
-def factor_of(text: str, candidate: Candidate, key: str) -> float:
+def factor_of(text: str, candidate: SiteChange, key: str) -> float:
     """Return the number in a text such as x0.5; InputError for any other text."""
     try:
         factor = float(str(text).removeprefix("x"))
@@ -201,7 +201,7 @@ def factor_of(text: str, candidate: Candidate, key: str) -> float:
     return factor
 
 
-def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
+def number_of(value: Any, today: int, candidate: SiteChange, key: str) -> int:
     """Return a count as stated or as a multiple of today's, at least 1 if there is one today."""
     text = _value(value, str(today), candidate, key)
     if not text.removeprefix("-").isdecimal():
@@ -209,7 +209,7 @@ def number_of(value: Any, today: int, candidate: Candidate, key: str) -> int:
     return max(int(text), min(today, 1))
 
 
-def _partition(part: Partition, changes: Mapping[str, Any], candidate: Candidate) -> Partition:
+def _partition(part: Partition, changes: Mapping[str, Any], candidate: SiteChange) -> Partition:
     new: dict[str, Any] = {}
     for key, value in changes.items():
         if key not in _PARTITION:
@@ -225,7 +225,7 @@ def _partition(part: Partition, changes: Mapping[str, Any], candidate: Candidate
     return replace(part, **new)
 
 
-def _qos(each: Qos, changes: Mapping[str, Any], candidate: Candidate) -> Qos:
+def _qos(each: Qos, changes: Mapping[str, Any], candidate: SiteChange) -> Qos:
     limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
     new: dict[str, Any] = {}
     for key, value in changes.items():
@@ -244,7 +244,7 @@ def _qos(each: Qos, changes: Mapping[str, Any], candidate: Candidate) -> Qos:
     return replace(each, limits=replace(each.limits, **limits), **new)
 
 
-def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[str]]:
+def _resized(site: Site, count: int, candidate: SiteChange) -> tuple[Site, list[str]]:
     """Give a site ``count`` nodes: add copies of nodes, or remove nodes, evenly over all."""
     today = len(site.nodes)
     if count == today:
@@ -269,7 +269,7 @@ def _resized(site: Site, count: int, candidate: Candidate) -> tuple[Site, list[s
     return replace(site, nodes=left, partitions=parts, reservations=kept, outages=outages), [line]
 
 
-def _new_partition(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
+def _new_partition(candidate: SiteChange, site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame, list[str]]:
     """Add nodes in a new partition, which jobs of the partition ``like`` may use too."""
     options = {"like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **candidate.partition}
     name, like, count = str(options.get("name", "new")), str(options["like"]), number_of(options["nodes"], 1, candidate, "nodes")
@@ -301,7 +301,7 @@ def _also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
     )
 
 
-def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
+def _reservation(candidate: SiteChange, site: Site, jobs: pd.DataFrame) -> tuple[Reservation, str]:
     """Return a weekly reservation, by the site's clock, from the first such day of the log on, and its command."""
     options = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **candidate.reservation}
     names = {node.name for node in site.nodes}
@@ -320,7 +320,7 @@ def _reservation(candidate: Candidate, site: Site, jobs: pd.DataFrame) -> tuple[
     return Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"}), site.timezone), line
 
 
-def _asked_instead(jobs: pd.DataFrame, text: str, candidate: Candidate, seed: int) -> np.ndarray:
+def _asked_instead(jobs: pd.DataFrame, text: str, candidate: SiteChange, seed: int) -> np.ndarray:
     """Return other limits of jobs, whole minutes in s; predicted ones are at most the request."""
     asked = jobs["limit_s"].to_numpy(np.int64)
     kind, _, level = text.partition(" ")
@@ -363,7 +363,7 @@ def _shorter(jobs: pd.DataFrame, limit: np.ndarray) -> tuple[pd.DataFrame, froze
     return changed, frozenset(jobs["job_id"][over].astype(str))
 
 
-def _demand(candidate: Candidate, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
+def _demand(candidate: SiteChange, jobs: pd.DataFrame, seed: int) -> pd.DataFrame:
     """Remove jobs of an account, or add copies of them at the times of its other jobs."""
     demand = candidate.demand
     factor, account = factor_of(str(demand.get("jobs", "")), candidate, "demand"), str(demand.get("account", ""))

@@ -64,7 +64,7 @@ SHORTER = 16  # a run shorter than its configuration's longest by this factor, o
 
 
 @dataclass(frozen=True)
-class Behaviour:
+class PeopleChoices:
     """The choices of :func:`behave` for each job: arrays [jobs] in order of arrival.
 
     ``user`` and ``configuration`` count from 0; a configuration is one user's application with one input. ``application`` is in
@@ -88,7 +88,7 @@ def activity(users: int) -> np.ndarray:
     return weight / weight.sum()
 
 
-def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> Behaviour:
+def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np.ndarray, runtime_s: np.ndarray) -> PeopleChoices:
     """Assign every arrival to one of ``users`` and to a configuration of that user.
 
     ``submit_s`` is int64 seconds, ascending. From ``procs`` and ``runtime_s``, the sizes and runtimes to be assigned, users guess
@@ -96,7 +96,7 @@ def behave(rng: np.random.Generator, submit_s: np.ndarray, users: int, procs: np
     """
     grid = np.linspace(0, 1, STEPS)
     usual = float(procs @ runtime_s) / max(int(submit_s[-1]), 1)
-    return Behaviour(
+    return PeopleChoices(
         *_behave(rng, submit_s, np.cumsum(activity(users)), np.quantile(procs, grid), np.quantile(runtime_s, grid), usual)
     )
 
@@ -230,7 +230,7 @@ def cut_at_limits(rng: np.random.Generator, runtime_s: np.ndarray) -> tuple[np.n
     return np.where(killed, POPULAR_S[nearest], runtime_s), killed
 
 
-def by_length(behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> Behaviour:
+def by_length(behaviour: PeopleChoices, runtime_s: np.ndarray, killed: np.ndarray) -> PeopleChoices:
     """Split configurations whose runs differ by a factor of ``SHORTER`` or more.
 
     A run known to be much shorter requests less. A failed or killed run stays in its configuration.
@@ -243,7 +243,7 @@ def by_length(behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -
     return replace(behaviour, configuration=np.unique(8 * configuration.astype(np.int64) + shorter, return_inverse=True)[1])
 
 
-def requests(rng: np.random.Generator, behaviour: Behaviour, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
+def requests(rng: np.random.Generator, behaviour: PeopleChoices, runtime_s: np.ndarray, killed: np.ndarray) -> np.ndarray:
     """Return requested seconds, int64 [jobs], never below the runtime.
 
     All jobs of a configuration have one request, but a killed job requests its limit. The margin over the configuration's longest

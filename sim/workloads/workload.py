@@ -125,7 +125,7 @@ def _arrivals(rng: np.random.Generator, config: Workload, work: float) -> np.nda
 
 
 def _assign(
-    behaviour: people.Behaviour, procs: np.ndarray, runtime_s: np.ndarray, killed: np.ndarray
+    behaviour: people.PeopleChoices, procs: np.ndarray, runtime_s: np.ndarray, killed: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Assign the sampled (size, runtime, killed) to the jobs by rank.
 

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from features import limits
 from features.jobs.schema import Trace, UnreadLine
 from features.monitoring.samplers import PROBES, TYPES
-from models.policies import Evidence, Trained, dumps
+from models.policies import PolicyEvidence, Trained, dumps
 from pipelines.ingest.canonical import write_canonical
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf
@@ -246,7 +246,7 @@ def policies() -> list[bytes]:
         "where(wait<a,r**b*n,-wait)+log(queue)/hour;a=3600;b=2",
         starvation_s=200_000,
         trained=Trained("kth-sp2", (1, 2, 22), "sum of weekly means", 60.0, 7, 1000, "0123456789abcdef"),
-        evidence=Evidence("SAF-EASY-SPF", -0.12, -0.2, -0.05, (23, 45), 30, max_wait_s=9e5, baseline_max_wait_s=1e6),
+        evidence=PolicyEvidence("SAF-EASY-SPF", -0.12, -0.2, -0.05, (23, 45), 30, max_wait_s=9e5, baseline_max_wait_s=1e6),
     )
     return [dumps(learned).encode(), dumps(make_policy("area", "r*n")).encode(), b'{"format": 1, "name": "a", "formula": "r"}']
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from features.errors import InputError
-from models.policies import ARITHMETIC, Evidence, Feature, PolicyFile, Trained, dumps, loads
+from models.policies import ARITHMETIC, Feature, PolicyEvidence, PolicyFile, Trained, dumps, loads
 
 LEARNED = PolicyFile(
     "kth-sp2",
@@ -19,7 +19,7 @@ LEARNED = PolicyFile(
     starvation_s=200_000,
     predictor="last2",
     trained=Trained("kth-sp2", (1, 2, 3), "sum of weekly means", 60.0, 7, 1000, "0123456789abcdef"),
-    evidence=Evidence("SAF-EASY-SPF", -0.12, -0.2, -0.05, (4, 5), 30, max_wait_s=9e5, baseline_max_wait_s=1e6),
+    evidence=PolicyEvidence("SAF-EASY-SPF", -0.12, -0.2, -0.05, (4, 5), 30, max_wait_s=9e5, baseline_max_wait_s=1e6),
     made_by="queuecast 0.1.0",
 )
 STATED = json.loads(dumps(LEARNED))

@@ -20,7 +20,7 @@ import pandas as pd
 
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.begin import behaviours, horizon_s
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.inputs.prepare import prepare
 from tests.oracle.decisions import Deciding
 from tests.oracle.scheduler import Job, Simulation
@@ -79,7 +79,7 @@ class Run:
 class Machine:
     """The nodes, the jobs on them, and every job's speed."""
 
-    def __init__(self, cluster: Cluster, background: np.ndarray) -> None:
+    def __init__(self, cluster: SimulatedCluster, background: np.ndarray) -> None:
         self.cluster, self.background = cluster, background.tolist()
         self.on: list[int | None] = [None] * cluster.nodes  # number of the job on each node
         self.running: dict[int, Run] = {}
@@ -270,7 +270,7 @@ class Foreseeing:
 
 
 def simulated(
-    cluster: Cluster,
+    cluster: SimulatedCluster,
     jobs: pd.DataFrame,
     work: Sequence[float],
     background: np.ndarray,
@@ -321,7 +321,7 @@ def simulated(
     return runs
 
 
-def drawn(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak") -> tuple[np.ndarray, np.ndarray]:
+def drawn(cluster: SimulatedCluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak") -> tuple[np.ndarray, np.ndarray]:
     """Draw work of each job [jobs] and background [ticks, 3] as the simulator does.
 
     As :func:`sim.cluster.simulate.simulate_on`: first the applications' own noise.

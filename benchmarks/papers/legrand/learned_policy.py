@@ -10,7 +10,7 @@ from benchmarks.common.pages import STUDIES
 from benchmarks.papers.legrand.learned_families import STARVATION_S, TAUS_S
 from benchmarks.papers.legrand.learned_study import SPLITS
 from features.jobs.shaking import SHAKE_S
-from models.policies import Evidence, Feature, PolicyFile, Trained
+from models.policies import Feature, PolicyEvidence, PolicyFile, Trained
 from pipelines.storage.policies import make_policy
 
 EXAMPLES = STUDIES.parent / "examples"
@@ -49,7 +49,7 @@ def policy_of(name: str, score: str, rows: pd.DataFrame, trials: int) -> PolicyF
             1,
             trials,
         ),
-        evidence=Evidence(
+        evidence=PolicyEvidence(
             "SAF-EASY-SPF",
             round(float(learned["ratio"]) - 1.0, 5),
             round(float(learned["low"]) - 1.0, 5),

@@ -25,7 +25,7 @@ from benchmarks.papers.nichols.workloads import trial
 from features.monitoring.samplers import DELAY_FEATURES, TYPE_FEATURES
 from sim.cluster.advisers import Adviser
 from sim.cluster.experiments import control_runs, trials, usual
-from sim.cluster.presets import CONGESTED, Cluster
+from sim.cluster.presets import CONGESTED, SimulatedCluster
 from sim.cluster.simulate import ClusterRun
 from sim.policy import Policy
 
@@ -83,13 +83,15 @@ class Attack:
     run: ClusterRun
     usual_times: pd.DataFrame
 
-    def trials(self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: Cluster = CONGESTED) -> pd.DataFrame:
+    def trials(
+        self, adviser: Adviser, schedulers: Sequence[str], seeds: range, cluster: SimulatedCluster = CONGESTED
+    ) -> pd.DataFrame:
         """Return a row a run, as of :func:`benchmarks.papers.nichols.experiments.pooled`."""
         submitted, policies = {seed: trial(EXPERIMENTS["ADAA"], seed) for seed in seeds}, [Policy(name) for name in schedulers]
         runs = trials(cluster, submitted, policies, usual_times=self.usual_times, advisers={"attacked": adviser})
         return with_pooled(runs, schedulers[0])
 
-    def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: Cluster = CONGESTED) -> list[str]:
+    def row(self, adviser: Adviser, cutoff: float, seeds: range, cluster: SimulatedCluster = CONGESTED) -> list[str]:
         """Return the cells of a row: runs with variation, makespan, mean wait, and the share of skipped questions."""
         runs = self.trials(adviser, ["EASY", rush(cutoff)], seeds, cluster)
         at = looked_up(compared(values_of(runs), EASY))

@@ -24,7 +24,7 @@ from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
 from sim.cluster.experiments import judged
-from sim.cluster.presets import CONGESTED, Cluster
+from sim.cluster.presets import CONGESTED, SimulatedCluster
 from sim.cluster.simulate import ClusterRun
 from sim.cluster.workloads import ALL_APPLICATIONS
 from sim.metrics.names import Metric
@@ -68,7 +68,7 @@ EXPERIMENTS = {
     )
 }
 
-QUIET = Cluster(
+QUIET = SimulatedCluster(
     "quiet",
     noise_share=0.0,
     noise_leaves=0,
@@ -79,7 +79,7 @@ QUIET = Cluster(
 )
 """Like the real repeated runs of proxy applications on Volta, a Cray XC30m (Ates et al. 2018, Taxonomist data set): within 17 groups of
 application, input and nodes the coefficient of variation is 0.06 to 4.7 %, in one 17.7 %."""
-STORMY = Cluster(
+STORMY = SimulatedCluster(
     "stormy",
     storage_background=Level(
         0.20, spread=0.4, memory_s=3600, pause_s=10_800, lasting_s=1200, height=0.45, height_spread=1.0, most=5.0
@@ -92,12 +92,12 @@ cluster at once, and no placement evades them; its largest runs take 7 to 9 time
 CLUSTERS = {cluster.name: cluster for cluster in (QUIET, CONGESTED, STORMY)}
 
 
-def machine(name: str, placement: str = "") -> Cluster:
+def machine(name: str, placement: str = "") -> SimulatedCluster:
     """Return a cluster, or ``NAME xFACTOR``: with disturbances that last, and pause, so many times as long."""
     called, _, factor = name.partition(" x")
     if called not in CLUSTERS:
         raise InputError(f"unknown cluster {called!r}; known: {', '.join(CLUSTERS)}")
-    cluster = CLUSTERS[called].but(placement=placement or Cluster.placement)
+    cluster = CLUSTERS[called].but(placement=placement or SimulatedCluster.placement)
     if not factor:
         return cluster
     times, longer = float(factor), {}

@@ -21,7 +21,7 @@ from pipelines.cli.options import json_option, system_option
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.workflows.variability_ask import Answer
+    from pipelines.workflows.variability_ask import VariationAnswer
 
 _SHOWN = 3
 _NEIGHBOURS = 10
@@ -110,7 +110,7 @@ def _probes(path: Path) -> pd.DataFrame:
     return probes
 
 
-def _print_neighbours(answer: Answer) -> None:
+def _print_neighbours(answer: VariationAnswer) -> None:
     neighbours = answer.neighbours or ()
     click.echo(f"beside it     {len(neighbours)} of {answer.running} running jobs")
     for each in neighbours[:_NEIGHBOURS]:
@@ -120,7 +120,7 @@ def _print_neighbours(answer: Answer) -> None:
         click.echo(f"              and {len(neighbours) - _NEIGHBOURS} more (--json has all)")
 
 
-def _print(answer: Answer) -> None:
+def _print(answer: VariationAnswer) -> None:
     from pipelines.workflows.variability_ask import time_text
 
     on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"

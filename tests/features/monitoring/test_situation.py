@@ -6,13 +6,13 @@ import numpy as np
 import pandas as pd
 
 from features.monitoring.samplers import SITUATION_FEATURES
-from features.monitoring.situation import Job, Machine, situations
+from features.monitoring.situation import MonitoredMachine, PlacedJob, situations
 
 TYPES = pd.DataFrame({"application": ["A", "B"], "type": ["io", "network"], "read_gb_s": 1.0, "write_gb_s": 0.5, "sent_gb_s": 2.0})
-MACHINE = Machine.of(pd.DataFrame({"node": ["a1", "a2", "b1", "b2"], "leaf": ["a", "a", "b", "b"]}), TYPES)
+MACHINE = MonitoredMachine.of(pd.DataFrame({"node": ["a1", "a2", "b1", "b2"], "leaf": ["a", "a", "b", "b"]}), TYPES)
 
 
-def situation_of(*jobs: Job, machine: Machine = MACHINE) -> dict[str, float]:
+def situation_of(*jobs: PlacedJob, machine: MonitoredMachine = MACHINE) -> dict[str, float]:
     """What is known of the last job's start."""
     table = situations(jobs, machine)
     assert tuple(table.columns) == SITUATION_FEATURES
@@ -20,7 +20,7 @@ def situation_of(*jobs: Job, machine: Machine = MACHINE) -> dict[str, float]:
 
 
 def test_a_start_across_leaves_beside_one_that_crosses_too() -> None:
-    situation = situation_of(Job("1", "B", ("a1", "b1"), 0, 100), Job("2", "A", ("a2", "b2"), 50))
+    situation = situation_of(PlacedJob("1", "B", ("a1", "b1"), 0, 100), PlacedJob("2", "A", ("a2", "b2"), 50))
     assert situation == {
         "job.nodes": 2,
         "job.leaves": 2,
@@ -33,18 +33,22 @@ def test_a_start_across_leaves_beside_one_that_crosses_too() -> None:
 
 
 def test_of_the_same_second_the_one_listed_before_runs_and_what_ended_does_not() -> None:
-    ended, before, later = Job("1", "A", ("a1",), 0, 50), Job("2", "A", ("b1",), 50, 9), Job("3", "A", ("b2",), 50, 9)
+    ended, before, later = (
+        PlacedJob("1", "A", ("a1",), 0, 50),
+        PlacedJob("2", "A", ("b1",), 50, 9),
+        PlacedJob("3", "A", ("b2",), 50, 9),
+    )
     table = situations([later, ended, before], MACHINE)
     assert table["running.io"].tolist() == [0, 0, 0.25]
     assert table["beside.io"].tolist() == [0, 0, 0.5]
 
 
 def test_what_a_site_does_not_state_is_missing() -> None:
-    unknown = situation_of(Job("1", "HPL", ("a1",), 0), Job("2", "A", ("a2",), 1))
+    unknown = situation_of(PlacedJob("1", "HPL", ("a1",), 0), PlacedJob("2", "A", ("a2",), 1))
     assert np.isnan(unknown["offered.io"])  # of HPL no rates are known, and it has no type
     assert (unknown["running.io"], unknown["offered.network"]) == (0, 0)
-    elsewhere = situation_of(Job("1", "A", ("a1",), 0), Job("2", "A", ("a2", "c9"), 1))
+    elsewhere = situation_of(PlacedJob("1", "A", ("a1",), 0), PlacedJob("2", "A", ("a2", "c9"), 1))
     missing = {name for name, value in elsewhere.items() if np.isnan(value)}
     assert missing == {"job.leaves", "job.crossing", "beside.io", "offered.network"}
-    plain = Machine.of(pd.DataFrame({"node": ["a1"], "leaf": ["a"]}), TYPES[["application", "type"]])
-    assert np.isnan(situation_of(Job("1", "A", ("a1",), 0), machine=plain)["offered.io"])
+    plain = MonitoredMachine.of(pd.DataFrame({"node": ["a1"], "leaf": ["a"]}), TYPES[["application", "type"]])
+    assert np.isnan(situation_of(PlacedJob("1", "A", ("a1",), 0), machine=plain)["offered.io"])

@@ -11,7 +11,17 @@ from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.promote import MADE_FROM, RULES, SIMULATED, Outdated, Score, Verdict, incumbent, made_from, promote
+from pipelines.dated.promote import (
+    MADE_FROM,
+    RULES,
+    SIMULATED,
+    CandidateScore,
+    Outdated,
+    PromotionVerdict,
+    incumbent,
+    made_from,
+    promote,
+)
 
 KIND = Kind("runtime", "trace", "accuracy", "jobs", "mean accuracy", ("simple", "clever"), "the simpler")
 BETTER = Duel(300, Mean(0.5, 0.01, 50), Mean(0.6, 0.01, 50), Mean(0.1, 0.01, 50), 0.08, 0.12, Evidence(40.0), 0.1, 0.1)
@@ -32,13 +42,13 @@ class Judge:
     instead: str = ""
     below: str = ""
 
-    def scores(self) -> dict[str, Score]:
-        return {"simple": Score(0.5995, 300, below=self.below), "clever": Score(0.6, 300)}
+    def scores(self) -> dict[str, CandidateScore]:
+        return {"simple": CandidateScore(0.5995, 300, below=self.below), "clever": CandidateScore(0.6, 300)}
 
-    def against(self, present: object) -> Verdict:
-        return Verdict("clever", Score(0.6, 300), self.duel, self.vetoes)
+    def against(self, present: object) -> PromotionVerdict:
+        return PromotionVerdict("clever", CandidateScore(0.6, 300), self.duel, self.vetoes)
 
-    def register(self, name: str, score: Score) -> Candidate:
+    def register(self, name: str, score: CandidateScore) -> Candidate:
         self.registered.append(name)
         client, model = self.store.client, KIND.registered(self.subject)
         if not all_versions(self.store, model):
@@ -56,8 +66,8 @@ class Judge:
     def checks(self, candidate: Candidate) -> dict[str, bool]:
         return {"it loads back": self.good}
 
-    def refresh(self, present: object, verdict: Verdict) -> Candidate:
-        return self.register("simple", Score(0.5, 300))
+    def refresh(self, present: object, verdict: PromotionVerdict) -> Candidate:
+        return self.register("simple", CandidateScore(0.5, 300))
 
 
 def read(number: str) -> str:

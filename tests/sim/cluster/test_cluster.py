@@ -16,13 +16,13 @@ from sim import simulate
 from sim.cluster.applications import APPLICATIONS
 from sim.cluster.background import Level
 from sim.cluster.presets import CONGESTED as WHOLE
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim
 
 BUSY = Level(0.3, spread=0.5, memory_s=600, pause_s=900, lasting_s=300, height=0.5, most=1.5)
-SMALL = Cluster(
+SMALL = SimulatedCluster(
     "small",
     nodes=64,
     nodes_per_leaf=16,
@@ -63,7 +63,7 @@ def jobs_of(seed: int, count: int = 40, *, widest: int = 32, over_s: int = 2000,
     )
 
 
-def by_oracle(cluster: Cluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak", **policy: Any) -> list[Run]:
+def by_oracle(cluster: SimulatedCluster, jobs: pd.DataFrame, seed: int, scaling: str = "weak", **policy: Any) -> list[Run]:
     return simulated(cluster, jobs, *drawn(cluster, jobs, seed, scaling), scaling, **policy)
 
 
@@ -158,7 +158,9 @@ FIRST_FIT = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, plac
         (FIRST_FIT, jobs_of(17, 45), 1.3, "nowcast", "yes"),
     ],
 )
-def test_waiting_with_patience_is_the_oracles(cluster: Cluster, jobs: pd.DataFrame, factor: float, model: str, harm: str) -> None:
+def test_waiting_with_patience_is_the_oracles(
+    cluster: SimulatedCluster, jobs: pd.DataFrame, factor: float, model: str, harm: str
+) -> None:
     """Also where nodes are placed when it decides and when it starts."""
     work, background = drawn(cluster, jobs, 13)
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))

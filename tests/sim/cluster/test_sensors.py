@@ -31,7 +31,7 @@ from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
-from sim.cluster.presets import Cluster
+from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import ClusterRun, simulate_on
 from tests.oracle.cluster import Run
 from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of
@@ -45,12 +45,12 @@ INTERVALS = {
 }
 
 
-def names(cluster: Cluster) -> list[str]:
+def names(cluster: SimulatedCluster) -> list[str]:
     return [f"n{node:03d}" for node in range(cluster.nodes)]
 
 
 @cache
-def recorded(interval: str) -> tuple[Cluster, pd.DataFrame, ClusterRun, np.ndarray, list[Run]]:
+def recorded(interval: str) -> tuple[SimulatedCluster, pd.DataFrame, ClusterRun, np.ndarray, list[Run]]:
     """Cluster, jobs, run, increments [samples, counters, nodes] from the first sample on, and the oracle's runs, which know their nodes."""
     cluster = SMALL.but(probe_noise=0.0, **INTERVALS[interval])
     jobs, taken = jobs_of(21), []
@@ -277,7 +277,7 @@ def beside_at_start(simulated: ClusterRun, run: Placed, runs: Sequence[Placed]) 
     return [each for each in runs if begun.iloc[each.job.index] < start < ends.iloc[each.job.index]]
 
 
-def situation(cluster: Cluster, simulated: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
+def situation(cluster: SimulatedCluster, simulated: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
     """SITUATION_FEATURES of a job beside others."""
     size, everyone = cluster.nodes_per_leaf, (run, *beside)
     mine = Counter(node // size for node in run.nodes)
