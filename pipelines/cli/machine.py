@@ -29,6 +29,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from pipelines.ingest.slurm_site import load_site
     from pipelines.report.site_notes import not_modelled
     from pipelines.report.table import Table
+    from sim.slurm.releases import shown
 
     slurm_site = load_site(site, timezone)
     rows = [
@@ -48,8 +49,8 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     click.echo(
         f"QOS {', '.join(slurm_site.qos)}; {len(slurm_site.associations) - users:,} accounts, {users:,} users; "
         f"{len(slurm_site.reservations):,} reservations, {len(slurm_site.outages):,} outages; "
-        f"priorities by {'factors' if slurm_site.multifactor else 'arrival'}"
+        f"priorities by {'factors' if slurm_site.multifactor else 'arrival'}; Slurm {shown(slurm_site.known_release)}"
     )
     for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    click.echo("\n".join([*slurm_site.notes, *not_modelled(slurm_site)]))
+    click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *not_modelled(slurm_site)]))

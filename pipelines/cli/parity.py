@@ -39,7 +39,7 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
 
     announce_compilation()
     timezone = asked.timezone or "UTC"
-    site, jobs = load_site_jobs(asked.accounting, asked.machine, timezone, asked.cluster)
+    site, jobs = load_site_jobs(asked.accounting, asked.machine, timezone, asked.cluster, asked.log)
     with shown_progress("replays") as whole, shown_progress("rules left out") as rules:
         bars = {"replays": whole, "rules left out": rules}
         parity = measure(site, jobs, asked.replays, asked.seed, lambda stage, done, of: bars[stage](done, of), asked.log, timezone)
@@ -73,11 +73,13 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
         click.echo("No job's wait lies over 30 s outside the range of its replays.")
 
 
-def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, cluster: str) -> tuple[Site, SlurmJobs]:
+def load_site_jobs(
+    accounting: Path, machine: Path, timezone: str | None, cluster: str, log: Path | None = None
+) -> tuple[Site, SlurmJobs]:
     """Read a site and its accounting; note on standard error what is left out or not modelled."""
     from pipelines.workflows.parity import read_site_jobs
 
-    site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", cluster)
+    site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", cluster, log)
     for text in jobs.notes:
         note(one_line(f"{jobs.name}: {text}", _LONGEST_NOTE))
     for text in site.warnings:

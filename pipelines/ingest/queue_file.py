@@ -21,6 +21,7 @@ from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm_ids import TASKS
 from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory, with_type
+from pipelines.ingest.squeue_json import as_lines
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 
@@ -75,13 +76,14 @@ class QueueFile:
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
-    """Read a snapshot of a queue, columns separated by ``|`` or commas under a header.
+    """Read a snapshot of a queue, columns separated by ``|`` or commas under a header, or squeue's JSON.
 
     Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
-        lines = text.read().decode("utf-8-sig", "replace").replace("\r\n", "\n").split("\n")
+        content = text.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
+    lines = as_lines(content, str(path), place) if content.lstrip().startswith("{") else content.split("\n")
     if lines == [""]:
         raise InputError(f"{path}: is empty: {COMMAND} makes a snapshot")
     parted = "|" if "|" in lines[0] else ","
@@ -179,6 +181,9 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
             raise InputError(
                 f"job {each['job_id']} is of the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
             )
+        # since 24.11 a waiting job may name several QOS
+        every_qos = [name for name in each["qos"].split(",") if name in site.qos] or [each["qos"] or next(iter(site.qos))]
+        every_qos.sort(key=lambda name: -site.qos[name].priority if name in site.qos else 0)
         held = each["reason"].startswith(_HELD)
         has_begin_time = each["reason"] == "BeginTime" and not pd.isna(each["expected_unix_s"])
         begins = each["submit_unix_s"] + _FAR_S if held else int(each["expected_unix_s"]) if has_begin_time else -1
@@ -186,7 +191,8 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
             {
                 **{"job_id": each["job_id"], "group": number, "task": task, "submit_s": each["submit_unix_s"]},
                 **{"user": each["user"] or "", "account": each["account"] or accounts.get(each["user"], "")},
-                **{"partition": partition, "qos": each["qos"] or next(iter(site.qos)), "cpus": procs},
+                **{"partition": partition, "qos": every_qos[0], "other_qos": ",".join(every_qos[1:]), "cpus": procs},
+                "het": number if _COMPONENT.fullmatch(each["job_id"]) else -1,
                 **{"limit_s": each["requested_s"], "least_limit_s": each["requested_s"], "runtime_s": 0},
                 **nodes_and_memory({"reqtres": each["tres"]}, {}, procs, site, partition.partition(",")[0]),
                 **{

@@ -30,6 +30,7 @@ from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
 from pipelines.ingest.source import load
 from sim.slurm.lines import seconds
 from sim.slurm.nodesets import Suits, suitable
+from sim.slurm.releases import SEVERAL_QOS
 from sim.slurm.site import TYPED, UNLIMITED, Site
 
 _NAMES = {
@@ -58,7 +59,7 @@ _ABSENT = {
     "SubmitLine": "dependencies and throttles are taken from when jobs became eligible, and its other options are not seen",
 }
 """Columns that a file may lack, and what is taken in their place."""
-_ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+\d+)?")
+_ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,5}))?")
 _SHORT = {
     "N": "nodes",
     "p": "partition",
@@ -70,6 +71,7 @@ _SHORT = {
     "G": "gpus",
     "L": "licenses",
     "J": "job-name",
+    "q": "qos",
 }
 _NOT_MODELLED = ("switches", "contiguous", "spread-job", "prefer")
 _FREE_OPTIONS = {
@@ -161,7 +163,10 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         match = _ID.fullmatch(row["jobid"])
         if match is None:
             raise table.error(there["jobid"], int(lines[at]), "is not a number of a job or a task")
-        options = _options(row.get("submitline", ""))
+        line = row.get("submitline", "")
+        components = 1 + (_words(line).count(":") if " : " in line else 0)
+        # which of the components that wait a row is, only its own columns say
+        options = {} if components > 1 and not match[3] else _options(line, int(match[3] or 0))
         for name in options.keys() & set(_NOT_MODELLED):
             unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1
         partition = options.get("partition") or row["partition"]
@@ -191,6 +196,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "account": row["account"],
                 "partition": partition,
                 "qos": row["qos"] or "normal",
+                "other_qos": _other_qos(row["qos"] or "normal", options, site),
+                "het": int(match[1]) if match[3] else -1,
+                "components": components,
                 "cpus": max(int(cpus[at]), 1),
                 **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
                 "features": with_type(_field(row, "constraints"), row, options, site),
@@ -213,6 +221,10 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
             }
         )
     found_jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
+    found_jobs = _with_waiting_components(found_jobs)
+    together = found_jobs["het"][found_jobs["het"] >= 0]
+    if together.duplicated().any():
+        notes.append(f"Components of heterogeneous jobs, which start together: {len(together):,} of {together.nunique():,} jobs.")
     longest = found_jobs["partition"].map(
         lambda each: (
             max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
@@ -295,6 +307,18 @@ def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return first.reset_index()[["requeues", *runs.columns]]
 
 
+def _with_waiting_components(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Name the heterogeneous jobs of components that never started: sacct numbers these as if they were jobs.
+
+    Their numbers follow each other, as many as the command names components.
+    """
+    waiting = (jobs["components"] > 1) & (jobs["het"] < 0) & (jobs["task"] < 0)
+    place = jobs[waiting].groupby(["submit_s", "user", "components"])["group"].rank(method="first").astype(np.int64) - 1
+    first = jobs["group"][waiting] - place % jobs["components"][waiting]
+    jobs.loc[waiting, "het"] = jobs.loc[waiting, "group"] = first
+    return jobs.drop(columns="components")
+
+
 def _with_singletons(jobs: pd.DataFrame) -> pd.DataFrame:
     """Let a singleton wait for its user's and name's previous singleton and the jobs after it."""
     after, since = dict[int, str](), dict[tuple[str, str], list[int]]()
@@ -356,12 +380,29 @@ def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return jobs.assign(runtime_s=np.where(unknown, guess, jobs["runtime_s"])).drop(columns="elapsed_s")
 
 
-def _options(line: str) -> dict[str, str]:
-    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh`` by long name."""
+def _other_qos(qos: str, options: dict[str, str], site: Site) -> str:
+    """Return the QOS besides ``qos`` with which a job may run, where the release lets it ask for several."""
+    asked = options.get("qos", "").split(",")
+    several = site.known_release >= SEVERAL_QOS and qos in asked
+    return ",".join(dict.fromkeys(name for name in asked if name in site.qos and name != qos)) if several else ""
+
+
+def _words(line: str) -> list[str]:
+    """Return the words of a command after its name."""
     try:
-        words = shlex.split(line)[1:]
+        return shlex.split(line)[1:]
     except ValueError:
-        words = line.split()[1:]
+        return line.split()[1:]
+
+
+def _options(line: str, component: int = 0) -> dict[str, str]:
+    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh`` by long name.
+
+    Those of a heterogeneous job's components stand apart: ``sbatch -N 2 : -N 4 job.sh``.
+    """
+    words = _words(line)
+    for _ in range(component):
+        words = words[words.index(":") + 1 :] if ":" in words else words
     options: dict[str, str] = {}
     at = 0
     while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):  # the script and its own options follow

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from dataclasses import replace
 from datetime import datetime
+from itertools import pairwise
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
@@ -14,7 +17,8 @@ from features.errors import InputError
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.text import text_of
 from sim.slurm.begin import LEAD_S, Phases, clock_settings, origin_of
-from sim.slurm.site import Site
+from sim.slurm.releases import read_release
+from sim.slurm.site import UNLIMITED, Outage, Site
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
 _KINDS = {
@@ -22,16 +26,62 @@ _KINDS = {
     "full": re.compile(r"debug:  sched: Running job scheduler for full queue"),
     "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
     "decay": re.compile(r"priority/multifactor: init: "),
-    "submit": re.compile(r"_slurm_rpc_submit_batch_job: JobId=(\d+) InitPrio=(\d+)"),
-    "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:_\d+)?)"),
-    "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:_\d+)?)\S* Prio=(\d+)"),
-    "end": re.compile(r"_job_complete: JobId=(\d+(?:_\d+)?)(?:\(\d+\))? done"),
+    "submit": re.compile(r"_slurm_rpc_submit_batch_(?:het_)?job: JobId=(\d+)(?: InitPrio=(\d+))?"),
+    "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:[_+]\d+)?)"),
+    "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:[_+]\d+)?)\S* Prio=(\d+)"),
+    "end": re.compile(r"_job_complete: JobId=(\d+(?:[_+]\d+)?)(?:\(\d+\))? done"),
 }
 
 
+_OF_SITE = (b"Created reservation=", b"update_node: node", b"slurmctld version")
+"""Words in the lines that :func:`with_log` reads."""
 _STEP_S = 0.1
 _FIRST_POLL_S = 30.8
 """Seconds from the priority plugin's start to the first poll of time limits (measured)."""
+
+
+def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
+    """Return the site with what slurmctld's log says and no file: the release, when reservations were made, and outages.
+
+    An order to drain a node lies before the event of its outage, which comes once its last job has ended. Outages that the
+    site's events lack are added.
+    """
+    place, made, release = zone(timezone), dict[str, int](), site.release
+    orders: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    with text_of(path) as lines:
+        for line in lines:
+            if not any(word in line for word in _OF_SITE):
+                continue
+            entry = _LINE.match(line.decode("utf-8", "replace"))
+            when = None if entry is None else _unix_s(entry[1], place)
+            if entry is None or when is None:
+                continue
+            if reservation := re.search(r"Created reservation=(\S+)", entry[2]):
+                made[reservation[1]] = int(when)
+            elif order := re.search(r"update_node: node (\S+) state set to (\w+)", entry[2]):
+                orders[order[1]].append((int(when), order[2]))
+            else:
+                release = release or read_release(entry[2])
+    reservations = tuple(replace(each, created_s=made.get(each.name, each.created_s)) for each in site.reservations)
+    names, outages = {node.name for node in site.nodes}, list(site.outages)
+    for name in orders.keys() & names:
+        for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):
+            if not state.startswith(("DRAIN", "DOWN")):
+                continue
+            known = [at for at, each in enumerate(outages) if each.node == name and order_s - 1 <= each.start_s <= end_s]
+            if known:
+                outages[known[0]] = replace(outages[known[0]], start_s=order_s, ordered_s=order_s)
+            else:
+                outages.append(Outage(name, order_s, end_s, state.startswith("DOWN"), order_s))
+    return replace(site, release=release, reservations=reservations, outages=tuple(outages))
+
+
+def _unix_s(text: str, place: ZoneInfo) -> float | None:
+    """Return the time of a line in Unix seconds, None for one such as 2026-13-01, which is not by slurmctld."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=place).timestamp()
+    except ValueError:
+        return None
 
 
 def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
@@ -51,15 +101,13 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     with text_of(path) as lines:
         for line in lines:
             if entry := _LINE.match(line.decode("utf-8", "replace")):
-                try:
-                    when = datetime.fromisoformat(entry[1]).replace(tzinfo=place).timestamp()
-                except ValueError:  # such as 2026-13-01: not by slurmctld
+                if (when := _unix_s(entry[1], place)) is None:
                     continue
                 for kind, form in _KINDS.items():
                     if event := form.search(entry[2]):
                         seen[kind].append(when)
                         if kind in ("submit", "test"):
-                            shown.append((event[1], when, int(event[2])))
+                            shown.append((event[1], when, int(event[2] or 0)))
                         if kind == "submit":
                             submitted[int(event[1])] = when
                         elif kind == "start":

@@ -14,6 +14,7 @@ from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
+from sim.site.parity import HELD
 
 _MOST_GROUPS = 14
 _RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
@@ -51,7 +52,7 @@ def answer(parity: Parity) -> list[str]:
     lies = "inside" if low <= recorded <= high else "outside"
     waits = (
         f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; {summary['replays']} replays give {mean:,.1f} s "
-        f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make."
+        f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make. Of {HELD[1]} recorded runs, {HELD[0]} lie in theirs."
         if recorded
         else f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
     )

@@ -14,9 +14,11 @@ import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
+from pipelines.ingest.sacct_json import release_of
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
-from pipelines.ingest.slurmctld_log import read_phases
+from pipelines.ingest.slurmctld_log import read_phases, with_log
+from pipelines.ingest.source import load
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, fitted, open_replays, unexplained, without
 from sim.slurm.site import Site
@@ -45,9 +47,18 @@ class Parity:
     lost: tuple[str, ...]
 
 
-def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str = "") -> tuple[Site, SlurmJobs]:
-    """Read a site and its accounting; raise InputError if the two do not belong together."""
+def read_site_jobs(
+    accounting: Path, machine: Path, timezone: str, cluster: str = "", log: Path | None = None
+) -> tuple[Site, SlurmJobs]:
+    """Read a site and its accounting; raise InputError if the two do not belong together.
+
+    What the site's folder does not have of release, reservations and outages comes from slurmctld's ``log``.
+    """
     site = load_site(machine, timezone)
+    if log is not None:
+        site = with_log(log, site, timezone)
+    if site.release is None:
+        site = replace(site, release=release_of(load(accounting)))
     jobs = read_slurm_jobs(accounting, site, timezone, cluster)
     if unknown := set(jobs.table["qos"]) - set(site.qos):
         raise InputError(
@@ -64,13 +75,16 @@ def read_site_jobs(accounting: Path, machine: Path, timezone: str, cluster: str 
     if count := int(held.isin(elsewhere).sum()):
         note = f"Jobs that ran on nodes that slurm.conf does not describe: {count:,}; the record is followed without those nodes."
         jobs = jobs._replace(notes=(*jobs.notes, note))
-    return _with_drains(site, jobs.table), jobs._replace(notes=(*(f"{note}." for note in site.notes), *jobs.notes))
+    return _with_drains(site, jobs.table), jobs._replace(
+        notes=(*(f"{note}." for note in (*site.assumed, *site.notes)), *jobs.notes)
+    )
 
 
 def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
-    """Let each drain that ends a node's last job begin with the last start on the node.
+    """Let each drain that ends a node's last job begin between the last start on the node and the next end there.
 
-    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is in no file.
+    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is in no file:
+    by the next end, at the latest, a waiting job would have shown that it had not come.
     """
     runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
     runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())
@@ -79,8 +93,12 @@ def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
     for each in site.outages:
         here = runs[(runs["nodes"] == each.node) & (runs["start_s"] < each.start_s)]
         ended = ((here["end_s"] - each.start_s).abs() <= _NOTED_S).any()
-        late = not each.down and ended
-        outages.append(replace(each, start_s=int(here["start_s"].max()) + 1) if late else each)
+        if each.down or each.ordered_s is not None or not ended:
+            outages.append(each)
+            continue
+        last_s = int(here["start_s"].max())
+        latest_s = min(each.start_s, int(here["end_s"][here["end_s"] > last_s].min()))
+        outages.append(replace(each, start_s=latest_s, ordered_s=min(last_s + 1, latest_s)))
     return replace(site, outages=tuple(outages))
 
 

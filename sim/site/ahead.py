@@ -41,6 +41,7 @@ from sim.slurm.state import (
     LAST_CYCLE,
     LAST_DECAY,
     LAST_FULL,
+    MADE,
     NEVER,
     NONE,
     OUTAGE,
@@ -178,7 +179,8 @@ def starts_ahead(
             if not isinstance(phases, Phases):
                 own = draw_phases(site, len(table), phases + row)
                 slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(own.full_s * 1000)
-            scenario = slurm._replace(rules=as_rules(site, own))
+            asked_for = {name: getattr(slurm.rules, name) for name in ("has_components", "has_several_qos")}
+            scenario = slurm._replace(rules=as_rules(site, own)._replace(**asked_for))
             _set_clocks(scenario, own, moment, usage_s is None)
             if of is not None:
                 slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
@@ -234,7 +236,7 @@ def _recorded(
     end = np.where(np.isnan(end), np.nan, np.fmax(in_ms(end), start + 1))
     gone = in_ms(jobs["cancel_s"].where(jobs["start_s"].isna() & (jobs["cancel_s"] >= 0)).to_numpy(np.float64))
     answer, all_rows, outages = end + slurm.rules.epilog_ms, np.arange(len(jobs)), slurm.outages
-    of_site = np.flatnonzero((outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE)))
+    of_site = np.flatnonzero((outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE)))
     begins = np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
     events = [
         (times, kind, all_rows) for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone))

@@ -17,7 +17,7 @@ from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_o
 from sim.slurm.events import follow_events, held_nodes
 from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT
 from sim.slurm.site import Site
-from sim.slurm.state import DRAINED, NONE, RUNS, STAMP
+from sim.slurm.state import DRAINED, MADE, NONE, RUNS, STAMP
 
 FALSE_ALARMS = 0.001
 """Chance of an alarm in a night at a site whose days are alike: on average at most one in a thousand nights."""
@@ -158,7 +158,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     )
     events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
     outages = slurm.outages
-    of_site = (outages.node != NONE) | ((outages.up == DRAINED) & (outages.job != NONE))
+    of_site = (outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE))
     events += [(int(outages.time_ms[row]) // 1000, CHANGE, int(row)) for row in np.flatnonzero(of_site)]
     events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
     if site.multifactor:

@@ -17,7 +17,7 @@ from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy, kernel_settings
 from sim.schedule import Schedule, schedule_table
 from sim.schedulers.names import SLURM
-from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of
+from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of, with_drains
 from sim.slurm.requests import COLUMNS, Requests
 from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
@@ -75,8 +75,11 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Reque
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to replay")
-    drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(jobs), phases)
-    submit_ms = np.round((jobs["submit_s"].to_numpy(np.float64) - origin_of(jobs) + drawn.parts_s) * 1000).astype(np.int64)
+    drawn = phases if isinstance(phases, Phases) else with_drains(site, draw_phases(site, len(jobs), phases), phases)
+    submit_s = jobs["submit_s"].to_numpy(np.float64)
+    # tasks of an array, and components, are submitted at once
+    parts_s = pd.Series(drawn.parts_s).groupby([jobs["group"].to_numpy(), submit_s]).transform("first").to_numpy()
+    submit_ms = np.round((submit_s - origin_of(jobs) + parts_s) * 1000).astype(np.int64)
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
     slurm = begin(site, table, drawn, None if requests is None else (requests, order))

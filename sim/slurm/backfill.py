@@ -9,12 +9,26 @@ from features.jit import apart, kernel
 from sim.slurm.choice import holds, lowest, occupy, pick, put, room_on
 from sim.slurm.plans import clear_map, first_ending_after, free_throughout, next_return, overlaps, reserve
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
-from sim.slurm.queue import drop_started, independent, is_full, limited, open_to, over_limits, sort_as_slurm, throttled
+from sim.slurm.queue import (
+    drop_started,
+    independent,
+    is_full,
+    limited,
+    note_try,
+    open_to,
+    over_limits,
+    sort_again,
+    sort_as_slurm,
+    throttled,
+)
 from sim.slurm.runs import end_by, start
 from sim.slurm.state import (
     BACKFILL,
+    BACKFILL_DIRTY,
     BEGUN,
     CYCLES,
+    INTERVALS,
+    LOW,
     NONE,
     NOW_ONLY,
     PENDING,
@@ -26,6 +40,7 @@ from sim.slurm.state import (
     STAMP,
     TRIED,
 )
+from sim.slurm.together import forget_starts, note_start, start_of_others, start_together
 
 MOST_REMOVED = 200
 """Max running jobs that :func:`will_run` removes before it tests again."""
@@ -42,6 +57,10 @@ def cycle(now, whole, slurm):
     numbers[STAMP] += 1
     stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
     clear_map(second, slurm)
+    if rules.has_components:
+        forget_starts(slurm)
+    if rules.has_several_qos:
+        sort_again(slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(slurm)
     whole, last = whole or rules.preempts, numbers[QUEUED] - 1
@@ -49,14 +68,22 @@ def cycle(now, whole, slurm):
         while not whole and last >= i and not _may_start(state.queue[last], second, slurm):
             last -= 1
         record = state.queue[i]
-        job, partition = ask.job[record], ask.partition[record]
+        job, partition, others, further = ask.job[record], ask.partition[record], 0, False
         if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
             continue
+        note_try(record, slurm)
+        if ask.het[job] != NONE:
+            others = start_of_others(job, second, slurm)
+            if others > second + rules.bf_window:
+                continue
         array = ask.array[job]
         if array != NONE:
+            further = room.planned[array] == stamp
             if room.planned[array] != stamp:
                 room.planned[array], room.plans[array] = stamp, 0
             if room.rejected[array] == stamp or room.plans[array] >= rules.bf_max_job_array_resv:
+                continue
+            if rules.throttles_plans and 0 < ask.throttle[job] <= room.plans[array] + state.tasks[ask.group[job]]:
                 continue
         if throttled(job, slurm) or limited(job, False, slurm):
             if array != NONE:
@@ -64,13 +91,13 @@ def cycle(now, whole, slurm):
             continue
         if rules.bf_counts and _over_its_share(job, partition, stamp, slurm):
             continue
-        if tested >= rules.bf_max_job_test:
+        if tested >= rules.bf_max_job_test and (rules.counts_tasks or not further):
             break
         tested += 1
         if i > last:
             continue
         numbers[TRIED], numbers[NOW_ONLY] = partition, _gets_no_plan(record, second, stamp, slurm)
-        planned = plan(job, partition, now, slurm)
+        planned = plan(job, partition, others, now, slurm)
         if planned > 0 and rules.bf_one_resv_per_job > 0:
             room.foreseen[job] = stamp
         if planned > 0 and rules.bf_job_part_count_reserve > 0:
@@ -82,6 +109,8 @@ def cycle(now, whole, slurm):
                 room.plans[array] += 1
         if numbers[BEGUN] - begun >= rules.bf_max_job_start > 0:
             break
+    if rules.has_components:
+        start_together(now, slurm)
     if numbers[BEGUN] > begun:
         drop_started(slurm)
 
@@ -90,13 +119,13 @@ def cycle(now, whole, slurm):
 def _may_start(record, second, slurm):
     """Tell whether a job may still start in this cycle, judged by free nodes without plans.
 
-    True for an exclusive job without a plan so far, as its first plan changes its size.
+    True for an exclusive job without a plan so far, as its first plan changes its size, and for a component.
     """
     ask, state, room, hardware = slurm.ask, slurm.now, slurm.room, slurm.hardware
     job, partition, cpus, nodes = ask.job[record], ask.partition[record], 0, 0
     if state.phase[job] != PENDING or ask.admitted[record] == 0:
         return False
-    if ask.exclusive[job] != 0 and ask.counted[job] == ask.cpus[job]:
+    if ask.het[job] != NONE or (ask.exclusive[job] != 0 and ask.counted[job] == ask.cpus[job]):
         return True
     for word in range(len(state.idle)):
         left = state.idle[word] & hardware.member[partition, word]
@@ -147,13 +176,16 @@ def _gets_no_plan(record, second, stamp, slurm):
 
 
 @apart
-def plan(job, partition, now, slurm):
-    """Start ``job`` (return -1), plan it (return 1), or give it up in this cycle (return 0)."""
+def plan(job, partition, others, now, slurm):
+    """Start ``job`` (return -1), plan it (return 1), or give it up in this cycle (return 0).
+
+    A component is not started here, and planned no earlier than ``others``.
+    """
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
     skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
-    later, skipped, done, total = second, False, 0, _begin_count(slurm)
+    later, skipped, done, total = max(second, others), False, 0, _begin_count(slurm)
     slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
     if len(slurm.reservations.start) == 0:
         open_to(job, partition, second, second, slurm, room.usable)
@@ -171,22 +203,31 @@ def plan(job, partition, now, slurm):
                     return 0
                 skipped = True
                 continue
-        when, chosen = will_run(job, partition, second, slurm) if count >= ask.min_nodes[job] else (0, 0)
+        when, chosen = will_run(job, partition, second, begin, later, slurm) if count >= ask.min_nodes[job] else (0, 0)
         if ask.exclusive[job] != 0 and chosen > 0:
             _count_whole_nodes(job, chosen, slurm)
         if chosen == 0 or (when > second and waits):
             if later > 0 and not waits:
                 continue
             if whole and skipped:  # a skipped plan may have changed its size
-                later, skips, skipped = second, False, False
+                later, skips, skipped = max(second, others), False, False
                 slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
                 continue
             return 0
+        if when < begin and ask.het[job] != NONE:
+            slurm.numbers[BACKFILL_DIRTY] = 1  # Slurm notes a change of the job
         when = max(when, begin)
+        begins, ends = _slot(when, limit, slurm)
+        met = rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm)
+        if met and when == begin and not rules.steps_on:
+            return 0  # Slurm looks again at the same time, until bf_max_time
+        if met:
+            later = when + (rules.bf_resolution if when == begin else 0)
+            continue
         if when <= second:
             if _completing(chosen, slurm):
                 when, later = second + 1, 0
-            else:
+            elif ask.het[job] == NONE:
                 for word in range(len(room.mask)):
                     room.mask[word] &= ~state.completing[word]
                 chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
@@ -194,21 +235,23 @@ def plan(job, partition, now, slurm):
                     return 0
                 if chosen > 0:
                     start(job, partition, chosen, BACKFILL, now, slurm)
-                    end_by(job, second + limit, slurm)  # --time-min and no more, up to 25.05.2
+                    if rules.grows:
+                        _limit_to_plans(job, second, limit, slurm)
+                    elif rules.time_min_as_soft_limit == 0:
+                        end_by(job, second + limit, slurm)  # --time-min and no more, up to 25.05.2
                     return -1
                 if rules.preempts:
                     make_room(job, partition, now, slurm)
                 free_throughout(begin, end, first, slurm)
-                chosen, later = will_run(job, partition, second, slurm)[1], 0
+                chosen, later = will_run(job, partition, second, begin, later, slurm)[1], 0
+        if ask.het[job] != NONE:
+            note_start(job, partition, when, slurm)
         if 0 < later < when:
             continue
         if when > second + rules.bf_window:
             return 0
-        begins, ends = (
-            when // rules.bf_resolution * rules.bf_resolution,
-            (when + limit) // rules.bf_resolution * rules.bf_resolution,
-        )
-        if when > second and overlaps(begins, ends, chosen, slurm):
+        begins, ends = _slot(when, limit, slurm)
+        if not rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm):
             if when == begin:
                 return 0  # rounded down, its start meets a plan that ends before it; so would the next look
             later = when
@@ -217,6 +260,28 @@ def plan(job, partition, now, slurm):
             return 0
         reserve(begins, ends, chosen, slurm)
         return 1
+
+
+@kernel
+def _slot(when, limit, slurm):
+    """Return the times from and to which a plan keeps its nodes (``_set_slot_time``)."""
+    step = slurm.rules.bf_resolution
+    return when // step * step, (when + limit + (step - 1 if slurm.rules.within_slot else 0)) // step * step
+
+
+@kernel
+def _limit_to_plans(job, second, limit, slurm):
+    """Cut a --time-min job's limit at the next plan on its nodes (``_reset_job_time_limit``)."""
+    state, plans = slurm.now, slurm.plans
+    ends = state.limit_end[job]
+    for k in range(slurm.numbers[INTERVALS]):
+        if plans.end[k] <= second or plans.begin[k] >= ends:
+            continue
+        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+            node = state.node[at]
+            if plans.free[plans.row[k], node >> SHIFT] >> (node & LOW) & 1 == 0:
+                ends = min(ends, max(plans.begin[k], second + limit))
+    end_by(job, ends, slurm)
 
 
 @kernel
@@ -311,15 +376,16 @@ def _end_of_a_reservation(begin, slurm):
 
 
 @apart
-def will_run(job, partition, second, slurm):
+def will_run(job, partition, second, begin, later, slurm):
     """Return when ``job`` could start on the nodes of ``mask``, and how many nodes it takes.
 
     Both are 0 if never (``_will_run_test``). If the job does not fit now, first all jobs that it may preempt are removed. Then
     running jobs are removed in order of the ends of their limits, in groups whose reach widens; the answer is the last end of the
-    group. A group ends when the next running job, on any nodes, ends beyond its reach.
+    group. A group ends when the next running job, on any nodes, ends beyond its reach. Since 24.11 the look is from ``begin`` to
+    ``later`` (0: without end): jobs that end before are removed at once, later ones not at all.
     """
-    room, state, numbers, ask = slurm.room, slurm.now, slurm.numbers, slurm.ask
-    free, chosen = 0, 0
+    room, state, numbers, ask, bounded = slurm.room, slurm.now, slurm.numbers, slurm.ask, slurm.rules.within_slot
+    free, chosen, ahead = 0, 0, bounded and begin > second
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
     for word in range(len(room.mask)):
@@ -327,19 +393,28 @@ def will_run(job, partition, second, slurm):
         while left != 0:
             free += state.cpus[(word << SHIFT) + lowest(left)]
             left &= left - 1
-    if free >= ask.cpus[job]:
+    if free >= ask.cpus[job] and not ahead:
+        _weigh_completing(1, slurm)
         chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
+        _weigh_completing(-1, slurm)
         if chosen > 0:
             return second, chosen
-    if slurm.rules.preempts:
-        freed = without_preemptable(job, partition, second, slurm)
-        if freed > 0:
-            free += freed
-            chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
-            if chosen > 0:
-                return second, chosen  # it may start once the preempted jobs have stopped
+    freed = without_preemptable(job, partition, second, slurm) if slurm.rules.preempts else 0
+    first = 0
+    while bounded and first < numbers[RUNNING] and state.limit_end[state.running[first]] < begin:
+        other, first = state.running[first], first + 1
+        if not (slurm.rules.preempts and may_preempt(job, partition, other, second, slurm)):
+            gain = _held_there(other, slurm)
+            freed += gain
+            if gain > 0:
+                occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
+    free += freed
+    if (ahead or freed > 0) and free >= ask.cpus[job]:
+        chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
+        if chosen > 0:
+            return second, chosen  # it may start once the preempted jobs have stopped
     reach, barrier, removed, left, just_removed = 30, -1, 0, 0, False
-    for i in range(numbers[RUNNING]):
+    for i in range(first, numbers[RUNNING]):
         other = state.running[i]
         if slurm.rules.preempts and may_preempt(job, partition, other, second, slurm):
             continue
@@ -350,6 +425,8 @@ def will_run(job, partition, second, slurm):
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
             reach, removed = _widened(reach, ends - barrier, slurm), 0
+        if bounded and 0 < later < ends:
+            break
         gain = _held_there(other, slurm)
         just_removed = gain > 0
         if not just_removed:
@@ -361,6 +438,15 @@ def will_run(job, partition, second, slurm):
     if removed > 0:
         chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
     return (_guessed_end(left, second, slurm) if chosen > 0 else 0), chosen
+
+
+@kernel
+def _weigh_completing(by, slurm):
+    """Make COMPLETING nodes heavier than others of their weight (``by`` 1), since 23.11, or undo it (-1)."""
+    if slurm.rules.shuns_completing:
+        for node in range(len(slurm.room.weight)):
+            if slurm.now.busy[node] > 0:
+                slurm.room.weight[node] += by
 
 
 @kernel

@@ -13,6 +13,7 @@ from features.errors import InputError
 from sim.slurm.lines import seconds
 from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
+from sim.slurm.releases import WHOLE_SECONDS, rules_of
 from sim.slurm.requests import Requests, preemption, requests
 from sim.slurm.shares import share_out
 from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
@@ -27,6 +28,7 @@ from sim.slurm.state import (
     LAST_DECAY,
     LAST_FULL,
     LAST_PASS,
+    MADE,
     NEVER,
     NODES,
     NONE,
@@ -53,6 +55,8 @@ LEAD_S = 30
 """Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
 TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second plus its own work (1,003 to 1,005 ms measured)."""
+LATE_S = 0.005
+"""How long after a whole second the background loop turns since 23.11, at most (measured)."""
 EPILOG_MS = 16
 """How long a node stays COMPLETING after its Epilog (16 to 20 ms measured)."""
 MOVED_ON_S = 60 * DAY_S
@@ -70,7 +74,8 @@ class Phases(NamedTuple):
     ``turn_length_s`` is the time between turns of the background loop, ``cycle_length_s`` between cycles, 0: bf_interval.
     ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
     from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
-    may lie up to ``decay_spread_s`` later; the polls are then unknown, too.
+    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``drains`` float64 [outages] says where in its time an
+    order to drain a node came, from 0 (the default), the earliest, to 1.
     """
 
     turn_s: float
@@ -84,15 +89,23 @@ class Phases(NamedTuple):
     cycle_length_s: float = 0.0
     runtimes_s: np.ndarray | None = None
     decay_spread_s: float = 0.0
+    drains: np.ndarray | None = None
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
     """Draw random phases, as one accounting is consistent with many."""
     random = np.random.default_rng([seed, 0x51])
     interval, between, period = clock_settings(site)
-    turn, cycle, decay = random.random(3) * (TURN_MS / 1000, between, period)
+    on_seconds = site.known_release >= WHOLE_SECONDS
+    turn_length_s = 1.0 if on_seconds else TURN_MS / 1000
+    turn, cycle, decay = random.random(3) * (LATE_S if on_seconds else turn_length_s, between, period)
     parts, poll, full = random.random(jobs), 30 * random.random(), -interval * random.random()
-    return Phases(turn, cycle, decay, parts, poll_s=poll, full_s=full, asked_s=full)
+    return Phases(turn, cycle, decay, parts, turn_length_s, poll_s=poll, full_s=full, asked_s=full)
+
+
+def with_drains(site: Site, phases: Phases, seed: int) -> Phases:
+    """Return the phases with random times of the orders to drain nodes, which no accounting records either."""
+    return phases._replace(drains=np.random.default_rng([seed, 0x53]).random(len(site.outages)))
 
 
 def clock_settings(site: Site) -> tuple[int, int, int]:
@@ -140,6 +153,9 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         first_turn_ms=int(phases.turn_s * 1000),
         poll_ms=int(phases.poll_s * 1000),
         epilog_ms=round(site.epilog_s * 1000) + EPILOG_MS,
+        has_components=False,
+        has_several_qos=False,
+        **rules_of(site.known_release),
     )
 
 
@@ -187,9 +203,13 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
     count, nodes, words, groups = len(jobs), len(names), len(as_set([], len(names))), int(ask.group.max()) + 1
     now = _now(hardware, ask, np.array(slots.most, np.int64), kinds, groups, count)
     now.killed[:] = np.array(jobs["killed"], np.int64)
-    outages = []
-    for each in sorted(site.outages, key=lambda each: each.start_s):  # a node may be back in the second in which it was lost
-        outages += [(each, DOWN if each.down else DRAINED, each.start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
+    now.qos[:] = jobs["qos"].map({name: row for row, name in enumerate(site.qos)})
+    outages, drained = [], np.zeros(len(site.outages)) if phases.drains is None else phases.drains
+    for each, part in zip(site.outages, drained, strict=True):
+        earliest_s = each.start_s if each.ordered_s is None else each.ordered_s
+        start_s = earliest_s + round(part * (each.start_s - earliest_s))
+        outages += [(each, DOWN if each.down else DRAINED, start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
+    outages.sort(key=lambda each: (each[0].start_s, each[1] == UP))  # a node may be back in the second in which it was lost
     changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
     reservations, events_of = _reserve(site, origin, int(jobs["submit_s"].max()), of_node)
     changes += events_of
@@ -212,6 +232,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
         memory=counts[6],
         gpus=counts[7],
         clear=counts[8],
+        weight=2 * hardware.weight,
         mask=masks[0],
         usable=masks[1],
         counted=masks[2],
@@ -248,7 +269,18 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
     changed = Outages(*np.ascontiguousarray(events.T))
     slurm = Slurm(
-        rules, hardware, ask, tree, changed, reservations, preemption(site, jobs), now, room, plans, slots.meters(), numbers
+        rules._replace(has_components=bool((ask.het != NONE).any()), has_several_qos=bool((ask.limit_qos != NONE).any())),
+        hardware,
+        ask,
+        tree,
+        changed,
+        reservations,
+        preemption(site, jobs),
+        now,
+        room,
+        plans,
+        slots.meters(),
+        numbers,
     )
     share_out(slurm)
     return slurm
@@ -269,6 +301,12 @@ def _reserve(
     times = [each.times(origin, last_s + MOVED_ON_S) for each in site.reservations]
     events, row, starts, ends = list[tuple[int, int, int, int]](), list[int](), list[int](), list[int]()
     for at, held in enumerate(times):
+        created = site.reservations[at].created_s
+        if created is not None and created > origin:
+            events.append(((created - origin) * 1000, NONE, MADE, len(row)))
+            row.append(at)
+            starts.append(held[0][0] - origin)
+            ends.append(held[0][1] - origin)
         for number, (begins, over) in enumerate(held):
             following = held[number + 1 : number + 2]
             events.append((max(begins - origin, 0) * 1000, NONE, DRAINED, NONE))
@@ -277,7 +315,9 @@ def _reserve(
                 row.append(at)
                 starts.append(begins_next - origin)
                 ends.append(over_next - origin)
-    kept, first = site.reservations, [held[0] for held in times]
+    kept = site.reservations
+    unknown = [each.created_s is not None and each.created_s > origin for each in kept]
+    first = [(origin, origin) if later else held[0] for held, later in zip(times, unknown, strict=True)]
     nodes = np.array([as_set([of_node[name] for name in each.nodes], len(of_node)) for each in kept], np.int64)
     return Reservations(
         np.array([begins - origin for begins, _ in first], np.int64),
@@ -377,6 +417,9 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, grou
         phase=zeros(count),
         by=zeros(count),
         partition=zeros(count),
+        qos=zeros(count),
+        tried=ask.records[:-1].copy(),
+        could_start=unknown(),
         attempts=zeros(count),
         again=zeros(count),
         warned=unknown(),

@@ -56,7 +56,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
     if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
-        _keep_roomiest(room, gpus)
+        _keep_roomiest(room, gpus, slurm.rules.multiplies_gpus)
     least, small = ask.min_nodes[job], 0
     while small < largest:
         chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of node counts, first the largest
@@ -73,15 +73,13 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
 
 
 @kernel
-def _keep_roomiest(room, gpus):
-    """Keep only the node with most processors and GPUs.
-
-    Measured for jobs with more GPUs than tasks; the cause is not known.
-    """
-    best = -1
+def _keep_roomiest(room, gpus, multiplies):
+    """Keep only the node with most processors and GPUs: their sum, since 25.11 their product."""
+    best, most = -1, 0
     for node in range(len(room)):
-        if room[node] > 0 and (best < 0 or room[node] + gpus[node] > room[best] + gpus[best]):
-            best = node
+        size = room[node] * gpus[node] if multiplies else room[node] + gpus[node]
+        if room[node] > 0 and (best < 0 or size > most):
+            best, most = node, size
     for node in range(len(room)):
         if node != best:
             room[node] = 0
@@ -136,7 +134,7 @@ def choose(job, nodes, small, slurm):
 @kernel
 def _sets(small, slurm):
     """Write sets of consecutive nodes of equal weight, and their totals; return how many."""
-    room, weight = slurm.room, slurm.hardware.weight
+    room, weight = slurm.room, slurm.room.weight
     sets, before = 0, -1
     for i in range(slurm.numbers[ABLE]):
         node = room.able[i]
@@ -157,7 +155,7 @@ def _sets(small, slurm):
 @kernel
 def _best_set(sets, need, nodes, slurm):
     """Return the next set to take nodes from, -1 if none is left."""
-    room, weights = slurm.room, slurm.hardware.weight
+    room, weights = slurm.room, slurm.room.weight
     best, best_weight, best_enough, best_total = -1, 0, False, 0
     for each in range(sets):
         if room.first[each] < 0:

@@ -32,6 +32,7 @@ from sim.slurm.state import (
     LAST_CYCLE,
     LAST_FULL,
     LAST_PASS,
+    MADE,
     NEVER,
     NEW,
     NONE,
@@ -123,7 +124,7 @@ def work(now, ended, ends, submitted, slurm):
             cancel(job, now, slurm)
         numbers[OUTAGE] += 1
         touch(now, slurm)
-        if node != NONE or (job != NONE and up == UP):  # that a begin time has come asks for no pass
+        if node != NONE or up == MADE or (job != NONE and up == UP):  # that a begin time has come asks for no pass
             ask_for_pass(now, slurm)
     if numbers[NOTICE] <= now:
         _end_grace(now, slurm)
@@ -164,7 +165,7 @@ def change_site(row, slurm):
         put(state.up, node)
     elif node != NONE:
         drop(state.up, node)
-    elif job != NONE and up == DRAINED:
+    elif job != NONE and up in (DRAINED, MADE):
         kept.start[kept.row[job]], kept.end[kept.row[job]] = kept.next_start[job], kept.next_end[job]
     return node, up, job
 

@@ -11,7 +11,23 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from features.errors import InputError, meant
-from sim.slurm.lines import CONF, EPILOG, FILES, GRES, TOPOLOGY, Line, conf_lines, dropped, expand, natural, seconds, tres_weights
+from sim.slurm.lines import (
+    CONF,
+    CONFIG,
+    EPILOG,
+    FILES,
+    GRES,
+    TOPOLOGY,
+    TOPOLOGY_YAML,
+    Line,
+    conf_lines,
+    dropped,
+    expand,
+    natural,
+    seconds,
+    tres_weights,
+)
+from sim.slurm.releases import read_release
 from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site, Switch
 
 _FLAGS = {
@@ -24,7 +40,7 @@ _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
     *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
     *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait"),
-    *("overtimelimit", "topologyplugin", "topologyparam", "priorityflags", "fairsharedampeningfactor"),
+    *("overtimelimit", "topologyplugin", "topologyparam", "priorityflags", "fairsharedampeningfactor", "preemptparameters"),
     *("priorityweighttres",),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
@@ -98,8 +114,10 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     partitions = {line.pairs["partitionname"]: _partition(line, nodes, sets) for line in partition_lines}
     if not partitions:
         raise InputError(f"{name}/{CONF}: no line PartitionName=... describes a partition")
-    parts = [part.partition("=") for part in settings.get("schedulerparameters", "").split(",") if part]
-    scheduler = {key.strip().lower(): value for key, _, value in parts}
+    scheduler = _parameters(settings.get("schedulerparameters", ""))
+    # a key of its own since 23.02, whose names need no prefix
+    for key, value in _parameters(settings.get("preemptparameters", "")).items():
+        scheduler[key if key.startswith("preempt_") else f"preempt_{key}"] = value
     _check_numbers(scheduler, settings, name)
     unknown = [key for key in settings if key not in _MODELLED] + [
         f"SchedulerParameters {key}" for key in scheduler if key not in PARAMETERS
@@ -113,12 +131,14 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"{key}={settings[key]}"
         for key, pattern in (
-            *(("topologyplugin", r"topology/(none|default|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
+            *(("topologyplugin", r"topology/(none|default|flat|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
             *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
             ("prioritytype", r"priority/(basic|multifactor)"),
         )
         if key in settings and not re.fullmatch(pattern, settings[key].lower())
     ]
+    if TOPOLOGY_YAML in texts:
+        warnings.append(f"{TOPOLOGY_YAML}: that jobs keep to its switches and blocks")
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
     if "epilog" in settings:
@@ -126,12 +146,18 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"SchedulerParameters {key}"
         for key in scheduler
-        if key not in PARAMETERS and key.startswith(("bf_", "sched", "preempt", "assoc", "defer"))
+        if key not in PARAMETERS and key.startswith(("bf_", "sched", "preempt", "assoc", "defer", "time_min"))
     ]
     return Site(
         settings.get("clustername", name), ordered, partitions, settings, scheduler,
-        not_modelled=tuple(sorted([*unknown, *ignored])), warnings=tuple(warnings),
+        not_modelled=tuple(sorted([*unknown, *ignored])), warnings=tuple(warnings), release=read_release(texts.get(CONFIG, "")),
     )  # fmt: skip
+
+
+def _parameters(text: str) -> dict[str, str]:
+    """Return ``NAME=VALUE,NAME,...`` as values by name, in lower case."""
+    parts = [part.partition("=") for part in text.split(",") if part]
+    return {key.strip().lower(): value for key, _, value in parts}
 
 
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
@@ -256,6 +282,8 @@ def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
 
     Nodes that slurm.conf does not describe are dropped with a note, as Slurm does. Raises InputError for an unknown switch.
     """
+    if TOPOLOGY not in texts and TOPOLOGY_YAML in texts:
+        return site
     if TOPOLOGY not in texts:
         raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
     by_name: dict[str, Switch] = {}

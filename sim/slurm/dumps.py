@@ -99,7 +99,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
     """
     entries, parent, accounts = [Association("root")], "root", {"root"}
     for number, line in enumerate(text.splitlines(), start=1):
-        if not line.strip() or line.startswith(("#", "Cluster")):
+        if not line.strip() or line.startswith(("#", "Cluster", "QOS")):  # QOS: since 25.05
             continue
         form = re.match(r"(Parent|Account|User) - '([^']*)'(.*)", line)
         if form is None:
@@ -139,7 +139,10 @@ def with_usage(associations: tuple[Association, ...], text: str, file: str) -> t
 
 
 def with_reservations(site: Site, text: str, file: str) -> Site:
-    """Return the site with the reservations that ``scontrol show reservation`` prints."""
+    """Return the site with the reservations that ``scontrol show reservation`` prints.
+
+    A line may also say ``CreateTime``, which Slurm does not print.
+    """
     entries, names, unknown = [], {node.name for node in site.nodes}, set[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
@@ -154,7 +157,8 @@ def with_reservations(site: Site, text: str, file: str) -> Site:
         if end < start:
             raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
         flags = frozenset(pairs.get("Flags", "").upper().split(","))
-        entries.append(Reservation(pairs["ReservationName"], start, end, members & names, flags, site.timezone))
+        created = _unix(pairs["CreateTime"], line_of, site.timezone) if "CreateTime" in pairs else None
+        entries.append(Reservation(pairs["ReservationName"], start, end, members & names, flags, site.timezone, created))
     return replace(site, reservations=tuple(entries), notes=(*site.notes, *dropped(unknown, RESERVATIONS)))
 
 

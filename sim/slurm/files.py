@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import fields, replace
 
 from features.errors import InputError
 from sim.slurm.conf import configuration, with_switches
 from sim.slurm.dumps import associations, every_qos, with_outages, with_reservations, with_usage
 from sim.slurm.lines import ACCOUNTS, CONF, EPILOG, EVENTS, FILES, QOS, RESERVATIONS, SSHARE
-from sim.slurm.site import Site
+from sim.slurm.site import Limits, Qos, Site
 
 
 def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Site:
@@ -27,6 +27,7 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         site = replace(site, qos={each.name: each for each in every_qos(texts[QOS], f"{name}/{QOS}")})
         if not site.qos:
             raise InputError(f"{name}/{QOS}, line 1: no line after it names a QOS")
+        site = replace(site, qos={each.name: _absolute(each, site) for each in site.qos.values()})
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
@@ -48,3 +49,24 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
             raise InputError(f"{name}/{EPILOG}, line 1: is not a number of seconds")
         site = replace(site, epilog_s=float(texts[EPILOG]))
     return site
+
+
+def _absolute(qos: Qos, site: Site) -> Qos:
+    """Return a QOS with the flag Relative (since 23.11) with its limits as amounts, not percent.
+
+    They are parts of the whole cluster or, for the QOS of a partition, of that partition.
+    """
+    if "Relative" not in qos.flags:
+        return qos
+    of = [each.nodes for each in site.partitions.values() if each.qos == qos.name]
+    nodes = [node for node in site.nodes if not of or node.name in frozenset[str]().union(*of)]
+    whole = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
+    whole["gres/gpu"] = sum(node.gpus for node in nodes)
+
+    def amounts(limits: Mapping[str, int]) -> dict[str, int]:
+        parts = {name: whole.get(name.partition(" ")[0]) for name in limits}
+        return {
+            name: most if (all_there := parts[name]) is None else min(most, 100) * all_there // 100 for name, most in limits.items()
+        }
+
+    return replace(qos, limits=Limits(*(amounts(getattr(qos.limits, each.name)) for each in fields(Limits))))

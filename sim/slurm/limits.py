@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from sim.slurm.releases import BOTH_QOS
 from sim.slurm.site import Limits, Site
 from sim.slurm.state import BILLING, CPUS, NODES, Meters
 
@@ -58,12 +59,13 @@ class Slots:
         if not site.enforces_limits:
             return slots
         whose = {"group": "", "user": row.user, "account": row.account}
-        asked = wanted(row)
+        asked, both_count = wanted(row), site.known_release >= BOTH_QOS
         for qos in self._qos_of(row):
             for scope in whose:
                 limits = getattr(qos.limits, scope)
                 for name in FACTORS:
-                    if name in limits and (scope, name) not in held:
+                    both = both_count and scope != "account" and name != "jobs"
+                    if name in limits and (both or (scope, name) not in held):
                         held.add((scope, name))
                         slots.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), asked[name]))
         by_qos = frozenset(held)
@@ -118,7 +120,8 @@ class Slots:
 
     def _qos_of(self, row: Any) -> list[Any]:
         own, of_partition = self._site.qos[row.qos], self._site.qos.get(self._site.partitions[row.partition.split(",")[0]].qos)
-        return [each for each in ((own, of_partition) if own.over_partition else (of_partition, own)) if each is not None]
+        both = (own, of_partition) if own.over_partition else (of_partition, own)
+        return [own] if of_partition is own else [each for each in both if each is not None]
 
     def _associated(self, row: Any) -> Iterator[tuple[int, Limits]]:
         """Yield row and limits of a job's association and of all above it."""

@@ -14,9 +14,11 @@ from features.node_list import expand_nodes
 from sim.slurm.site import BILLED, UNLIMITED
 
 CONF, GRES, TOPOLOGY, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "topology.conf", "accounts.dump", "qos.txt"
-SSHARE, RESERVATIONS, EVENTS, EPILOG = "sshare.txt", "reservations.txt", "events.txt", "epilog.txt"
+SSHARE, RESERVATIONS, EVENTS, EPILOG, CONFIG = "sshare.txt", "reservations.txt", "events.txt", "epilog.txt", "config.txt"
+TOPOLOGY_YAML = "topology.yaml"
 FILES = {
     CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
+    CONFIG: "scontrol show config > config.txt      # says the release",
     GRES: "cp /etc/slurm/gres.conf .",
     TOPOLOGY: "cp /etc/slurm/topology.conf .",
     ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",

@@ -13,8 +13,10 @@ from sim.slurm.queue import (
     independent,
     is_full,
     limited,
+    note_try,
     open_to,
     over_limits,
+    sort_again,
     sort_as_slurm,
     throttled,
     waits_for_completion,
@@ -28,7 +30,8 @@ def main_pass(depth, now, slurm):
     """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
     The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass. A
-    job that would pass a limit ends nothing (``select_nodes`` asks for limits even if it finds no nodes).
+    job that would pass a limit ends nothing (``select_nodes`` asks for limits even if it finds no nodes). A component of a
+    heterogeneous job ends its partition; since 24.11 one in a partition that has ended already ends the pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NEVER, now
@@ -45,6 +48,8 @@ def main_pass(depth, now, slurm):
         for partition in range(len(room.failed)):
             if meets(slurm.hardware.member[partition], state.completing):
                 _fail(partition, stamp, slurm)
+    if rules.has_several_qos:
+        sort_again(slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(slurm)
     for i in range(numbers[QUEUED]):
@@ -53,6 +58,7 @@ def main_pass(depth, now, slurm):
         if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
             continue
         reserved, array = ask.reservation[job] != NONE, ask.array[job]
+        note_try(record, slurm)
         if array != NONE and room.rejected[array] == stamp:
             continue
         if rules.partition_job_depth > 0:
@@ -62,6 +68,11 @@ def main_pass(depth, now, slurm):
         tested += 1
         if tested > depth + 1 or numbers[BEGUN] - begun >= rules.sched_max_job_start > 0:
             break
+        if ask.het[job] != NONE:  # only backfill starts components
+            if room.failed[partition] == stamp and rules.ends_at_component:
+                break
+            _fail(partition, stamp, slurm)
+            continue
         if room.failed[partition] == stamp and not reserved:
             continue
         if throttled(job, slurm) or limited(job, False, slurm):

@@ -6,7 +6,7 @@ From acct_policy.c, ``_qos_job_runnable_post_select``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.shares import bill
+from sim.slurm.shares import bill, is_of
 from sim.slurm.state import BILLING, CPUS, LAST_DECAY, NODES, RUNNING, TRIED
 
 
@@ -19,6 +19,8 @@ def over_minutes(job, cpus, chosen, slurm):
     ask, meters, rules = slurm.ask, slurm.meters, slurm.rules
     for row in range(ask.minutes[job], ask.minutes[job + 1]):
         meter, kind, total = ask.meter[row], ask.metered_by[row], 0
+        if not is_of(ask.meter_qos[row], job, slurm):
+            continue
         if kind == CPUS:
             ask.metered[row] = cpus
         elif kind == NODES:
@@ -44,7 +46,7 @@ def _running(meter, slurm):
     for i in range(slurm.numbers[RUNNING]):
         job = state.running[i]
         for row in range(ask.minutes[job], ask.minutes[job + 1]):
-            if ask.meter[row] == meter:
+            if ask.meter[row] == meter and is_of(ask.meter_qos[row], job, slurm):
                 since = max(state.start_ms[job] // 1000, slurm.numbers[LAST_DECAY])
                 total += ask.metered[row] * max(state.limit_end[job] - since, 0)
     return total

@@ -41,14 +41,14 @@ def first_ending_after(second, slurm):
 def next_return(first, end, slurm):
     """Return when a node of ``usable`` next comes back, from interval ``first`` on; 0: never.
 
-    Slurm looks at the intervals up to ``end``, and at one more.
+    Slurm looks at the intervals up to ``end``, and at one more. Without any, since 24.11 it looks again at the end of the next.
     """
     plans = slurm.plans
     for k in range(first, slurm.numbers[INTERVALS] - 1):
         if plans.returns[k] != 0 and _comes_back(k, slurm):
             return plans.end[k]
         if plans.begin[k] > end:
-            break
+            return plans.end[k + 1] if slurm.rules.within_slot and k + 2 < slurm.numbers[INTERVALS] else 0
     return 0
 
 

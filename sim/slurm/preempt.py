@@ -18,7 +18,7 @@ _LAST = 99_999
 @kernel
 def kind(job, partition, slurm):
     """Return the row of a job's QOS or partition, whichever decides about preemption."""
-    return slurm.preemption.qos[job] if slurm.rules.preempts_by_qos else partition
+    return slurm.now.qos[job] if slurm.rules.preempts_by_qos else partition
 
 
 @kernel

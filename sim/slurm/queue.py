@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.minutes import over_minutes
-from sim.slurm.shares import factor_of
+from sim.slurm.shares import factor_of, is_of
 from sim.slurm.state import (
     BACKFILL_DIRTY,
     CHANGED_AT,
@@ -72,7 +72,7 @@ def limited(job, with_nodes, slurm):
     """
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1] if with_nodes else ask.resources[job]):
-        if state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
+        if is_of(ask.limit_qos[row], job, slurm) and state.used[ask.slot[row]] + ask.amount[row] > state.most[ask.slot[row]]:
             return True
     return False
 
@@ -124,6 +124,8 @@ def count_limits(job, sign, slurm):
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1]):
         slot = ask.slot[row]
+        if not is_of(ask.limit_qos[row], job, slurm):
+            continue
         counter = state.counter[slot]
         if counter == NONE:
             state.used[slot] += sign * ask.amount[row]
@@ -154,6 +156,24 @@ def prioritise(record, second, slurm):
 
 
 @kernel
+def _sorted_by(record, slurm):
+    """Return the record whose priority counts in the queue: for several QOS in one partition, the one tried last.
+
+    Slurm then sorts by the job's own priority (``job_ptr->priority``), which each try replaces.
+    """
+    ask = slurm.ask
+    first, last = ask.records[ask.job[record]], ask.records[ask.job[record] + 1] - 1
+    return slurm.now.tried[ask.job[record]] if first < last and ask.partition[first] == ask.partition[last] else record
+
+
+@kernel
+def note_try(record, slurm):
+    """Note that a job is tried in one of its records, with the QOS of that record."""
+    job = slurm.ask.job[record]
+    slurm.now.qos[job], slurm.now.tried[job] = slurm.ask.qos[record], record
+
+
+@kernel
 def goes_before(one, other, slurm):
     """Tell whether a record goes before another (``sort_job_queue2``).
 
@@ -162,7 +182,7 @@ def goes_before(one, other, slurm):
     ask, priority = slurm.ask, slurm.now.priority
     if slurm.rules.preempts_by_qos:
         beats = slurm.preemption.beats
-        qos, other_qos = slurm.preemption.qos[ask.job[one]], slurm.preemption.qos[ask.job[other]]
+        qos, other_qos = ask.qos[one], ask.qos[other]
         if beats[qos, other_qos] != beats[other_qos, qos]:
             return beats[qos, other_qos] != 0
     reserved, other_reserved = ask.reservation[ask.job[one]] != NONE, ask.reservation[ask.job[other]] != NONE
@@ -172,8 +192,9 @@ def goes_before(one, other, slurm):
     tier, other_tier = tiers[ask.partition[one]], tiers[ask.partition[other]]
     if tier != other_tier:
         return tier > other_tier
-    if priority[one] != priority[other]:
-        return priority[one] > priority[other]
+    first, second = _sorted_by(one, slurm), _sorted_by(other, slurm)
+    if priority[first] != priority[second]:
+        return priority[first] > priority[second]
     if ask.order[ask.job[one]] != ask.order[ask.job[other]]:
         return ask.order[ask.job[one]] < ask.order[ask.job[other]]
     return one < other
@@ -203,8 +224,10 @@ def join(job, now, slurm):
             state.rest[array] = numbers[PLACES]
         numbers[PLACES] += 1
     independent(job, now, slurm)
+    state.tried[job] = ask.records[job]
     for record in range(ask.records[job], ask.records[job + 1]):
         prioritise(record, now // 1000, slurm)
+    for record in range(ask.records[job], ask.records[job + 1]):
         insert(record, numbers[QUEUED], slurm)
         numbers[QUEUED] += 1
 
@@ -231,6 +254,13 @@ def line_up(second, slurm):
     queue = slurm.now.queue
     for i in range(slurm.numbers[QUEUED]):
         prioritise(queue[i], second, slurm)
+    sort_again(slurm)
+
+
+@kernel
+def sort_again(slurm):
+    """Sort the queue by the priorities that count now."""
+    queue = slurm.now.queue
     for i in range(slurm.numbers[QUEUED]):
         insert(queue[i], i, slurm)
 

@@ -52,11 +52,23 @@ def _step(kind, job, now, slurm):
             independent(slurm.ask.job[slurm.now.queue[i]], now, slurm)
     elif kind == START:
         _start_as_recorded(job, now, slurm)
-    elif kind == PASS:
+    elif kind in (PASS, CYCLE):
+        _note_earlier_tries(now, slurm)
+    if kind == PASS:
         numbers[DIRTY] = 1
         main_pass(_ALL, now, slurm)
-    else:
+    elif kind == CYCLE:
         cycle(now, True, slurm)
+
+
+@kernel
+def _note_earlier_tries(now, slurm):
+    """Take jobs of several QOS as tried in their last record, if they have waited for a pass."""
+    ask = slurm.ask
+    for i in range(slurm.numbers[QUEUED] if slurm.rules.has_several_qos else 0):
+        job = ask.job[slurm.now.queue[i]]
+        if slurm.now.eligible[job] < now // 1000 - slurm.rules.batch_sched_delay:
+            slurm.now.tried[job] = ask.records[job + 1] - 1
 
 
 @kernel

@@ -5,6 +5,7 @@ These are their columns, the limits they count against, and the jobs they may pr
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
@@ -50,16 +51,19 @@ COLUMNS = {
     "killed": "whether slurmctld ended it: its limit was over, or it was cancelled",
 }
 """Columns of the jobs of a replay."""
-OPTIONAL = {"nodelist": "nodes among which it must run", "exclude": "nodes on which it must not"}
+OPTIONAL = {
+    "nodelist": "nodes among which it must run",
+    "exclude": "nodes on which it must not",
+    "other_qos": "further QOS with which it may run, comma between",
+    "het": "number of the heterogeneous job that it is a component of, -1: none",
+}
 """Columns that may be missing: then no job asks for this."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}
 
 
 def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     """Return which kinds of jobs, by QOS or partition, may preempt which others."""
-    names = list(site.qos)
     requeues = np.array(jobs["requeues"], np.int64)
-    qos = np.array(jobs["qos"].map(names.index), np.int64)
     if site.preempts_by == "partition":
         parts = list(site.partitions.values())
         beats = [[one.tier > other.tier for other in parts] for one in parts]
@@ -71,7 +75,7 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
     modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in rules]
     return Preemption(
-        qos, requeues, np.array(beats, np.int64), np.array(modes),
+        requeues, np.array(beats, np.int64), np.array(modes),
         np.array([each[1] for each in rules]), np.array([each[2] or exempt for each in rules]), np.array([each[3] for each in rules]),
     )  # fmt: skip
 
@@ -112,23 +116,29 @@ class Requests(NamedTuple):
 
 
 _LISTED = {
-    "records": ("job", "partition", "admitted", "fixed"),
-    "limits": ("slot", "amount", "kind"),
-    "minutes": ("meter", "metered", "metered_by"),
+    "records": ("job", "partition", "qos", "admitted", "fixed"),
+    "limits": ("slot", "amount", "kind", "limit_qos"),
+    "minutes": ("meter", "metered", "metered_by", "meter_qos"),
     "afters": ("after",),
 }
 """Fields of ``Ask`` that say where a job's rows begin, each with the arrays that have these rows."""
 
 
 def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
-    """Return the times of ``Ask``, and the order that breaks ties of priority."""
+    """Return the times of ``Ask``, the order that breaks ties of priority, and the next component of each job."""
     submit, task, group, eligible, held = (
         np.array(jobs[name], np.int64) for name in ("submit_s", "task", "group", "eligible_s", "held_s")
     )
     order = np.empty(len(jobs), np.int64)
     order[np.lexsort((task, group, submit))] = np.arange(len(jobs))
-    begin_ms = np.where(eligible >= 0, (eligible - origin) * 1000, 0)
-    return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order}
+    begin_ms, following = np.where(eligible >= 0, (eligible - origin) * 1000, 0), np.full(len(jobs), NONE)
+    if "het" in jobs:
+        rows = pd.Series(np.arange(len(jobs)))
+        number = jobs["het"].where(jobs["het"] != NONE).to_numpy(np.float64)  # NaN is no group
+        of_job = rows.groupby([number, submit])
+        next_one = of_job.shift(-1).fillna(of_job.transform("min"))
+        following = next_one.where(of_job.transform("size") > 1, NONE).fillna(NONE).to_numpy(np.int64)
+    return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order, "het": following}
 
 
 def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> Requests:
@@ -141,38 +151,46 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
     slots, priorities, of_wish = Slots(site, leaves), Fixed(site), dict[Suits, int]()
     record_job, record_partition, admitted, fixed, first = list[int](), list[int](), list[bool](), list[float](), [0]
-    limits, counts, slot, amount, kind = [0], list[int](), list[int](), list[int](), list[int]()
-    minutes, meter, metered, metered_by = [0], list[int](), list[float](), list[int]()
+    limits, counts, slot, amount, kind, limit_qos = [0], list[int](), list[int](), list[int](), list[int](), list[int]()
+    minutes, meter, metered, metered_by, meter_qos = [0], list[int](), list[float](), list[int](), list[int]()
+    record_qos, names_of_qos = list[int](), list(site.qos)
     afters, after, exclusive, suits = [0], list[int](), list[bool](), list[int]()
     row: Any
     for at, row in enumerate(jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)):
-        if row.qos not in site.qos:
+        every_qos = [row.qos, *filter(None, row.other_qos.split(","))]
+        if unknown := [name for name in every_qos if name not in site.qos]:
             raise InputError(
-                f"job {row.job_id} has the QOS {row.qos}, which the site's files do not name; known: {', '.join(site.qos)}"
+                f"job {row.job_id} has the QOS {unknown[0]}, which the site's files do not name; known: {', '.join(site.qos)}"
             )
-        for name in row.partition.split(","):
+        every_qos.sort(key=lambda name: -site.qos[name].priority)  # as Slurm tries them
+        for qos, name in itertools.product(every_qos, row.partition.split(",")):
             if name not in site.partitions:
                 raise InputError(
                     f"job {row.job_id} is of the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
                 )
             record_job.append(at)
             record_partition.append(partitions.index(name))
-            flags = site.qos[row.qos].flags
+            record_qos.append(names_of_qos.index(qos))
+            flags = site.qos[qos].flags
             limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
             admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
-            fixed.append(priorities.of(row, site.partitions[name]))
+            fixed.append(priorities.of(row._replace(qos=qos), site.partitions[name]))
         first.append(len(record_job))
-        counted = slots.of(row)
-        counts.append(len(slot) + sum(name in PER_START for name, _, _ in counted))
-        for name, where, value in sorted(counted, key=lambda each: each[0] not in PER_START):
+        tried = [(names_of_qos.index(qos) if row.other_qos else NONE, row._replace(qos=qos)) for qos in every_qos]
+        counted = [(*limit, tag) for tag, with_qos in tried for limit in slots.of(with_qos)]
+        counts.append(len(slot) + sum(name in PER_START for name, _, _, _ in counted))
+        for name, where, value, tag in sorted(counted, key=lambda each: each[0] not in PER_START):
             kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
             slot.append(where)
             amount.append(value)
+            limit_qos.append(tag)
         limits.append(len(slot))
-        for name, where, measure in slots.minutes_of(row):
-            meter.append(where)
-            metered.append(measure)
-            metered_by.append(METERED.get(name, OTHER))
+        for tag, with_qos in tried:
+            for name, where, measure in slots.minutes_of(with_qos):
+                meter.append(where)
+                metered.append(measure)
+                metered_by.append(METERED.get(name, OTHER))
+                meter_qos.append(tag)
         minutes.append(len(meter))
         after += [of_group[int(each)] for each in row.after.split(",") if each and int(each) in of_group]
         afters.append(len(after))
@@ -203,6 +221,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         records=np.array(first, np.int64),
         job=np.array(record_job, np.int64),
         partition=np.array(record_partition, np.int64),
+        qos=np.array(record_qos, np.int64),
         admitted=np.array(admitted, np.int64),
         fixed=np.array(fixed, np.float64),
         counted=np.array(jobs["cpus"], np.int64),
@@ -211,10 +230,12 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         slot=np.array(slot, np.int64),
         amount=np.array(amount, np.int64),
         kind=np.array(kind, np.int64),
+        limit_qos=np.array(limit_qos, np.int64),
         minutes=np.array(minutes, np.int64),
         meter=np.array(meter, np.int64),
         metered=np.array(metered, np.float64),
         metered_by=np.array(metered_by, np.int64),
+        meter_qos=np.array(meter_qos, np.int64),
         **times(jobs, origin),
     )
     kinds = np.full(len(slots.most), OTHER)

@@ -8,7 +8,13 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.slurm.state import LAST_DECAY, OF_PARENT, RANK, RUNNING
+from sim.slurm.state import LAST_DECAY, NONE, OF_PARENT, RANK, RUNNING
+
+
+@kernel
+def is_of(qos, job, slurm):
+    """Tell whether a limit of ``qos`` (NONE: of any) is one of the QOS with which ``job`` is tried, or runs."""
+    return qos == NONE or qos == slurm.now.qos[job]
 
 
 @kernel
@@ -21,7 +27,8 @@ def charge(job, since, until, slurm):
     seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
     kept, used = seconds * ask.usage[job], seconds * slurm.rules.decay**seconds * ask.usage[job]
     for row in range(ask.minutes[job], ask.minutes[job + 1]):
-        slurm.meters.spent[ask.meter[row]] += (kept if slurm.meters.keeps[ask.meter[row]] != 0 else used) * ask.metered[row]
+        if is_of(ask.meter_qos[row], job, slurm):
+            slurm.meters.spent[ask.meter[row]] += (kept if slurm.meters.keeps[ask.meter[row]] != 0 else used) * ask.metered[row]
     amount = used * slurm.now.billed[job]
     leaf = ask.leaf[job]
     while leaf >= 0:

@@ -12,6 +12,7 @@ from functools import cached_property
 from zoneinfo import ZoneInfo
 
 from features.clock import DAY_S
+from sim.slurm.releases import MODELLED, MULTIFACTOR, Release, shown
 
 UNLIMITED = 1 << 50
 """A number of seconds, or a count, that is never reached."""
@@ -29,7 +30,7 @@ PARAMETERS = {
     **dict.fromkeys(("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"), 0),
     **dict.fromkeys(("bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve", "bf_one_resv_per_job"), 0),
     **dict.fromkeys(("sched_max_job_start", "partition_job_depth", "reduce_completing_frag", "preempt_youngest_first"), 0),
-    **dict.fromkeys(("bf_continue", "bf_window_linear"), 0),
+    **dict.fromkeys(("bf_continue", "bf_window_linear", "time_min_as_soft_limit"), 0),
 }
 """SchedulerParameters that are modelled, with their defaults; a parameter given without a value is 1."""
 PARTITION_KEYS = {"MaxTime": "max_s", "PriorityTier": "tier", "PriorityJobFactor": "factor", "MaxNodes": "max_nodes"}
@@ -158,7 +159,8 @@ class Association:
 class Reservation:
     """An advance reservation of nodes.
 
-    It repeats with one of ``DAILY WEEKDAY WEEKEND WEEKLY`` in ``flags``, at the same local time in ``timezone``.
+    It repeats with one of ``DAILY WEEKDAY WEEKEND WEEKLY`` in ``flags``, at the same local time in ``timezone``. Before
+    ``created_s`` no job can know of it; None: it was there from the beginning.
     """
 
     name: str
@@ -167,6 +169,7 @@ class Reservation:
     nodes: frozenset[str]
     flags: frozenset[str] = frozenset()
     timezone: str = "UTC"
+    created_s: int | None = None
 
     def times(self, start_s: int, end_s: int) -> list[tuple[int, int]]:
         """Return start and end of each occurrence that meets the time ``start_s`` to ``end_s``.
@@ -189,12 +192,16 @@ class Reservation:
 
 @dataclass(frozen=True)
 class Outage:
-    """A time in which a node was drained, or ``down``, which also lost its jobs."""
+    """A time in which a node was drained, or ``down``, which also lost its jobs.
+
+    The order to drain it came at ``ordered_s`` at the earliest; None: at the start.
+    """
 
     node: str
     start_s: int
     end_s: int
     down: bool = False
+    ordered_s: int | None = None
 
 
 @dataclass(frozen=True)
@@ -203,7 +210,7 @@ class Site:
 
     ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
     Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``notes`` tell what
-    in the files was dropped. ``timezone`` is the IANA zone of its clock.
+    in the files was dropped. ``timezone`` is the IANA zone of its clock. ``release`` is its Slurm's, None: not known.
     """
 
     name: str
@@ -221,6 +228,24 @@ class Site:
     warnings: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
     timezone: str = "UTC"
+    release: Release | None = None
+
+    @property
+    def known_release(self) -> Release:
+        """Return the release whose rules count: the site's, or :data:`sim.slurm.releases.MODELLED`."""
+        return self.release or MODELLED
+
+    @property
+    def assumed(self) -> tuple[str, ...]:
+        """Return what is taken where the files say nothing."""
+        texts = []
+        if self.release is None:
+            texts.append(f"which release of Slurm the site has is not known: the rules of {shown(MODELLED)} count")
+        if "prioritytype" not in self.settings:
+            texts.append(
+                f"no PriorityType is given: jobs go by {'factors' if self.multifactor else 'arrival'}, the release's default"
+            )
+        return tuple(texts)
 
     def parameter(self, name: str) -> int:
         """Return one of SchedulerParameters as a number."""
@@ -240,7 +265,8 @@ class Site:
     @property
     def multifactor(self) -> bool:
         """Tell whether priorities come from priority/multifactor."""
-        return self.settings.get("prioritytype", "priority/basic") == "priority/multifactor"
+        default = "priority/multifactor" if self.known_release >= MULTIFACTOR else "priority/basic"
+        return self.settings.get("prioritytype", default) == "priority/multifactor"
 
     @property
     def priority_flags(self) -> set[str]:

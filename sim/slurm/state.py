@@ -57,8 +57,8 @@ MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
 OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what happens to a preempted job."""
-UP, DRAINED, DOWN = 1, 0, 2
-"""Values of ``Outages.up``: a node that is down loses its jobs."""
+UP, DRAINED, DOWN, MADE = 1, 0, 2, 3
+"""Values of ``Outages.up``: a node that is down loses its jobs; MADE: a reservation is made."""
 OTHER, CPUS, NODES, BILLING = range(4)
 """Values of ``Ask.kind`` and ``Ask.metered_by``."""
 NONE = -1
@@ -76,7 +76,8 @@ class Rules(NamedTuple):
     are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
     turn, of one poll of limits. ``decay``: the share of usage left after a second. ``damping``: FairShareDampeningFactor of
     classic fair share, 0 for Fair Tree. ``bf_counts``: whether tests per user, partition or association have a max.
-    ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights.
+    ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights. ``has_components``: whether there are
+    heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
     """
 
     backfills: bool
@@ -131,6 +132,17 @@ class Rules(NamedTuple):
     first_turn_ms: int
     poll_ms: int
     epilog_ms: int
+    has_components: bool
+    has_several_qos: bool
+    within_slot: bool
+    steps_on: bool
+    throttles_plans: bool
+    counts_tasks: bool
+    ends_at_component: bool
+    multiplies_gpus: bool
+    shuns_completing: bool
+    grows: bool
+    time_min_as_soft_limit: int
 
 
 class Hardware(NamedTuple):
@@ -170,7 +182,9 @@ class Ask(NamedTuple):
     from ``resources`` on they are limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again
     once nodes are chosen. ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its
     association. ``usage`` float64: UsageFactor of its QOS. ``minutes`` [jobs + 1] are rows of ``meter``, ``metered`` (float64,
-    the amount on the meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen).
+    the amount on the meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen). ``limit_qos`` and
+    ``meter_qos`` are the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of each record. ``het``: the
+    next component of its heterogeneous job, in a ring, or NONE.
     """
 
     cpus: np.ndarray
@@ -195,10 +209,12 @@ class Ask(NamedTuple):
     reservation: np.ndarray
     plain: np.ndarray
     leaf: np.ndarray
+    het: np.ndarray
     usage: np.ndarray
     records: np.ndarray
     job: np.ndarray
     partition: np.ndarray
+    qos: np.ndarray
     admitted: np.ndarray
     fixed: np.ndarray
     counted: np.ndarray
@@ -207,20 +223,21 @@ class Ask(NamedTuple):
     slot: np.ndarray
     amount: np.ndarray
     kind: np.ndarray
+    limit_qos: np.ndarray
     minutes: np.ndarray
     meter: np.ndarray
     metered: np.ndarray
     metered_by: np.ndarray
+    meter_qos: np.ndarray
 
 
 class Preemption(NamedTuple):
     """Which running jobs may be preempted, and what happens to them.
 
-    ``qos`` and ``requeues`` int64 [jobs]. A job's kind is its QOS or its partition. ``beats[a, b]`` int64 [kinds, kinds]: whether
+    ``requeues`` int64 [jobs]. A job's kind is its QOS or its partition. ``beats[a, b]`` int64 [kinds, kinds]: whether
     kind a may preempt kind b. ``mode``, ``grace`` and ``exempt`` (seconds), ``value`` (lowest first) int64 [kinds].
     """
 
-    qos: np.ndarray
     requeues: np.ndarray
     beats: np.ndarray
     mode: np.ndarray
@@ -234,7 +251,7 @@ class Outages(NamedTuple):
 
     A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
     NONE some job becomes eligible; for DOWN, ``job`` is released from a hold; for DRAINED, a reservation begins or ends, which
-    requests no pass, and ``job`` is the row of its next time, or NONE.
+    requests no pass, and ``job`` is the row of its next time, or NONE; for MADE, one is made, with its first time in row ``job``.
     """
 
     time_ms: np.ndarray
@@ -308,7 +325,9 @@ class Now(NamedTuple):
     ``preempts_since``: when it first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether
     slurmctld ended it. ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest``
     [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. A limit of nodes
-    has row ``counter`` of its jobs in ``jobs_on`` int32 [rows, nodes]: nodes count once (``_add_usage_node_bitmap``).
+    has row ``counter`` of its jobs in ``jobs_on`` int32 [rows, nodes]: nodes count once (``_add_usage_node_bitmap``). ``qos``:
+    the QOS with which a job is tried, or runs; ``tried``: its record tried last. ``could_start``: when a
+    component could start, s, by this cycle, NONE: not known.
     """
 
     cpus: np.ndarray
@@ -321,6 +340,9 @@ class Now(NamedTuple):
     phase: np.ndarray
     by: np.ndarray
     partition: np.ndarray
+    qos: np.ndarray
+    tried: np.ndarray
+    could_start: np.ndarray
     attempts: np.ndarray
     again: np.ndarray
     warned: np.ndarray
@@ -358,7 +380,8 @@ class Room(NamedTuple):
 
     ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have ``first`` and
     ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
-    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job. ``sooner`` [nodes] are processors free
+    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job;
+    ``weight`` are twice the nodes' weights. ``sooner`` [nodes] are processors free
     later, ``coming`` the nodes with any then. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans``
     [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or
     cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]:
@@ -381,6 +404,7 @@ class Room(NamedTuple):
     idle: np.ndarray
     coming: np.ndarray
     able: np.ndarray
+    weight: np.ndarray
     sooner: np.ndarray
     rejected: np.ndarray
     planned: np.ndarray

@@ -1,5 +1,6 @@
 """Snapshots of queues: squeue's text, a site's own table, and what is wrong in them."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -199,3 +200,59 @@ def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
     )
     pd.testing.assert_frame_equal(queue_at(later, NOW_S), queue)
     asked_of(queue, read_site({"slurm.conf": SITE}, "site"))
+
+
+def test_a_waiting_job_of_several_qos_may_run_with_each_that_the_site_has(tmp_path: Path) -> None:
+    path = of_site(tmp_path / "squeue.txt", "7+0 PENDING cpu=8,mem=8G,node=2 (null) Priority (null)")
+    path.write_text(path.read_text().replace("|normal|", "|normal,high,gone|"))
+    site = read_site({"slurm.conf": SITE, "qos.txt": "Name|Priority\nnormal|0\nhigh|9\n"}, "site")
+    job = asked_of(read_queue(path, "UTC").jobs, site).iloc[0]
+    assert (job["qos"], job["other_qos"], job["het"]) == ("high", "normal", 7)
+
+
+def test_squeues_json_is_read_as_its_text(tmp_path: Path) -> None:
+    path = of_site(
+        tmp_path / "squeue.txt",
+        "11_3 RUNNING cpu=8,mem=8G,node=2 n[1-2] None (null)",
+        "500_[5-7%2] PENDING cpu=8,mem=8G,node=2 (null) Priority (null)",
+        "37+1 PENDING cpu=8,mem=8G,node=2 (null) Dependency afterok:6",
+    )
+    usual = {
+        "user_name": "u",
+        "partition": "low",
+        "account": "a",
+        "qos": "normal",
+        "cpus": {"set": True, "infinite": False, "number": 8},
+    }
+    usual |= {"time_limit": {"set": True, "infinite": False, "number": 10}, "submit_time": {"set": True, "number": 1_774_743_000}}
+    usual |= {"tres_req_str": "cpu=8,mem=8G,node=2", "state_reason": "Priority", "dependency": "", "features": "", "nodes": ""}
+    unset = {"set": False, "infinite": False, "number": 0}
+    runs = {
+        "job_id": 12,
+        "job_state": ["RUNNING"],
+        "array_job_id": 11,
+        "array_task_id": {"set": True, "number": 3},
+        "nodes": "n[1-2]",
+    }
+    waits = {
+        "job_id": 500,
+        "job_state": "PENDING",
+        "array_job_id": 500,
+        "array_task_id": unset,
+        "array_task_string": "5-7",
+        "array_max_tasks": 2,
+    }
+    part = {
+        "job_id": 38,
+        "job_state": ["PENDING"],
+        "array_job_id": 0,
+        "het_job_id": 37,
+        "het_job_offset": {"set": True, "number": 1},
+    }
+    rows = [usual | runs | {"start_time": 1_774_743_600, "state_reason": "None"}, usual | waits, usual | part]
+    rows[2] |= {"state_reason": "Dependency", "dependency": "afterok:6"}
+    (tmp_path / "squeue.json").write_text(json.dumps({"jobs": rows, "meta": {}}))
+    pd.testing.assert_frame_equal(read_queue(tmp_path / "squeue.json", "UTC").jobs, read_queue(path, "UTC").jobs)
+    (tmp_path / "squeue.json").write_text(json.dumps({"nodes": []}))
+    with pytest.raises(InputError, match=r"squeue\.json: is JSON, but not that of squeue --json: KeyError\('jobs'\)"):
+        read_queue(tmp_path / "squeue.json", "UTC")

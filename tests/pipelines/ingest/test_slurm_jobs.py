@@ -65,8 +65,8 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
         **{"start_s": BEGIN + 30, "end_s": BEGIN + 90, "started_by": "backfill", "nodes": "n1", "priority": 101},
         **dict.fromkeys(("requeues", "killed", "exclusive"), False),
         **dict.fromkeys(("max_nodes", "memory_cpu", "gpus", "throttle", "nice"), 0),
-        **dict.fromkeys(("licenses", "nodelist", "exclude", "after"), ""),
-        **dict.fromkeys(("task", "eligible_s", "held_s", "cancel_s"), -1),
+        **dict.fromkeys(("licenses", "nodelist", "exclude", "after", "other_qos"), ""),
+        **dict.fromkeys(("task", "eligible_s", "held_s", "cancel_s", "het"), -1),
     }
 
 
@@ -274,3 +274,26 @@ def test_a_job_without_stated_memory_gets_that_of_its_partition_or_is_counted(tm
 def test_options_that_slurm_would_have_refused_break_no_replay(option: str, tmp_path: Path) -> None:
     jobs = read(tmp_path, {"SubmitLine": f"sbatch {option.replace('9{20}', '9' * 20)} run.sh"}).table
     assert len(replay(SITE, jobs, 1).start_s) == 1
+
+
+def test_components_of_a_heterogeneous_job_have_their_own_options_and_start_together(tmp_path: Path) -> None:
+    line = "sbatch -p main -n 8 : --partition=fast --exclusive run.sh"
+    first, second = ({"JobID": f"7+{offset}", "JobIDRaw": f"{7 + offset}", "SubmitLine": line} for offset in (0, 1))
+    waiting = [
+        GONE | {"JobID": str(number), "JobIDRaw": str(number), "SubmitLine": line, "User": "bob"} for number in (20, 21, 30, 31)
+    ]
+    jobs = read(tmp_path, second | {"Partition": "fast"}, first, *waiting)
+    table = jobs.table.set_index("job_id")
+    assert table["het"].to_dict() == {"7+0": 7, "7+1": 7, "20": 20, "21": 20, "30": 30, "31": 30}
+    assert table.loc[["7+0", "7+1"], ["partition", "exclusive", "group"]].to_numpy().tolist() == [
+        ["main", False, 7],
+        ["fast", True, 7],
+    ]
+    assert "Components of heterogeneous jobs, which start together: 6 of 3 jobs." in jobs.notes
+
+
+def test_several_qos_are_read_where_the_release_lets_a_job_ask_for_them(tmp_path: Path) -> None:
+    read(tmp_path, {"QOS": "high", "SubmitLine": "sbatch --qos=high,normal,gone run.sh"})
+    texts = {"slurm.conf": CONF, "qos.txt": "Name|Priority\nnormal|0\nhigh|9\n"}
+    sites = [read_site({**texts, "config.txt": f"slurm {release}"}, "site") for release in ("24.05.8", "24.11.0")]
+    assert [read_slurm_jobs(tmp_path / "sacct.txt", site).table["other_qos"].tolist() for site in sites] == [[""], ["normal"]]

@@ -14,7 +14,7 @@ import pytest
 from features.errors import InputError
 from pipelines.ingest.slurm_jobs import read_slurm_jobs
 from pipelines.ingest.slurm_site import is_site, load_site
-from pipelines.ingest.slurmctld_log import read_phases
+from pipelines.ingest.slurmctld_log import read_phases, with_log
 from sim.slurm.begin import origin_of
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
@@ -145,3 +145,40 @@ def test_a_real_log_shows_the_clocks_that_the_site_is_set_to() -> None:
     assert phases.turn_length_s == pytest.approx(1.0, abs=0.01)
     assert phases.cycle_length_s == pytest.approx(10.0, abs=0.05)
     assert len(phases.parts_s) == 97
+
+
+def test_a_log_tells_the_release_when_reservations_were_made_and_nodes_ordered_to_drain(tmp_path: Path) -> None:
+    begin = int(BEGIN.timestamp())
+    (tmp_path / "slurmctld.log").write_text(
+        log(
+            (0, "slurmctld version 24.11.5 started on cluster here(1)"),
+            (10, "sched: Created reservation=course accounts=physics nodes=n1 start=2026-03-01T10:30:00"),
+            (20, "update_node: node n1 state set to DRAINING"),
+            (30, "update_node: node n2 state set to DOWN"),
+            (40, "update_node: node n2 state set to IDLE"),
+        )
+    )
+    kept = "ReservationName=course StartTime=2026-03-01T10:30:00 EndTime=2026-03-01T11:00:00 Nodes=n1\n"
+    event = "NodeName|TimeStart|TimeEnd|State\nn1|2026-03-01T10:02:00|2026-03-01T10:05:00|DRAIN\n"
+    site = with_log(
+        tmp_path / "slurmctld.log", read_site({"slurm.conf": CONF, "reservations.txt": kept, "events.txt": event}, "site")
+    )
+    assert (site.release, site.reservations[0].created_s) == ((24, 11, 5), begin + 10)
+    assert [(each.node, each.start_s - begin, each.end_s - begin, each.down) for each in site.outages] == [
+        ("n1", 20, 300, False),
+        ("n2", 30, 40, True),
+    ]
+
+
+@needs_shared
+def test_the_log_of_heterogeneous_jobs_tells_their_submissions_and_runtimes() -> None:
+    accounting, machine, path = (
+        SHARED / "slurm" / name for name in ("gpus24h-A.sacct.txt", "sites/gpus24h-A", "gpus24h-A.slurmctld.log.gz")
+    )
+    site = with_log(path, load_site(machine))
+    table = read_slurm_jobs(accounting, site).table
+    phases, together = read_phases(path, site, table), (table["het"] >= 0).to_numpy()
+    assert (site.release, together.sum()) == ((24, 11, 5), 4)
+    np.testing.assert_allclose(phases.parts_s[together], [0.408, 0.408, 0.51, 0.51], atol=0.001)
+    assert phases.runtimes_s is not None
+    assert np.isfinite(phases.runtimes_s[together]).all()

@@ -224,3 +224,17 @@ def test_a_folder_without_slurm_conf_is_refused() -> None:
 )
 def test_times_have_all_of_slurms_forms(text: str, expected: int) -> None:
     assert seconds(text) == expected
+
+
+def test_files_of_newer_releases_are_read() -> None:
+    conf = "TopologyPlugin=topology/flat\nPreemptParameters=youngest_first,reorder_count=3,strict_order\nNodeName=n1\nPartitionName=p Nodes=n1\n"
+    dump = "Cluster - 'here':Fairshare=1\nQOS - 'high':Priority=10\nParent - 'root'\nAccount - 'phys'\n"
+    site = read_site({"slurm.conf": conf, "accounts.dump": dump, "topology.yaml": "- topology: t\n"}, "site")
+    assert [each.account for each in site.associations] == ["root", "phys"]
+    assert (site.parameter("preempt_youngest_first"), site.parameter("preempt_reorder_count")) == (1, 3)
+    assert site.warnings == (
+        "topology.yaml: that jobs keep to its switches and blocks",
+        "SchedulerParameters preempt_strict_order",
+    )
+    tree = {"slurm.conf": conf.replace("flat", "tree"), "topology.yaml": "- topology: t\n"}
+    assert read_site(tree, "site").switches == ()

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pandas as pd
 import pytest
 
 from sim.site.replay import replay
 from sim.slurm.files import read_site
+from sim.slurm.site import Outage
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits
 
 DAY = 86_400
@@ -66,3 +69,21 @@ def test_a_flexible_reservation_binds_its_jobs_to_no_time_and_no_nodes() -> None
     assert waits(CONF, jobs, reservations=flexible) == [0, 0]
     site = read_site({"slurm.conf": CONF, "reservations.txt": flexible}, "site")
     assert [*replay(site, jobs, 1).nodes] == ["n1", "n2"]
+
+
+def test_no_job_knows_of_a_reservation_before_it_is_made() -> None:
+    start, end = (pd.Timestamp(1_000_000 + second, unit="s").isoformat() for second in (60, 300))
+    made = pd.Timestamp(1_000_000 + 30, unit="s").isoformat()
+    text = kept("m", start, end)
+    jobs = jobs_of({"cpus": 8}, {"cpus": 8, "submit_s": 1_000_040})
+    assert waits(CONF, jobs, reservations=text) == [300, 260]
+    assert waits(CONF, jobs, reservations=text.replace("Flags", f"CreateTime={made} Flags")) == [0, 260]
+
+
+def test_an_order_to_drain_came_somewhere_between_the_last_start_and_the_record() -> None:
+    site = read_site({"slurm.conf": CONF}, "site")
+    outage = Outage("n1", 1_000_100, 1_000_200, ordered_s=1_000_000)
+    site, jobs = replace(site, outages=(outage,)), jobs_of({"nodelist": "n1", "submit_s": 1_000_050, "runtime_s": 20})
+    begun = [replay(site, jobs, seed).start_s[0] - 1_000_050 for seed in range(12)]
+    assert 2 <= sum(wait < 5 for wait in begun) <= 10
+    assert all(wait < 5 or wait > 149 for wait in begun)

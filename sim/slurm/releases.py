@@ -1,0 +1,51 @@
+"""Releases of Slurm: what the scheduler decides otherwise since which release.
+
+From SchedMD's repository: each rule names the change in it.
+"""
+
+from __future__ import annotations
+
+import re
+
+Release = tuple[int, int, int]
+"""Such as (24, 11, 5)."""
+MODELLED: Release = (22, 5, 8)
+"""The release whose rules count where a site's is not known."""
+WHOLE_SECONDS: Release = (23, 11, 0)
+"""Since then the background loop turns at whole seconds (849babd875)."""
+MULTIFACTOR: Release = (23, 11, 0)
+"""Since then priority/multifactor is the default of PriorityType."""
+BOTH_QOS: Release = (25, 11, 1)
+"""Since then GrpTRES and MaxTRESPU of a job's QOS and of its partition's both count (e2fb28885b)."""
+SEVERAL_QOS: Release = (24, 11, 0)
+"""Since then a job may name several QOS, and has a record with each (ae61a7c88b)."""
+_SINCE: dict[str, Release] = {
+    "within_slot": (
+        24,
+        11,
+        0,
+    ),  # plans' ends rounded up, will-run within its slot, the next look (b65719d1c2, 3d8d6cb4e9, d5e0c8e664)
+    "steps_on": (25, 5, 0),  # a look that would repeat itself goes on by bf_resolution (54327a1834)
+    "throttles_plans": (23, 2, 4),  # %N counts planned tasks, too (f35ef9d5ba, ec5dbb55aa)
+    "counts_tasks": (23, 2, 1),  # bf_max_job_test also ends inside an array (8ae692af8c)
+    "ends_at_component": (24, 11, 0),  # the main pass ends at a component of a failed partition (c73b167049)
+    "multiplies_gpus": (25, 11, 0),  # nodes for GPUs by processors x GPUs, before by their sum (55f588b16e)
+    "shuns_completing": (23, 11, 0),  # COMPLETING nodes are taken last (55b5c8ca3a)
+    "grows": (25, 5, 3),  # --time-min grows to the next plan (dedc92b367)
+}
+
+
+def rules_of(release: Release) -> dict[str, bool]:
+    """Return which of the rules of :class:`sim.slurm.state.Rules` hold in a release."""
+    return {name: release >= since for name, since in _SINCE.items()}
+
+
+def read_release(text: str) -> Release | None:
+    """Return the release that ``text`` names, such as ``SLURM_VERSION = 24.11.5`` or ``slurm 24.11.5``; None without one."""
+    found = re.search(r"(?i)slurm(?:_version|ctld version)?[\s=-]+(\d\d)\.(\d\d?)(?:\.(\d+))?", text)
+    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+
+
+def shown(release: Release) -> str:
+    """Return a release as Slurm writes it."""
+    return f"{release[0]}.{release[1]:02d}.{release[2]}"
