@@ -76,9 +76,9 @@ class QueueFile:
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
-    """Read a snapshot of a queue, columns separated by ``|`` or commas under a header, or squeue's JSON.
+    """Read a snapshot of a queue, columns under a header, or squeue's JSON.
 
-    Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
+    Columns are separated by ``|`` or commas. Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:

@@ -31,7 +31,7 @@ def is_json(source: Source) -> bool:
 
 
 def release_of(source: Source) -> Release | None:
-    """Return the release of Slurm that wrote a JSON file, by its ``meta``; None for text and files without it."""
+    """Return the release of Slurm that wrote a JSON file, None if it is not known."""
     if not is_json(source):
         return None
     try:

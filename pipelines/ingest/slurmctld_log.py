@@ -41,12 +41,13 @@ _FIRST_POLL_S = 30.8
 
 
 def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
-    """Return the site with what slurmctld's log says and no file: the release, when reservations were made, and outages.
+    """Return the site with what slurmctld's log says and no file.
 
+    That is the release, when reservations were made, and outages.
     An order to drain a node lies before the event of its outage, which comes once its last job has ended. Outages that the
     site's events lack are added.
     """
-    place, made, release = zone(timezone), dict[str, int](), site.release
+    place, created_s, release = zone(timezone), dict[str, int](), site.release
     orders: dict[str, list[tuple[int, str]]] = defaultdict(list)
     with text_of(path) as lines:
         for line in lines:
@@ -57,20 +58,20 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
             if entry is None or when is None:
                 continue
             if reservation := re.search(r"Created reservation=(\S+)", entry[2]):
-                made[reservation[1]] = int(when)
+                created_s[reservation[1]] = int(when)
             elif order := re.search(r"update_node: node (\S+) state set to (\w+)", entry[2]):
                 orders[order[1]].append((int(when), order[2]))
             else:
                 release = release or read_release(entry[2])
-    reservations = tuple(replace(each, created_s=made.get(each.name, each.created_s)) for each in site.reservations)
+    reservations = tuple(replace(each, created_s=created_s.get(each.name, each.created_s)) for each in site.reservations)
     names, outages = {node.name for node in site.nodes}, list(site.outages)
     for name in orders.keys() & names:
         for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):
             if not state.startswith(("DRAIN", "DOWN")):
                 continue
-            known = [at for at, each in enumerate(outages) if each.node == name and order_s - 1 <= each.start_s <= end_s]
-            if known:
-                outages[known[0]] = replace(outages[known[0]], start_s=order_s, ordered_s=order_s)
+            matching = [at for at, each in enumerate(outages) if each.node == name and order_s - 1 <= each.start_s <= end_s]
+            if matching:
+                outages[matching[0]] = replace(outages[matching[0]], start_s=order_s, ordered_s=order_s)
             else:
                 outages.append(Outage(name, order_s, end_s, state.startswith("DOWN"), order_s))
     return replace(site, release=release, reservations=reservations, outages=tuple(outages))

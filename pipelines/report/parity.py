@@ -52,7 +52,8 @@ def answer(parity: Parity) -> list[str]:
     lies = "inside" if low <= recorded <= high else "outside"
     waits = (
         f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; {summary['replays']} replays give {mean:,.1f} s "
-        f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make. Of {HELD[1]} recorded runs, {HELD[0]} lie in theirs."
+        f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make. "
+        f"Of {HELD[1]} recorded runs, {HELD[0]} lie in theirs."
         if recorded
         else f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
     )

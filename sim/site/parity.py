@@ -28,8 +28,8 @@ from sim.slurm.site import Site
 
 RANGE = (0.025, 0.975)
 """The quantiles over phases between which a record should lie."""
-HELD = (22, 28)
-"""How many of the recorded runs have their mean wait in the range, and of how many (20 replays each)."""
+HELD = (24, 28)
+"""How many of the recorded runs have their mean wait in the range, and of how many (40 replays each)."""
 WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)

@@ -104,7 +104,7 @@ def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
 
 
 def with_drains(site: Site, phases: Phases, seed: int) -> Phases:
-    """Return the phases with random times of the orders to drain nodes, which no accounting records either."""
+    """Draw when nodes were ordered to drain, which no accounting records either."""
     return phases._replace(drains=np.random.default_rng([seed, 0x53]).random(len(site.outages)))
 
 

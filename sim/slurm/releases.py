@@ -41,9 +41,12 @@ def rules_of(release: Release) -> dict[str, bool]:
 
 
 def read_release(text: str) -> Release | None:
-    """Return the release that ``text`` names, such as ``SLURM_VERSION = 24.11.5`` or ``slurm 24.11.5``; None without one."""
-    found = re.search(r"(?i)slurm(?:_version|ctld version)?[\s=-]+(\d\d)\.(\d\d?)(?:\.(\d+))?", text)
-    return None if found is None else (int(found[1]), int(found[2]), int(found[3] or 0))
+    """Return the release that ``text`` names, None without one.
+
+    It is written as ``SLURM_VERSION = 24.11.5``, ``slurm 24.11.5``, or in slurmctld's first line.
+    """
+    match = re.search(r"(?i)slurm(?:_version|ctld version)?[\s=-]+(\d\d)\.(\d\d?)(?:\.(\d+))?", text)
+    return None if match is None else (int(match[1]), int(match[2]), int(match[3] or 0))
 
 
 def shown(release: Release) -> str:

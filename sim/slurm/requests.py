@@ -125,7 +125,7 @@ _LISTED = {
 
 
 def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
-    """Return the times of ``Ask``, the order that breaks ties of priority, and the next component of each job."""
+    """Return the times of ``Ask``, the order of ties, and the next component of each job."""
     submit, task, group, eligible, held = (
         np.array(jobs[name], np.int64) for name in ("submit_s", "task", "group", "eligible_s", "held_s")
     )

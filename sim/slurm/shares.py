@@ -13,7 +13,7 @@ from sim.slurm.state import LAST_DECAY, NONE, OF_PARENT, RANK, RUNNING
 
 @kernel
 def is_of(qos, job, slurm):
-    """Tell whether a limit of ``qos`` (NONE: of any) is one of the QOS with which ``job`` is tried, or runs."""
+    """Tell whether ``qos`` (NONE: any) is the one with which ``job`` is tried, or runs."""
     return qos == NONE or qos == slurm.now.qos[job]
 
 

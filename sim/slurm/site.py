@@ -232,7 +232,7 @@ class Site:
 
     @property
     def known_release(self) -> Release:
-        """Return the release whose rules count: the site's, or :data:`sim.slurm.releases.MODELLED`."""
+        """Return the release whose rules count: the site's, or the one modelled."""
         return self.release or MODELLED
 
     @property

@@ -25,7 +25,7 @@ def forget_starts(slurm):
 
 @kernel
 def start_of_others(job, second, slurm):
-    """Return the second before which the other components of ``job`` could not start, 0: none known."""
+    """Return the second at which all other components could start, 0: none known."""
     state, het = slurm.now, slurm.ask.het
     if state.could_start[job] == NONE:
         state.could_start[job] = second + NO_START_S
@@ -37,14 +37,14 @@ def start_of_others(job, second, slurm):
 
 @kernel
 def note_start(job, partition, second, slurm):
-    """Note that a component could start at ``second`` in ``partition``, if no earlier start is known."""
+    """Note when and where a component could start, if no earlier start is known."""
     if second < slurm.now.could_start[job]:
         slurm.now.could_start[job], slurm.now.partition[job] = second, partition
 
 
 @apart
 def start_together(now, slurm):
-    """Start each heterogeneous job whose components could all start now, at the end of a cycle."""
+    """Start each heterogeneous job whose components could all start now."""
     state, het, second = slurm.now, slurm.ask.het, now // 1000
     for i in range(slurm.numbers[QUEUED]):
         job = slurm.ask.job[state.queue[i]]

@@ -73,11 +73,11 @@ def test_a_flexible_reservation_binds_its_jobs_to_no_time_and_no_nodes() -> None
 
 def test_no_job_knows_of_a_reservation_before_it_is_made() -> None:
     start, end = (pd.Timestamp(1_000_000 + second, unit="s").isoformat() for second in (60, 300))
-    made = pd.Timestamp(1_000_000 + 30, unit="s").isoformat()
+    created = pd.Timestamp(1_000_000 + 30, unit="s").isoformat()
     text = kept("m", start, end)
     jobs = jobs_of({"cpus": 8}, {"cpus": 8, "submit_s": 1_000_040})
     assert waits(CONF, jobs, reservations=text) == [300, 260]
-    assert waits(CONF, jobs, reservations=text.replace("Flags", f"CreateTime={made} Flags")) == [0, 260]
+    assert waits(CONF, jobs, reservations=text.replace("Flags", f"CreateTime={created} Flags")) == [0, 260]
 
 
 def test_an_order_to_drain_came_somewhere_between_the_last_start_and_the_record() -> None:
