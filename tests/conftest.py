@@ -144,8 +144,11 @@ def pytest_collection_finish() -> None:
         hasten_mlflow()
     if "models.starts.model" in sys.modules:
         from models.starts import model
+        from models.starts.training import Growth
 
-        model.grow = partial(model.grow, trees=30)  # of a run's and a night's; tests of what they learn grow all of them
+        model.grow = partial(
+            model.grow, growth=Growth(trees=30)
+        )  # of a run's and a night's; tests of what they learn grow all of them
     gc.collect()
     gc.freeze()
     gc.set_threshold(100_000, 50, 100)

@@ -180,7 +180,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.packed.start_predictor import HAZARD, STATE, StartModel
     from models.registry.registration import Training, log_and_register, set_aliases
     from models.registry.start_registration import START, StartContent
-    from models.starts.training import LEARNED, grow
+    from models.starts.training import LEARNED, Growth, grow
     from pipelines.storage.registry import tracking
     from sim.starts.questions import queued
 
@@ -198,7 +198,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
         None,
         (jobs.start - jobs.submit)[rows].astype(float),
         np.zeros(len(rows), bool),
-        trees=trees,
+        growth=Growth(trees=trees),
     )
     site, recent = (cleaned.procs, cleaned.origin_unix_s, cleaned.timezone), np.zeros((2, len(EDGES_S)))
     model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)

@@ -14,7 +14,7 @@ from features.jobs.schema import Trace
 from models.packed.queue_state import FEATURES, PLANS
 from models.packed.start_distribution import EDGES_S, Calibration
 from models.packed.start_predictor import HAZARD, STATE, StartModel
-from models.starts.training import grow
+from models.starts.training import Growth, grow
 from sim import simulate
 from sim.starts.closings import Closed
 
@@ -55,7 +55,7 @@ def start_model(at_s: int, procs: int, origin_unix_s: int, timezone: str) -> Sta
         states[:, names.index(name)] *= most
     of_queue = states[:, names.index("waiting")] * states[:, names.index("width")]
     waits = np.floor((1.0 + of_queue + states[:, names.index("running_predicted")]) * draw.exponential(size=3_000))
-    tree = grow(states, states[:, list(PLANS)], None, waits, np.zeros(3_000, bool), trees=40)
+    tree = grow(states, states[:, list(PLANS)], None, waits, np.zeros(3_000, bool), growth=Growth(trees=40))
     rising = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0])
     calibration = Calibration(np.array([0.2, 0.1, 0.0, 0.3]), np.array([0.9, 1.0, 1.1, 0.8]), *rising)
     learned = {STATE: tree}, {STATE: calibration}, np.zeros((2, len(EDGES_S)))

@@ -22,7 +22,7 @@ from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
 from models.starts.model import Questions, answered, reading, told_of, trained
-from models.starts.training import calibrate, grow
+from models.starts.training import Growth, calibrate, grow
 
 
 def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
@@ -57,7 +57,7 @@ def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> 
 
 def test_the_packed_form_answers_as_the_compiled_one() -> None:
     states, plans, scenarios, waits = waits_by_state(1500)
-    model = grow(states, plans, scenarios, waits, np.zeros(1500, bool), trees=30)
+    model = grow(states, plans, scenarios, waits, np.zeros(1500, bool), growth=Growth(trees=30))
     assert isinstance(model, Hazard)
     here = model.chances(states[:100], plans[:100], scenarios[:100])
     assert np.abs(chances(model, states[:100], plans[:100], scenarios[:100]) - here).max() < 1e-12

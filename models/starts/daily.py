@@ -1,0 +1,65 @@
+"""Answer the questions of daily snapshots, with models renewed every few days and calibrated each day.
+
+All that a model or a calibration reads of a day is known by that day: at a moment, a job that has not started is censored.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from features.clock import DAY_S
+from features.errors import InputError
+from models.packed.start_distribution import EDGES_S, Hazard
+from models.starts.bulk import chances
+from models.starts.model import CALIBRATED_DAYS
+from models.starts.training import ENOUGH, Growth, grow, spread
+
+GROWTH = Growth(150, learning_rate=0.09, min_rows_in_leaf=500, feature_share=0.25, row_share=1.0, members=2, most_rows=300_000)
+"""Chosen on days 13 to 30 of Graham's noons alone: 500 rows a leaf and a quarter of the inputs a tree lose least there."""
+RENEWED_DAYS, WARM_DAYS = 4, 14
+"""Days between models, and days before the first answer from which calibrations learn."""
+
+
+def answered_daily(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, since_s: int, seed: int = 0) -> np.ndarray:
+    """Return the distributions of waits, float64 [questions, edges], NaN before ``since_s``.
+
+    ``states`` float64 [questions, inputs]; ``at_s`` int64 [questions] are the moments, ``start_s`` int64 [questions] the starts of
+    the jobs. Raises InputError if too few jobs are known to have started before ``since_s``.
+    """
+    told, answers = (np.full((len(at_s), len(EDGES_S)), np.nan) for _ in range(2))
+    hazard, renewed_s = None, 0
+    for moment in np.unique(at_s[at_s >= since_s - WARM_DAYS * DAY_S]).tolist():
+        enough = ((at_s < moment) & (start_s < moment)).sum() >= ENOUGH
+        if enough and (hazard is None or moment >= renewed_s + RENEWED_DAYS * DAY_S):
+            hazard, renewed_s = _learned(states, at_s, start_s, moment, seed), moment
+        asked = at_s == moment
+        if hazard is not None:
+            told[asked] = chances(hazard, states[asked], np.empty((asked.sum(), 0)), None)
+        if moment >= since_s:
+            if hazard is None:
+                raise InputError(f"fewer than {ENOUGH} jobs started before the first day to answer: give later days")
+            answers[asked] = _calibrated(told, at_s, start_s, moment, told[asked])
+    return answers
+
+
+def known_waits(at_s: np.ndarray, start_s: np.ndarray, now_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return how long jobs waited after a moment as known before ``now_s``, seconds float64, and which still wait."""
+    waits = start_s >= now_s
+    return (np.where(waits, now_s - 1, start_s) - at_s).astype(np.float64), waits
+
+
+def _learned(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: int, seed: int) -> Hazard:
+    past = at_s < now_s
+    waited, waits = known_waits(at_s[past], start_s[past], now_s)
+    growth = replace(GROWTH, min_rows_in_leaf=min(GROWTH.min_rows_in_leaf, max(int(past.sum()) // 20, 1)))
+    return grow(states[past], np.empty((past.sum(), 0)), None, waited, waits, seed=seed, growth=growth)
+
+
+def _calibrated(told: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: int, answers: np.ndarray) -> np.ndarray:
+    past = (at_s < now_s) & (at_s >= now_s - CALIBRATED_DAYS * DAY_S) & ~np.isnan(told[:, 0])
+    if past.sum() < ENOUGH:
+        return answers
+    waited, waits = known_waits(at_s[past], start_s[past], now_s)
+    return spread(told[past], waited, waits, at_s[past]).apply(answers)
