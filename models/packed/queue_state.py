@@ -31,7 +31,7 @@ FEATURES = {
     "waiting_procs": "their processors, in parts of the machine",
     "waiting_requested": "their requests, in seconds of the whole machine",
     "waiting_predicted": "their predicted runtimes",
-    "ahead": "waiting jobs that were submitted before",
+    "ahead": "waiting jobs of a higher priority or, where it is not known, submitted before",
     "ahead_predicted": "their predicted runtimes, in seconds of the whole machine",
     "ahead_no_wider": "those of them that are no wider",
     "no_wider": "waiting jobs that are no wider",
@@ -85,27 +85,43 @@ class Jobs(NamedTuple):
     quantiles: np.ndarray
 
 
-def states(jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int) -> np.ndarray:
+def by_priority(priority: np.ndarray) -> np.ndarray:
+    """Return the order of jobs, 0 the first, int64 [jobs]: by priority, NaN last, and then by submission.
+
+    ``priority`` float64 [jobs] is the site's, of jobs in order of submission.
+    """
+    order = np.argsort(-priority, kind="stable")  # NaN sorts last
+    rank = np.empty(len(order), np.int64)
+    rank[order] = np.arange(len(order))
+    return rank
+
+
+def states(
+    jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int, rank: np.ndarray | None = None
+) -> np.ndarray:
     """Return the state for each question, float64 [questions, features].
 
     Question i is about job ``row[i]``, which was submitted by ``at_s[i]`` and has not started then; ``local_s`` is the local
-    clock at that second (int64 all). ``procs`` is the machine's number of processors.
+    clock at that second (int64 all). ``procs`` is the machine's number of processors. Jobs of a lower ``rank`` (:func:`by_priority`)
+    count as ahead; None: those submitted before.
     """
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
     by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
     # columns of tables are read-only or strided, and each kind would be compiled apart
     jobs = Jobs._make(np.array(column, np.int64, order="C") for column in jobs)
+    places: np.ndarray | list[int] = np.arange(len(jobs.submit)) if rank is None else np.array(rank, np.int64, order="C")
     if not COMPILED:
+        places = list(map(int, places))
         jobs = Jobs._make(column.tolist() for column in jobs)  # plain Python takes 0.4 times as long with lists
-    _walk(jobs, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)
+    _walk(jobs, places, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)
     back = np.empty_like(features)
     back[order] = features
     return back
 
 
 @njit
-def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, features):
+def _walk(jobs, rank, by_start, by_end, row, at_s, local_s, procs, features):
     """Update the running and waiting jobs from question to question, and describe each."""
     total = len(jobs.submit)
     lists, place = np.zeros((2, total), np.int64), np.full((2, total), -1)  # of waiting, running jobs
@@ -124,7 +140,7 @@ def _walk(jobs, by_start, by_end, row, at_s, local_s, procs, features):
         while ended < total and jobs.end[by_end[ended]] <= now and place[1, by_end[ended]] >= 0:
             _drop(lists, place, size, 1, by_end[ended])
             ended += 1
-        _describe(jobs, job, now, local_s[question], lists, size, procs, left, wide, features[question])
+        _describe(jobs, rank, job, now, local_s[question], lists, size, procs, left, wide, features[question])
 
 
 @kernel
@@ -169,7 +185,7 @@ def _earliest(needed, free, left, wide, running):
 
 
 @njit
-def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
+def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, features):
     """Write the state for ``job`` at ``now``; the columns are those of ``FEATURES``."""
     width, machine = jobs.procs[job], 1.0 * procs
     free, running, waiting = procs, size[1], size[0]
@@ -217,14 +233,14 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
         area = others * remaining(jobs.quantiles[other], 0, jobs.requested[other]) / machine
         waiting_procs += others / machine
         waiting_requested += others * jobs.requested[other] / machine
-        same_queue = jobs.queue[other] == jobs.queue[job]
-        _count(numbers, areas, 0, other < job, area)
+        before, same_queue = rank[other] < rank[job], jobs.queue[other] == jobs.queue[job]
+        _count(numbers, areas, 0, before, area)
         _count(numbers, areas, 1, others <= width, area)
         _count(numbers, areas, 2, jobs.requested[other] <= jobs.requested[job], area)
         _count(numbers, areas, 3, same_queue, area)
         _count(numbers, areas, 4, jobs.user[other] == jobs.user[job], area)
         _count(numbers, areas, 5, True, area)
-        ahead_no_wider += other < job and others <= width
+        ahead_no_wider += before and others <= width
         if others <= width:
             ages[0] = max(ages[0], age)
         if others <= 2 * width and width <= 2 * others:
@@ -233,7 +249,7 @@ def _describe(jobs, job, now, local, lists, size, procs, left, wide, features):
             ages[2] = max(ages[2], age)
         submitted_hour += age < _HOUR_S
         submitted_day += age < _DAY_S
-        if oldest < 0 or other < oldest:
+        if oldest < 0 or rank[other] < rank[oldest]:
             oldest = other
     features[0] = width / machine
     features[1] = np.log(jobs.requested[job])

@@ -2,7 +2,8 @@
 
 A row is a job that runs or waits. ``procs`` and ``requested_s`` are whole numbers from 1; ``submit_time`` and ``start_time`` are
 timestamps, the site's wall clock without a zone; the start is null for a job that waits. Optional are the texts ``job_id``,
-``user`` and ``queue``, null if unknown, the predicted median of the runtime ``predicted_50_s`` (null or left out: the request),
+``user`` and ``queue``, null if unknown, the site's ``priority`` of a job (null or left out: jobs submitted before stand ahead),
+the predicted median of the runtime ``predicted_50_s`` (null or left out: the request),
 and ``at_time``, the moment of the question (left out: the latest time). Packed unchanged into registered models.
 """
 
@@ -13,24 +14,26 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .queue_state import NEVER, Jobs
+from .queue_state import NEVER, Jobs, by_priority
 from .submitted import EARLY, as_unix_s, clock_s, columns, refuse
 
 REQUIRED = ("procs", "requested_s", "submit_time", "start_time")
-_TEXTS, _MEDIAN, _AT = ("job_id", "user", "queue"), "predicted_50_s", "at_time"
+_TEXTS, _MEDIAN, _AT, _PRIORITY = ("job_id", "user", "queue"), "predicted_50_s", "at_time", "priority"
 
 
 class Queue(NamedTuple):
     """A queue at one moment.
 
     ``jobs`` are in order of submission, in Unix seconds; ``row`` int64 [jobs] are their rows in the consumer's table. ``at_s`` is
-    the Unix second of the question, ``local_s`` the same on the wall clock.
+    the Unix second of the question, ``local_s`` the same on the wall clock. ``rank`` int64 [jobs] is that of
+    :func:`queue_state.by_priority`.
     """
 
     jobs: Jobs
     row: np.ndarray
     at_s: int
     local_s: int
+    rank: np.ndarray
 
 
 def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: int) -> Queue:
@@ -41,7 +44,7 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
     """
     if absent := [name for name in REQUIRED if name not in table]:
         raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(REQUIRED)}")
-    table = table[[name for name in (*REQUIRED, *_TEXTS, _MEDIAN, _AT) if name in table]]
+    table = table[[name for name in (*REQUIRED, *_TEXTS, _MEDIAN, _AT, _PRIORITY) if name in table]]
     given = columns(table, _TEXTS, pd.Timestamp(0))
     refuse(given["procs"] > procs, table, "procs", f"is more than the machine's {procs}")
     waits = table["start_time"].isna().to_numpy(bool)
@@ -59,7 +62,8 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
     numbers = (submit, start, np.full(len(table), NEVER), given["procs"], given["requested_s"])
     codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue"))
     jobs = Jobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
-    return Queue(jobs, row, at_s, at)
+    priority = table[_PRIORITY].to_numpy(np.float64, na_value=np.nan) if _PRIORITY in table else np.full(len(table), np.nan)
+    return Queue(jobs, row, at_s, at, by_priority(priority[row]))
 
 
 def _moment(table: pd.DataFrame, submit: np.ndarray) -> int:

@@ -150,9 +150,9 @@ class StartPredictor:
         """
         model = self.model
         origin_s, zone = (0, None) if model.origin_unix_s is None else (model.origin_unix_s, model.timezone)
-        jobs, row, at_s, local_s = read_queue(queue, model.procs, zone, earliest_clock_s(origin_s + model.at_s))
+        jobs, row, at_s, local_s, rank = read_queue(queue, model.procs, zone, earliest_clock_s(origin_s + model.at_s))
         waits = np.flatnonzero(jobs.start == NEVER)
         at, local = np.full(len(waits), at_s), np.full(len(waits), local_s)
-        waiting = answers(model.chances(states(jobs, waits, at, local, model.procs)))
+        waiting = answers(model.chances(states(jobs, waits, at, local, model.procs, rank)))
         answer = pd.DataFrame(waiting, index=row[waits]).reindex(range(len(queue))).set_axis(queue.index)
         return answer.assign(snapshot_age_s=at_s - origin_s - model.at_s)

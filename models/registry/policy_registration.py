@@ -136,7 +136,7 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
 
     ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. The version's code is not run; its hashes are verified.
     """
-    entry = registered_version(tracking, name, alias, made_by="queuecast policies SUBJECT --register")
+    entry = registered_version(tracking, name, alias)
     where = f"models:/{name}/{entry.version}"
     if entry.tags.get("queuecast_format") != str(FORMAT) or entry.tags.get("method") != POLICY.name:
         raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")

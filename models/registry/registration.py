@@ -34,6 +34,7 @@ from models.registry.packing import artifact, assemble, private_name
 from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
+from models.registry.unregistered import unregistered
 from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made
 
 _NUMBER = r"(-?\d+(\.\d+)?(e-?\d+)?|nan|-?inf)"
@@ -271,13 +272,13 @@ def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelV
         raise
 
 
-def registered_version(tracking: Tracking, name: str, alias: str = "champion", *, made_by: str = "queuecast run") -> ModelVersion:
+def registered_version(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion:
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
     model_version = version_at(tracking, name, alias)
     if model_version is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
         raise InputError(f"{name}: {best.description}")
     if model_version is None:
-        raise InputError(f"no registered model {name}@{alias} at {tracking.place}: {made_by} registers one")
+        raise unregistered(name, alias, f" at {tracking.place}")
     return model_version
 
 

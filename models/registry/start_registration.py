@@ -28,6 +28,7 @@ Inputs, a row a job that runs or waits:
 * `submit_time`: a timestamp, the site's wall clock without a time zone
 * `start_time`: the same; null if the job waits, also where squeue guesses a start
 * `user`, `queue` (optional): text, null where unknown; it matters only which jobs share them
+* `priority` (optional): a number, the site's; waiting jobs of a higher one stand ahead, without it those submitted before
 * `job_id` (optional): text, to refuse a job that is there twice
 * `predicted_50_s` (optional): median of the runtime in seconds, as `runtime-<trace>` answers at the submission; left out or null, \
 the request
@@ -59,6 +60,7 @@ _ASKED = {
     "user": DataType.string,
     "queue": DataType.string,
     "predicted_50_s": DataType.double,
+    "priority": DataType.double,
     "at_time": DataType.datetime,
 }
 

@@ -102,6 +102,9 @@ def answered(asked: WhenSettings) -> Answers:
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
             what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
             note(f"{path}: the record of {clean.name} has no {column} of {what}: answered from other jobs")
+    if record.site is not None and (known := {each.user for each in record.site.associations if each.user}):
+        for user in sorted({str(each) for each in new["user"].dropna()} - known):
+            note(f"--job: {record.site.name} has no association of user {shown(user)}")
     whole_queue = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
     if strangers := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):
         raise InputError(f"{path}: job {min(strangers)} does not wait in this queue")
@@ -300,9 +303,10 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     asked = f"{name} ({record['procs']} processors, {words(record['requested_s'])})"
+    later = f", {words(record['wait_50_s'])} after {now}"
     lines = [
-        f"{asked}: starts at {record['at_50']} in the median, {words(record['wait_50_s'])} after {now}",
-        f"  between {record['at_25']} and {record['at_75']} with 50 %, between {record['at_10']} and {record['at_90']} with 80 %",
+        f"{asked}: starts {_at(record['at_50'], now)} in the median" + (later if record["at_50"] != now else f" ({now})"),
+        f"  {_between(record, '25', '75')} with 50 %, {_between(record, '10', '90')} with 80 %",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
         ),
@@ -326,6 +330,16 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
         f"  answered before, at {each['now']}: {each['at_50']} (80 %: {each['at_10']} to {each['at_90']})" for each in earlier
     ]
     return lines
+
+
+def _at(time_: str, now: str) -> str:
+    return "now" if time_ == now else time_ if time_.startswith("later") else f"at {time_}"
+
+
+def _between(record: dict[str, Any], low: str, high: str) -> str:
+    """Return an interval in words; its ends may be of one minute, and that may be this one."""
+    first, last, now = record[f"at_{low}"], record[f"at_{high}"], record["now"]
+    return _at(first, now) if first == last else f"between {'now' if first == now else first} and {last}"
 
 
 def _table(records: list[dict[str, Any]]) -> Any:

@@ -25,7 +25,7 @@ from pipelines.ingest.squeue_json import as_lines
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 
-_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS tres-alloc NodeList Reason Dependency Feature"
+_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS PriorityLong tres-alloc NodeList Reason Dependency Feature"
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
 """Command that makes a snapshot of a Slurm site."""
 COLUMNS = {
@@ -63,7 +63,8 @@ class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
     Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of ``OF_SLURM``,
-    and ``throttle``, the tasks of its array that may run at once (0: all). The start is null for a waiting job;
+    ``throttle``, the tasks of its array that may run at once (0: all), and the site's ``priority``, NaN where it is not told. The
+    start is null for a waiting job;
     ``expected_unix_s`` is the start that the site's scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit
     (:func:`limited`). ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site
     forward needs; ``notes`` are texts.
@@ -108,10 +109,11 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         row = _row(given, state in RUNNING, where, place)
         row |= {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM}
         _refuse_cut(row, where)
+        row["priority"] = _priority(cells[head.index("priority")] if "priority" in head else "", where)
         tasks = _tasks(row, where)
         shared += len(tasks) if len(tasks) > 1 else 0
         rows.extend(tasks)
-    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "throttle"])
+    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "priority", "throttle"])
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} appears twice; run squeue with --array so that each task has its own line"
@@ -325,6 +327,16 @@ def _whole(text: str, what: str, most: int, where: str) -> int:
     if not (text.isdecimal() and len(text) <= _DIGITS and 1 <= int(text) <= most):
         raise InputError(f"{where}: {shown(text)} is not a number of {what}")
     return int(text)
+
+
+def _priority(text: str, where: str) -> float:
+    try:
+        number = float(text) if _text(text) else np.nan
+    except ValueError:
+        number = np.inf
+    if np.isinf(number):
+        raise InputError(f"{where}: {shown(text)} is no priority")
+    return number
 
 
 def _time(text: str, where: str, what: str, place: ZoneInfo, not_before_s: int | None = None) -> int | None:

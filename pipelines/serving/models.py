@@ -11,6 +11,7 @@ from threading import Event
 
 from features.errors import InputError, one_line
 from models.packed.runtime_predictor import RuntimePredictor
+from models.registry.unregistered import unregistered
 from pipelines.serving.loaded import Loaded, Version
 from pipelines.serving.site_registry import SiteRegistry
 from pipelines.serving.starts import LoadedStarts
@@ -46,7 +47,7 @@ class Served:
             number = registry.version(self.name, self.alias)
             self.missing = not number
             if self.missing:
-                raise InputError(f"no registered model {self.name}@{self.alias}: queuecast run registers one")
+                raise unregistered(self.name, self.alias)
             if before is None or before.number != number:
                 self._polls += 1
                 if number == self._refused and self._polls % AGAIN:

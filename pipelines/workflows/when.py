@@ -18,7 +18,7 @@ from features.errors import InputError
 from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
-from models.packed.queue_state import NEVER, Jobs, states
+from models.packed.queue_state import NEVER, Jobs, by_priority, states
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
 from models.starts.evaluation import quality
@@ -139,6 +139,7 @@ class Queue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
     ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
+    ``rank`` int64 [jobs] says who stands ahead: by the site's priority where the snapshot tells it, else by submission.
     """
 
     clean: CleanTrace
@@ -149,6 +150,7 @@ class Queue:
     now_s: int
     ahead: Ahead
     snapshot: pd.DataFrame
+    rank: np.ndarray
 
     def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
         """Return answers about the rows ``asked``, which wait and ascend.
@@ -258,7 +260,7 @@ class Queue:
 
     def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
         at = np.full(len(asked), self.now_s)
-        described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs)
+        described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
         plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
         return Questions(asked, at, described, np.stack([start_quantiles(each) for each in starts.T]), plan)
 
@@ -335,13 +337,15 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     live = jobs.end == NEVER
     running, waiting = np.flatnonzero(live & (jobs.start < NEVER)), np.flatnonzero(live & (jobs.start == NEVER))
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
+    priority = snapshot.reindex(columns=["priority"])["priority"].to_numpy(np.float64)
+    rank = by_priority(np.concatenate((np.full(len(past), np.nan), priority))[order])
     if record.site is None or record.asked is None:
         pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
-        return Queue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot)
+        return Queue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot, rank)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
     asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
     ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
-    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot)
+    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot, rank)
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int) -> dict[str, float]:

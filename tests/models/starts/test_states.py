@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from models.packed.queue_state import FEATURES, NEVER, Jobs, states
+from models.packed.queue_state import FEATURES, NEVER, Jobs, by_priority, states
 
 
 def some_jobs(seed: int, count: int = 40) -> Jobs:
@@ -139,3 +139,21 @@ def test_what_starts_ends_or_is_submitted_later_changes_no_state() -> None:
     )
     assert (states(hidden, asked, at, at, 16) == before).all()
     assert len(asked) > 1
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_jobs_of_a_higher_priority_are_ahead_and_without_priorities_those_submitted_before(seed: int) -> None:
+    jobs = some_jobs(seed)
+    row = np.arange(len(jobs.submit))
+    priority = np.random.default_rng(seed).permutation(len(row)).astype(np.float64)
+    priority[::7] = np.nan  # unknown: behind all
+    ahead = list(FEATURES).index("ahead")
+    found = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority))
+    for job in row:
+        now, known = jobs.submit[job], np.nan_to_num(priority, nan=-1.0)
+        waits = (jobs.submit <= now) & (row < job) & (jobs.start >= now)
+        assert found[job, ahead] == (waits & ((known > known[job]) | ((known == known[job]) & (row < job)))).sum()
+    by_submission = states(jobs, row, jobs.submit, jobs.submit, 16)
+    assert np.array_equal(by_submission, states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(np.full(len(row), np.nan))))
+    others = [number for number, name in enumerate(FEATURES) if not name.startswith(("ahead", "oldest_s", "oldest_width"))]
+    assert np.array_equal(found[:, others], by_submission[:, others])

@@ -12,7 +12,7 @@ from click.testing import CliRunner
 import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.cli.when import _job, _now, command
+from pipelines.cli.when import _job, _lines, _now, command
 from pipelines.dated.night import NightConfig, replay_nights
 from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
@@ -103,3 +103,14 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     assert "the record of waited has no user of 1 of 2 jobs, such as 'nobody': answered from other jobs" in noted
     assert "has no queue of" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
+
+
+def test_a_start_within_this_minute_is_called_now() -> None:
+    record = {"job_id": "7", "procs": 1, "requested_s": 60, "now": "04:21", "changes": [], "last_30_days": {"answers": 0}}
+    record |= {f"at_{level}": "04:21" for level in ("10", "25", "50", "75", "90")} | {"wait_50_s": 3}
+    record |= dict.fromkeys(("chance_10m", "chance_1h", "chance_4h", "chance_24h"), 1.0)
+    first, second, _ = _lines(record, [])
+    assert (first, second) == ("job 7 (1 processors, 60 s): starts now in the median (04:21)", "  now with 50 %, now with 80 %")
+    first, second, _ = _lines(record | {"at_50": "04:30", "at_75": "05:00", "at_90": "later than 06:00", "wait_50_s": 540}, [])
+    assert first.endswith("starts at 04:30 in the median, 9.0 min after 04:21")
+    assert second == "  between now and 05:00 with 50 %, between now and later than 06:00 with 80 %"

@@ -151,10 +151,13 @@ def test_kept_snapshots_add_what_waited_and_never_started(place: Path) -> None:
             f"{number}|PENDING|user0|batch|1|1:00:00|{local(at_s - 60)}|N/A"
             for number in (int(jobs["job_id"][row]) + 1000, 1, 2, 3)
         ]
-        (place / f"kept/{pd.Timestamp(at_s, unit='s'):%Y%m%dT%H%M%SZ}.txt").write_text("\n".join([HEAD_OF_QUEUE, *lines]) + "\n")
+        lines = [f"{line}|{priority}" for line, priority in zip(lines, (50, 70, 60, 40), strict=True)]
+        named = place / f"kept/{pd.Timestamp(at_s, unit='s'):%Y%m%dT%H%M%SZ}.txt"
+        named.write_text("\n".join([f"{HEAD_OF_QUEUE}|PRIORITY", *lines]) + "\n")
     table, marks = kept(Lake(place / "home/lake"), Dated("runtime-site", UNTIL_S, UNTIL_S))
     asked = table.set_index(["job_id", "at_s"])
     rows = asked.loc[[(int(jobs["job_id"][row]) + 1000, int(asked_s[row]) - ORIGIN_S) for row in waits]]
     assert (marks["ahead"], rows["waiting"].tolist()) == (EASY, [3, 3, 3]), "three jobs wait that accounting does not hold"
+    assert rows["ahead"].tolist() == [2, 2, 2], "two of them by the site's priority, though all were submitted at once"
     assert (table["at_s"].diff().dropna() >= 0).all()
     assert len(table) > 500, "beside the questions about single jobs"

@@ -1,0 +1,18 @@
+"""Say that a model is not registered, and what would register it."""
+
+from features.errors import InputError
+
+_REGISTERED_BY = {
+    "runtime": "queuecast run --trace {}",
+    "start": "queuecast run --trace {} --starts",
+    "variability": "queuecast run",
+    "policy": "queuecast policies {} --register",
+}
+"""Command that registers a champion, by kind of model."""
+
+
+def unregistered(name: str, alias: str, where: str = "") -> InputError:
+    """Return the error for a registered model that is missing; ``where`` is the registry, if it is told."""
+    kind, _, subject = name.partition("-")
+    command = _REGISTERED_BY.get(kind, "").format(subject) if subject and alias == "champion" else ""
+    return InputError(f"no registered model {name}@{alias}{where}" + (f": {command} registers one" if command else ""))
