@@ -32,8 +32,8 @@ _SCOPE = dict(zip(("", "p_", "a_", "p_a_"), SCOPES, strict=True))
 COLUMNS = {"req_cpus": "procs", "time_limit_sec": "requested_s", "priority_y": "priority", "req_mem_total": "memory"}
 COLUMNS |= {"account_id": "account", "partition_id_x": "queue", "partition_id_y": "queue"}  # of two, the one at the moment
 COLUMNS |= {
-    f"{short}_{scope}{what}_above": f"{_SCOPE[scope]}{who}_{_WHAT[what]}"
-    for short, who in (("q", "ahead"), ("r", "running"))
+    f"{short}_{scope}{what}_above": f"{_SCOPE[scope]}{side}_{_WHAT[what]}"
+    for short, side in (("q", "ahead"), ("r", "running"))
     for scope in _SCOPE
     for what in _WHAT
 }
@@ -139,13 +139,13 @@ def judged(path: Path, first: int, last: int, seed: int) -> dict[str, object]:
         raise InputError(f"{path}: has no rows of the days {first} to {last}")
     distributions = answered_daily(described(table), at_s, start_s, int(at_s[asked].min()), seed)
     answers = at_levels(distributions[asked], np.array(LEVELS))
-    known = start_s[asked] < NEVER
-    notes = [f"{(~known).sum():,} jobs without a start are not judged"] if not known.all() else []
+    started = start_s[asked] < NEVER
+    notes = [f"{(~started).sum():,} jobs without a start are not judged"] if not started.all() else []
     unread = sorted(name for name in pq.read_schema(path).names if FUTURE.fullmatch(name))
     notes.append(f"{len(unread)} columns of the future are not read: {', '.join(unread)}")
     print("\n".join(notes), file=sys.stderr)
     waited, day = (start_s - at_s)[asked].astype(np.float64), table["day"].to_numpy(np.int64)[asked]
-    return figures(answers[known], waited[known], day[known])
+    return figures(answers[started], waited[started], day[started])
 
 
 def main() -> None:

@@ -26,12 +26,12 @@ HOURS = 3_600.0
 
 def by_lightgbm(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: int, asked: np.ndarray) -> np.ndarray:
     """Return quantiles of waits, [jobs, ``LEVELS``] seconds, from jobs that had started by ``now_s``."""
-    known = start_s < now_s
+    started = start_s < now_s
     quantiles = []
     for level in LEVELS:
         parameters = {"objective": "quantile", "alpha": level, "num_leaves": 31, "learning_rate": 0.08, "min_data_in_leaf": 50}
         parameters |= {"feature_fraction": 0.5, "num_threads": 1, "verbosity": -1, "seed": 0, "deterministic": True}
-        rows = lightgbm.Dataset(states[known], np.log((start_s - at_s)[known]), params={"verbosity": -1, "max_bin": 127})
+        rows = lightgbm.Dataset(states[started], np.log((start_s - at_s)[started]), params={"verbosity": -1, "max_bin": 127})
         quantiles.append(np.exp(lightgbm.train(parameters, rows, 150).predict(states[asked])))
     return np.sort(np.column_stack(quantiles), axis=1)
 
@@ -46,12 +46,12 @@ def baselines(table: pd.DataFrame, states: np.ndarray, asked: np.ndarray) -> dic
         if (now_s - moments[0]) // DAY_S % RENEWED_DAYS == 0:
             days = asked & (at_s >= now_s) & (at_s < now_s + RENEWED_DAYS * DAY_S)
             answers[BASELINES[0]][days] = by_lightgbm(states, at_s, start_s, now_s, days)
-        known = np.flatnonzero(start_s < now_s)
-        known = known[np.argsort(start_s[known], kind="stable")]
-        constant = np.quantile((start_s - at_s)[known], LEVELS)
+        started = np.flatnonzero(start_s < now_s)
+        started = started[np.argsort(start_s[started], kind="stable")]
+        constant = np.quantile((start_s - at_s)[started], LEVELS)
         answers[BASELINES[2]][here] = constant
         for each in np.unique(partition[here]):
-            last = known[partition[known] == each][-LAST_WAITS:]
+            last = started[partition[started] == each][-LAST_WAITS:]
             answers[BASELINES[1]][here & (partition == each)] = (
                 np.quantile((start_s - at_s)[last], LEVELS) if len(last) else constant
             )
@@ -84,7 +84,7 @@ def compared(rows: pd.DataFrame) -> pd.DataFrame:
     loss = {method: Ratio(group["loss_h"].to_numpy()[None] * jobs, jobs) for method, group in rows.groupby("method")}
     changes = {name: interval_of_change(loss[OURS], loss[name]) for name in BASELINES}
     sure = surely([np.nan if each.p is None else each.p for each in changes.values()])
-    means["change"] = [None, *(f"{100 * each.low:+.0f} to {100 * each.high:+.0f} %" for each in changes.values())]
+    means["change"] = ["", *(f"{100 * each.low:+.0f} to {100 * each.high:+.0f} %" for each in changes.values())]
     return means.assign(sure=[False, *sure])
 
 
@@ -99,7 +99,7 @@ def card(rows: pd.DataFrame, how: str) -> Card:
             f"{100 * each['within_2']:.1f} %",
             "/".join(f"{100 * each[f'held_{share}']:.0f}" for share in (50, 80, 90)),
             f"{each['loss_h']:.2f}",
-            each["change"] or "",
+            each["change"],
         ]
         for method, each in means.iterrows()
     ]
@@ -113,9 +113,9 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         ),
         table_caption="61 noons of Slurm, jobs submitted since midnight; settings were chosen on days 1 to 30; one look at the others. "
         "Loss: mean of seven levels; intervals (95 %) over days:",
-        fails="Days, not jobs, decide: when a cluster stalls or is let go, all answers of a day err to one side. Intervals are widened by "
+        fails="Aims missed, narrowly: 0.29, 83 %, nine of ten days. Days, not jobs, decide: when a cluster stalls or is let go, all answers of a day err to one side. Intervals are widened by "
         "recent such days and not moved. The table has only jobs that started, submitted since midnight. Eight columns `q_*_run_hours` "
-        "hold how long jobs of the queue were to run, which nobody knew: the program refuses to read them. An eligible time "
+        "hold how long jobs of the queue were to run, which is known later: the program refuses to read them. An eligible time "
         "after the noon is read as not yet. Published with the data: 0.658, on random days.",
         data=["queue-snapshots.csv"],
         made_by=how,

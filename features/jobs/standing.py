@@ -1,6 +1,6 @@
-"""Where waiting jobs stand in a queue, as inputs for models: by priority, partition and account.
+"""Describe where waiting jobs stand, by priority, partition and account, for models.
 
-A table has a row a job that waits at a moment. What stands above it was counted by whoever made the table; all else is computed
+A table has a row a job that waits at a moment. What stands above it is counted already; all else is computed
 here, from that moment's rows alone.
 """
 
@@ -15,7 +15,7 @@ SCOPES = {"": "all jobs", "queue_": "those of its queue", "account_": "of its ac
 """Jobs that are counted, by the first part of a column's name."""
 COUNTED = ("jobs", "procs", "memory", "gpus", "proc_hours", "gpu_hours")
 """What is counted of them: proc_hours by requests, of running jobs what is left of these."""
-AHEAD, RUNNING = (tuple(f"{scope}{who}_{what}" for scope in SCOPES for what in COUNTED) for who in ("ahead", "running"))
+AHEAD, RUNNING = (tuple(f"{scope}{side}_{what}" for scope in SCOPES for what in COUNTED) for side in ("ahead", "running"))
 """Columns of waiting jobs with a higher priority than the job, and of the running jobs that are counted."""
 JOB = ("procs", "requested_s", "priority", "memory", "gpus", "nodes")
 """Columns of the job itself."""

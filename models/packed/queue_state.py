@@ -86,9 +86,9 @@ class Jobs(NamedTuple):
 
 
 def by_priority(priority: np.ndarray) -> np.ndarray:
-    """Return the order of jobs, 0 the first, int64 [jobs]: by priority, NaN last, and then by submission.
+    """Return the order of jobs by priority, then by submission, int64 [jobs].
 
-    ``priority`` float64 [jobs] is the site's, of jobs in order of submission.
+    0 is the first. ``priority`` float64 [jobs] is the site's, NaN where it is not known: these jobs come last.
     """
     order = np.argsort(-priority, kind="stable")  # NaN sorts last
     rank = np.empty(len(order), np.int64)

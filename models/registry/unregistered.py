@@ -12,7 +12,7 @@ _REGISTERED_BY = {
 
 
 def unregistered(name: str, alias: str, where: str = "") -> InputError:
-    """Return the error for a registered model that is missing; ``where`` is the registry, if it is told."""
+    """Return the error for a missing model; ``where`` names the registry, or is empty."""
     kind, _, subject = name.partition("-")
     command = _REGISTERED_BY.get(kind, "").format(subject) if subject and alias == "champion" else ""
     return InputError(f"no registered model {name}@{alias}{where}" + (f": {command} registers one" if command else ""))

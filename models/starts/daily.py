@@ -1,4 +1,4 @@
-"""Answer the questions of daily snapshots, with models renewed every few days and calibrated each day.
+"""Answer daily snapshots, by models that are renewed often and calibrated each day.
 
 All that a model or a calibration reads of a day is known by that day: at a moment, a job that has not started is censored.
 """
@@ -28,7 +28,7 @@ def answered_daily(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, si
     ``states`` float64 [questions, inputs]; ``at_s`` int64 [questions] are the moments, ``start_s`` int64 [questions] the starts of
     the jobs. Raises InputError if too few jobs are known to have started before ``since_s``.
     """
-    told, answers = (np.full((len(at_s), len(EDGES_S)), np.nan) for _ in range(2))
+    uncalibrated, answers = (np.full((len(at_s), len(EDGES_S)), np.nan) for _ in range(2))
     hazard, renewed_s = None, 0
     for moment in np.unique(at_s[at_s >= since_s - WARM_DAYS * DAY_S]).tolist():
         enough = ((at_s < moment) & (start_s < moment)).sum() >= ENOUGH
@@ -36,16 +36,16 @@ def answered_daily(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, si
             hazard, renewed_s = _learned(states, at_s, start_s, moment, seed), moment
         asked = at_s == moment
         if hazard is not None:
-            told[asked] = chances(hazard, states[asked], np.empty((asked.sum(), 0)), None)
+            uncalibrated[asked] = chances(hazard, states[asked], np.empty((asked.sum(), 0)), None)
         if moment >= since_s:
             if hazard is None:
                 raise InputError(f"fewer than {ENOUGH} jobs started before the first day to answer: give later days")
-            answers[asked] = _calibrated(told, at_s, start_s, moment, told[asked])
+            answers[asked] = _calibrated(uncalibrated, at_s, start_s, moment, uncalibrated[asked])
     return answers
 
 
 def known_waits(at_s: np.ndarray, start_s: np.ndarray, now_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return how long jobs waited after a moment as known before ``now_s``, seconds float64, and which still wait."""
+    """Return waits as known before ``now_s``, seconds float64, and which jobs still wait."""
     waits = start_s >= now_s
     return (np.where(waits, now_s - 1, start_s) - at_s).astype(np.float64), waits
 
@@ -57,9 +57,9 @@ def _learned(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: i
     return grow(states[past], np.empty((past.sum(), 0)), None, waited, waits, seed=seed, growth=growth)
 
 
-def _calibrated(told: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: int, answers: np.ndarray) -> np.ndarray:
-    past = (at_s < now_s) & (at_s >= now_s - CALIBRATED_DAYS * DAY_S) & ~np.isnan(told[:, 0])
+def _calibrated(uncalibrated: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, now_s: int, answers: np.ndarray) -> np.ndarray:
+    past = (at_s < now_s) & (at_s >= now_s - CALIBRATED_DAYS * DAY_S) & ~np.isnan(uncalibrated[:, 0])
     if past.sum() < ENOUGH:
         return answers
     waited, waits = known_waits(at_s[past], start_s[past], now_s)
-    return spread(told[past], waited, waits, at_s[past]).apply(answers)
+    return spread(uncalibrated[past], waited, waits, at_s[past]).apply(answers)

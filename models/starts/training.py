@@ -118,7 +118,7 @@ def calibrate(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, age_
 def spread(chances: np.ndarray, waited_s: np.ndarray, waits: np.ndarray, moment: np.ndarray) -> Calibration:
     """Return the calibration of how wide chances are; medians stay.
 
-    Answers of one ``moment`` (int64 [questions]) err together, to a side that nobody foresees: recent errors to one side widen
+    Answers of one ``moment`` (int64 [questions]) err together, to a side that is not foreseen: recent errors to one side widen
     both sides. So each started job also counts with its chance mirrored, and all moments count the same. Other arguments are as
     in :func:`calibrate`.
     """

@@ -102,8 +102,8 @@ def answered(asked: WhenSettings) -> Answers:
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
             what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
             note(f"{path}: the record of {clean.name} has no {column} of {what}: answered from other jobs")
-    if record.site is not None and (known := {each.user for each in record.site.associations if each.user}):
-        for user in sorted({str(each) for each in new["user"].dropna()} - known):
+    if record.site is not None and (associated := {each.user for each in record.site.associations if each.user}):
+        for user in sorted({str(each) for each in new["user"].dropna()} - associated):
             note(f"--job: {record.site.name} has no association of user {shown(user)}")
     whole_queue = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
     if strangers := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):

@@ -139,7 +139,7 @@ class Queue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
     ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
-    ``rank`` int64 [jobs] says who stands ahead: by the site's priority where the snapshot tells it, else by submission.
+    ``rank`` int64 [jobs] orders the jobs: by the site's priority where the snapshot tells it, else by submission.
     """
 
     clean: CleanTrace

@@ -50,7 +50,7 @@ def test_it_prints_figures_of_the_days_and_reads_no_column_of_the_future(
 
 
 @pytest.mark.parametrize(
-    ("change", "days", "said"),
+    ("change", "days", "message"),
     [
         (lambda table: table.drop(columns="time_limit_sec"), "8-9", "column time_limit_sec is missing"),
         (lambda table: table, "9-8", "is no range of days"),
@@ -59,11 +59,11 @@ def test_it_prints_figures_of_the_days_and_reads_no_column_of_the_future(
     ],
 )
 def test_what_it_cannot_judge_is_one_line_and_exit_code_2(
-    change: object, days: str, said: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    change: object, days: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = kept(tmp_path / "noons.parquet", noons(days=9))
     change(pd.read_parquet(path)).to_parquet(path)  # type: ignore[operator]
     monkeypatch.setattr(sys, "argv", ["queue_snapshots", str(path), "--days", days])
     with pytest.raises(SystemExit) as exit_:
         queue_snapshots.main()
-    assert (exit_.value.code, said in capsys.readouterr().err) == (2, True)
+    assert (exit_.value.code, message in capsys.readouterr().err) == (2, True)

@@ -68,11 +68,11 @@ def test_answers_know_the_past_alone() -> None:
 
 
 def test_recent_errors_to_one_side_widen_both_sides_and_leave_the_median() -> None:
-    told = np.tile(1.0 - np.exp(-EDGES_S / 10_000.0), (400, 1))
-    told[:, -1] = 1.0
-    waited = np.random.default_rng(2).exponential(50_000.0, 400).clip(61.0)  # all waited longer than told
-    wider = spread(told, waited, np.zeros(400, bool), np.arange(400) // 100).apply(told[:1])
-    before, after = (at_waits(each, np.array([6_931.0])) for each in (told[:1], wider))
+    curves = np.tile(1.0 - np.exp(-EDGES_S / 10_000.0), (400, 1))
+    curves[:, -1] = 1.0
+    waited = np.random.default_rng(2).exponential(50_000.0, 400).clip(61.0)  # all waited longer than the curves say
+    wider = spread(curves, waited, np.zeros(400, bool), np.arange(400) // 100).apply(curves[:1])
+    before, after = (at_waits(each, np.array([6_931.0])) for each in (curves[:1], wider))
     assert after == pytest.approx(before, abs=0.03)
-    assert at_waits(wider, np.array([1_000.0])) > 1.5 * at_waits(told[:1], np.array([1_000.0]))
-    assert at_waits(wider, np.array([30_000.0])) < at_waits(told[:1], np.array([30_000.0]))
+    assert at_waits(wider, np.array([1_000.0])) > 1.5 * at_waits(curves[:1], np.array([1_000.0]))
+    assert at_waits(wider, np.array([30_000.0])) < at_waits(curves[:1], np.array([30_000.0]))

@@ -148,12 +148,12 @@ def test_jobs_of_a_higher_priority_are_ahead_and_without_priorities_those_submit
     priority = np.random.default_rng(seed).permutation(len(row)).astype(np.float64)
     priority[::7] = np.nan  # unknown: behind all
     ahead = list(FEATURES).index("ahead")
-    found = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority))
+    ranked = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority))
     for job in row:
-        now, known = jobs.submit[job], np.nan_to_num(priority, nan=-1.0)
+        now, value = jobs.submit[job], np.nan_to_num(priority, nan=-1.0)
         waits = (jobs.submit <= now) & (row < job) & (jobs.start >= now)
-        assert found[job, ahead] == (waits & ((known > known[job]) | ((known == known[job]) & (row < job)))).sum()
+        assert ranked[job, ahead] == (waits & ((value > value[job]) | ((value == value[job]) & (row < job)))).sum()
     by_submission = states(jobs, row, jobs.submit, jobs.submit, 16)
     assert np.array_equal(by_submission, states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(np.full(len(row), np.nan))))
     others = [number for number, name in enumerate(FEATURES) if not name.startswith(("ahead", "oldest_s", "oldest_width"))]
-    assert np.array_equal(found[:, others], by_submission[:, others])
+    assert np.array_equal(ranked[:, others], by_submission[:, others])

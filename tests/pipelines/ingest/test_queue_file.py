@@ -260,11 +260,11 @@ def test_squeues_json_is_read_as_its_text(tmp_path: Path) -> None:
 
 def test_priorities_are_numbers_where_they_are_told(tmp_path: Path) -> None:
     path, lines = tmp_path / "squeue.txt", SQUEUE.splitlines()
-    told = [f"{line}|{value}" for line, value in zip(lines, ["PRIORITY", "40000", "N/A", "7", "0.25"], strict=True)]
-    path.write_text("\n".join(told))
+    with_priority = [f"{line}|{value}" for line, value in zip(lines, ["PRIORITY", "40000", "N/A", "7", "0.25"], strict=True)]
+    path.write_text("\n".join(with_priority))
     assert sorted(read_queue(path, None).jobs["priority"].dropna()) == [0.25, 40_000.0]
     path.write_text(SQUEUE)
     assert read_queue(path, None).jobs["priority"].isna().all()
-    path.write_text("\n".join(told).replace("40000", "high"))
+    path.write_text("\n".join(with_priority).replace("40000", "high"))
     with pytest.raises(InputError, match="line 2: 'high' is no priority"):
         read_queue(path, None)
