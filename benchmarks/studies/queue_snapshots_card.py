@@ -114,7 +114,8 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         table_caption="61 noons of Slurm, jobs submitted since midnight; settings were chosen on days 1 to 30; one look at the others. "
         "Loss: mean of seven levels; intervals (95 %) over days:",
         fails="Aims missed, narrowly: 0.29, 83 %, nine of ten days. Days, not jobs, decide: when a cluster stalls or is "
-        "let go, all answers of a day err to one side. Intervals are widened by recent such days and not moved. The table has only jobs that started, submitted since midnight. Eight columns `q_*_run_hours` "
+        "let go, all answers of a day err to one side. Intervals are widened by recent such days and not moved. "
+        "The table has only jobs that started, submitted since midnight. Eight columns `q_*_run_hours` "
         "hold how long jobs of the queue were to run, which is known later: the program refuses to read them. An eligible time "
         "after the noon is read as not yet. Published with the data: 0.658, on random days.",
         data=["queue-snapshots.csv"],
