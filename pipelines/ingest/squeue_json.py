@@ -16,7 +16,7 @@ from features.errors import InputError
 
 _COLUMNS = (
     *("JOBID", "STATE", "USER", "PARTITION", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "ACCOUNT", "QOS", "TRES_ALLOC"),
-    *("NODELIST", "REASON", "DEPENDENCY", "FEATURES"),
+    *("PRIORITY", "NODELIST", "REASON", "DEPENDENCY", "FEATURES"),
 )
 
 
@@ -49,6 +49,7 @@ def _cells(job: dict[str, Any], place: ZoneInfo) -> list[str]:
     values += [_number(job["cpus"]), "UNLIMITED" if minutes is None else 60 * minutes]
     values += [_time(job.get(name), place) for name in ("submit_time", "start_time")]
     values += [job.get(name) for name in ("account", "qos")] + [job.get("tres_alloc_str") or job.get("tres_req_str")]
+    values += [_number(job.get("priority"))]
     values += [job.get(name) for name in ("nodes", "state_reason", "dependency", "features")]
     return ["" if value is None else str(value) for value in values]
 
