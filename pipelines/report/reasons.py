@@ -30,6 +30,9 @@ def sentences_of(reason: Mapping[str, Any], procs: int) -> list[str]:
         sentences.append(
             f"{many} ahead of it and {'asks' if reason['ahead'] == 1 else 'ask'} for {hours}; {own:,} of them in its queue"
         )
+    if reason["parts"]:
+        parts = ", ".join(f"{name} {value:,.0f}" for name, value in reason["parts"].items())
+        sentences.append(f"its priority is {sum(reason['parts'].values()):,.0f}: {parts}")
     if reason["first"]:
         first = reason["first"]
         more = f" and {len(first) - _LISTED:,} more" if len(first) > _LISTED else ""

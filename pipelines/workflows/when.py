@@ -27,11 +27,13 @@ from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.inputs.predicted_limits import as_table
 from sim.site.ahead import SiteAhead
+from sim.site.reasons import SiteStanding, standings
+from sim.slurm.begin import LEAD_S
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed
 from sim.starts.questions import queued, start_quantiles
-from sim.starts.reasons import Reason, reasons, used_limits
+from sim.starts.reasons import Reason, class_of, reasons, used_limits
 
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
@@ -184,15 +186,21 @@ class Queue:
         return row_answers
 
     def reasons(self, asked: np.ndarray) -> list[Reason]:
-        """Return why each of the rows ``asked`` waits."""
-        used: list[str] = []
-        if isinstance(self.ahead, SiteAhead):
-            live = np.concatenate((self.running, self.waiting))
-            place = {int(row): number for number, row in enumerate(live)}
-            requests, runs = self.ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
-            used = used_limits(self.ahead.site, requests, runs, [place[int(row)] for row in asked])
-        names = [str(each) for each in self.job_id[asked]]
-        return reasons(self.snapshot, names, self.clean.procs, self.now_s + (self.clean.origin_unix_s or 0), used)
+        """Return why each of the rows ``asked`` waits: by the snapshot, and at a Slurm site by its rules."""
+        names, now_s = [str(each) for each in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
+        ahead = self.ahead
+        if not isinstance(ahead, SiteAhead):
+            return reasons(self.snapshot, names, self.clean.procs, now_s)
+        live = np.concatenate((self.running, self.waiting))
+        place = {int(row): number for number, row in enumerate(live)}
+        requests, runs = ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
+        used = used_limits(ahead.site, requests, runs, [place[int(row)] for row in asked])
+        found = reasons(self.snapshot, names, self.clean.procs, now_s, used)
+        there, table = ahead.present(self.jobs, np.sort(live), self.now_s)
+        table = table.assign(job_id=self.job_id[there])
+        before = {name: each.why for name, each in zip(names, found, strict=True) if each.by_slurm}
+        stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
+        return [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, found, strict=True)]
 
     def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
         """Return what moved the estimate of the row since an answer at ``since_s``.
@@ -290,6 +298,24 @@ def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
 def surely_sooner(gained_s: np.ndarray) -> bool:
     """Tell whether a change surely starts a job sooner, from differences in scenarios."""
     return bool((gained_s < 0).mean() >= SURE)
+
+
+def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
+    """Return a reason with what the rules of its Slurm site tell; Slurm's own word for the class stays."""
+    why = reason.why if class_of(reason.by_slurm) else stands.why
+    limits = reason.limits if why == "limit" else ()
+    return replace(
+        reason,
+        why=why,
+        limits=limits,
+        ahead=stands.ahead,
+        ahead_hours=stands.ahead_hours,
+        ahead_in_queue=stands.ahead,
+        free=stands.free,
+        first=stands.first,
+        first_s=stands.first_s,
+        parts=stands.parts,
+    )
 
 
 def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> Queue:

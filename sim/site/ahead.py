@@ -83,11 +83,8 @@ class SiteAhead(Ahead):
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
     ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
-        past = np.flatnonzero(jobs.end <= now_s)
-        there = np.sort(np.concatenate((past[past >= self._first], rows)))
-        table, (start, end) = self._asked(jobs, there), (each[there].astype(np.float64) for each in (jobs.start, jobs.end))
-        start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
-        table = table.assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
+        there, table = self.present(jobs, rows, now_s)
+        start, end = table["start_s"].to_numpy(np.float64), table["end_s"].to_numpy(np.float64)
         runtime_s = np.tile(end - start, (self.scenarios, 1))
         runtime_s[:, np.searchsorted(there, rows)] = runtimes
         coming = [
@@ -101,6 +98,14 @@ class SiteAhead(Ahead):
         table = table if asked is None else table.assign(asked=np.isin(there, asked))
         starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
         return np.minimum(starts_s, self.within_s)
+
+    def present(self, jobs: Queued, rows: np.ndarray, now_s: int) -> tuple[np.ndarray, pd.DataFrame]:
+        """Return the ended jobs that count as usage and the jobs ``rows``, as rows and as :func:`starts_ahead` takes them."""
+        past = np.flatnonzero(jobs.end <= now_s)
+        there = np.sort(np.concatenate((past[past >= self._first], rows)))
+        start, end = (each[there].astype(np.float64) for each in (jobs.start, jobs.end))
+        start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
+        return there, self._asked(jobs, there).assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
         """Return what jobs ask for, with node counts scaled like their processors."""

@@ -40,6 +40,10 @@ class Fixed:
 
     def of(self, row: Any, partition: Partition) -> float:
         """Return a job's fixed priority in ``partition``; TRES weights are its first partition's."""
+        return sum(self.parts(row, partition).values())
+
+    def parts(self, row: Any, partition: Partition) -> dict[str, float]:
+        """Return the parts of :meth:`of` by name."""
         cpus, nodes = row.cpus / self._procs, max(row.min_nodes, 1) / self._nodes
         size = max(nodes, cpus) / max(row.limit_s // 60, 1) if self._by_time else (cpus + nodes) / 2
         size = min(1.0, max(0.0, 1 - size if self._small else size))
@@ -48,7 +52,7 @@ class Fixed:
         if weights := self._tres[row.partition.partition(",")[0]]:
             asked = wanted(row)
             tres = sum(weight * asked[name] for name, weight in weights.items())
-        return size * self._size + part * self._part + qos * self._qos + tres - row.nice
+        return {"size": size * self._size, "partition": part * self._part, "QOS": qos * self._qos, "TRES": tres, "nice": -row.nice}
 
 
 def _weights(site: Site, partition: Partition, weights: dict[str, float], plain: bool) -> dict[str, float]:

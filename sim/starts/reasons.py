@@ -6,7 +6,7 @@ snapshot itself shows: a limit of the site that running jobs use up, jobs ahead,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -51,7 +51,7 @@ class Reason:
     ``by_slurm`` is Slurm's own word, or "". ``limits`` are sentences on limits that are used up. ``ahead`` counts waiting
     jobs that come first, ``ahead_hours`` the processor-hours that they ask for, ``ahead_in_queue`` those of its own queue.
     ``free`` processors are idle. ``first`` are the running jobs that have to end for it to fit, by the ends of their limits, of
-    which the last is in ``first_s`` seconds at the latest.
+    which the last is in ``first_s`` seconds at the latest. At a Slurm site ``parts`` are those of its priority.
     """
 
     why: str
@@ -63,6 +63,7 @@ class Reason:
     free: int = 0
     first: tuple[str, ...] = field(default=())
     first_s: int = 0
+    parts: Mapping[str, float] = field(default_factory=dict)
 
 
 def class_of(by_slurm: str) -> str:
@@ -81,28 +82,36 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int,
     runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
     free = max(procs - int(runs["procs"].sum()), 0)
     words = waits["reason"].fillna("").astype(str) if "reason" in waits else pd.Series("", waits.index)
-    ready = waits[~words.map(class_of).isin(_NOT_AHEAD)]
-    by_priority = "priority" in ready and len(ready) > 0 and ready["priority"].notna().all()
-    rank = -ready["priority"].astype(np.float64) if by_priority else ready["submit_unix_s"].astype(np.float64)
+    counts = ~words.map(class_of).isin(_NOT_AHEAD).to_numpy(bool)
+    by_priority = "priority" in waits and counts.any() and waits.loc[counts, "priority"].notna().all()
+    rank = waits["submit_unix_s"].astype(np.float64)
+    if by_priority:
+        rank = (-waits["priority"].astype(np.float64)).fillna(rank)
+    order = np.argsort(rank.to_numpy(), kind="stable")
+    line = waits.iloc[order].assign(counts=counts[order].astype(np.int64), word=words.iloc[order], queue=waits["queue"].fillna(""))
+    work = line["counts"] * line["procs"].astype(np.float64) * line["requested_s"].astype(np.float64) / 3600
+    line = line.assign(
+        ahead=line["counts"].cumsum() - line["counts"],
+        ahead_hours=work.cumsum() - work,
+        ahead_in_queue=line.groupby("queue")["counts"].cumsum() - line["counts"],
+    )
+    columns = ["procs", "word", "ahead", "ahead_hours", "ahead_in_queue"]
+    rows = dict(zip(line["job_id"], line[columns].astype(object).to_numpy().tolist(), strict=True))
     over_limits = dict(zip(job_ids, used, strict=True)) if len(used) else dict.fromkeys(job_ids, "")
     answers = []
     for job_id in job_ids:
-        at = waits.index[waits["job_id"] == job_id][0]
-        own, word = waits.loc[at], str(words[at])
-        own_rank = -float(own["priority"]) if by_priority and not pd.isna(own["priority"]) else float(own["submit_unix_s"])
-        earlier = (rank < own_rank) | ((rank == own_rank) & (ready.index < at))
-        ahead = ready[earlier & (ready.index != at)]
+        own_procs, word, ahead, hours, in_queue = rows[job_id]
         limit = over_limits[job_id]
-        why = class_of(word) or ("limit" if limit else "priority" if len(ahead) else "resources" if own["procs"] > free else "next")
-        first, first_s = _first_ends(runs, int(own["procs"]) - free, now_s) if why == "resources" else ((), 0)
+        why = class_of(word) or ("limit" if limit else "priority" if ahead else "resources" if own_procs > free else "next")
+        first, first_s = _first_ends(runs, int(own_procs) - free, now_s) if why == "resources" else ((), 0)
         answers.append(
             Reason(
                 why=why,
                 by_slurm=word if word.lower() != "none" else "",
                 limits=(limit,) if limit else (),
-                ahead=len(ahead),
-                ahead_hours=float((ahead["procs"].astype(float) * ahead["requested_s"].astype(float)).sum() / 3600),
-                ahead_in_queue=int((ahead["queue"].fillna("") == (own["queue"] or "")).sum()),
+                ahead=ahead,
+                ahead_hours=hours,
+                ahead_in_queue=in_queue,
                 free=free,
                 first=first,
                 first_s=first_s,

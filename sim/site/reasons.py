@@ -1,0 +1,138 @@
+"""Why each job at a Slurm site waits, by the site's rules: its class of reason, its priority, and what must end first.
+
+A main pass is made from the recorded state (:mod:`sim.slurm.reasons`). Nodes, partitions and reservations count, of which a
+snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from sim.site.ahead import lead
+from sim.slurm.begin import Phases, draw_phases, origin_of
+from sim.slurm.priority import Fixed
+from sim.slurm.reasons import (
+    ARRAY,
+    BEGIN,
+    DEPENDENCY,
+    LIMIT,
+    NOT_UP,
+    PARTITION,
+    PRIORITY,
+    RESERVED,
+    RESOURCES,
+    STARTS,
+    explain,
+    first_to_end,
+)
+from sim.slurm.shares import factor_of
+from sim.slurm.site import Site
+from sim.slurm.state import NONE, QUEUED, RUNNING, Slurm
+
+_CLASSES = {ARRAY: "limit", PARTITION: "limit", LIMIT: "limit", RESERVED: "reservation", NOT_UP: "node", PRIORITY: "priority"}
+_CLASSES |= {RESOURCES: "resources", DEPENDENCY: "dependency", BEGIN: "begin time", STARTS: "next"}
+_CODES = {name: code for code, name in _CLASSES.items()}
+
+
+@dataclass(frozen=True)
+class SiteStanding:
+    """How a waiting job stands at a Slurm site.
+
+    ``why`` is one of :data:`sim.starts.reasons.CLASSES`. ``ahead`` counts the waiting jobs that come before it in ``partition``,
+    which ask for ``ahead_hours`` processor-hours; ``free`` processors of it are idle. ``parts`` are those of its priority.
+    ``first`` are the running jobs on its nodes that must end before it fits, if all run to their limits; the last of these ends
+    is in ``first_s`` seconds.
+    """
+
+    why: str
+    partition: str
+    ahead: int
+    ahead_hours: float
+    free: int
+    parts: Mapping[str, float] = field(default_factory=dict)
+    first: tuple[str, ...] = ()
+    first_s: int = 0
+
+
+def standings(
+    site: Site,
+    jobs: pd.DataFrame,
+    now_s: float,
+    asked: Collection[str],
+    *,
+    before: Mapping[str, str] | None = None,
+    usage_s: float | None = None,
+    phases: Phases | None = None,
+) -> dict[str, SiteStanding]:
+    """Return how the waiting jobs ``asked`` stand at the Unix second ``now_s``, by ``job_id``.
+
+    ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`, with ended jobs. ``before`` has classes
+    by ``job_id`` that were told before, as slurmctld keeps some. Raises InputError as that function.
+    """
+    slurm = lead(site, jobs, len(jobs), now_s, phases or draw_phases(site, len(jobs), 0), usage_s).slurm
+    ask, now_ms = slurm.ask, round((now_s - origin_of(jobs)) * 1000)
+    order = slurm.now.queue[: slurm.numbers[QUEUED]].tolist()
+    state = [each.copy() for each in _room(slurm)]
+    state[-1] = state[-1][: slurm.numbers[RUNNING]]
+    ids, partitions = jobs["job_id"].astype(str).to_numpy(), list(site.partitions)
+    why = np.array([_CODES.get((before or {}).get(each, ""), NONE) for each in ids], np.int64)
+    explain(now_ms, slurm, why)
+    hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
+    ahead, ahead_hours, found = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
+    rows: list[Any] = [*jobs.astype(object).itertuples(index=False)]
+    member = np.array([[node.name in each.nodes for node in site.nodes] for each in site.partitions.values()])
+    free, fixed = member @ state[1], Fixed(site)
+    for record in order:
+        job, partition = int(ask.job[record]), int(ask.partition[record])
+        if ids[job] in asked:
+            parts = _parts(fixed, site, slurm, rows[job], job, now_ms // 1000)
+            first: np.ndarray = state[-1][:0]
+            if why[job] == RESOURCES:
+                first = _must_end(slurm, job, partition, now_ms, state)
+            found[ids[job]] = SiteStanding(
+                why=_CLASSES[int(why[job])],
+                partition=partitions[partition],
+                ahead=int(ahead[partition]),
+                ahead_hours=float(ahead_hours[partition]),
+                free=int(free[partition]),
+                parts=parts,
+                first=tuple(ids[first].tolist()),
+                first_s=max(int(slurm.now.limit_end[first].max(initial=0)) - now_ms // 1000, 0),
+            )
+        if why[job] not in (BEGIN, DEPENDENCY):
+            ahead[partition] += 1
+            ahead_hours[partition] += hours[job]
+    return found
+
+
+def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int) -> dict[str, float]:
+    """Return the parts of a job's priority in its first partition, those that are not 0."""
+    rules, since = slurm.rules, int(slurm.now.accrues[job])
+    if not rules.multifactor:
+        return {}
+    age = 0.0 if since == NONE else min(1.0, max(0, now - since) / rules.max_age)
+    parts = {"age": age * rules.weight_age, "fair share": factor_of(int(slurm.ask.leaf[job]), slurm) * rules.weight_fair}
+    parts |= fixed.parts(row, site.partitions[row.partition.partition(",")[0]])
+    return {name: round(value, 1) for name, value in parts.items() if round(value, 1)}
+
+
+def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, state: list[np.ndarray]) -> np.ndarray:
+    """Return the running jobs that must end before ``job`` fits, by the ends of their limits.
+
+    ``state`` are idle nodes, what is free, and running jobs, before the pass.
+    """
+    for array, old in zip(_room(slurm), state, strict=True):
+        array[: len(old)] = old
+    slurm.numbers[RUNNING] = len(state[-1])
+    ended = int(first_to_end(job, partition, now_ms, slurm))
+    return state[-1][: max(ended, 0)][slurm.room.candidates[: max(ended, 0)] != 0]
+
+
+def _room(slurm: Slurm) -> tuple[np.ndarray, ...]:
+    now = slurm.now
+    return now.idle, now.cpus, now.memory, now.gpus, now.running
