@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import JSONResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from starlette.exceptions import HTTPException
 
 from features.errors import InputError, one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
+from pipelines.serving.docs_page import docs_page
 from pipelines.serving.loaded import ROWS, Loaded, Version
 from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import Served
@@ -136,6 +137,7 @@ def application(service: Service) -> FastAPI:
     app = FastAPI(
         title="Queuecast",
         summary="How long jobs will run and wait, from registered models.",
+        docs_url=None,  # FastAPI's own page takes its script from another site
         redoc_url=None,
         max_body_size=LARGEST,
         exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
@@ -146,6 +148,11 @@ def application(service: Service) -> FastAPI:
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
     app.add_api_route("/metrics", scraped(Metrics(service.models)), methods=["GET"], response_class=Response, response_model=None)
+
+    async def docs() -> HTMLResponse:
+        return HTMLResponse(docs_page(app.openapi()))
+
+    app.add_api_route("/docs", docs, methods=["GET"], include_in_schema=False)
     return app
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 
 import numpy as np
 import pytest
@@ -13,6 +14,7 @@ from features.clock import DAY_S
 from models.packed.methods import LEVELS, METHODS
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
+from pipelines.serving.docs_page import docs_page
 from pipelines.serving.models import AGAIN, Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, as_json, asked, asked_in_loop
 
@@ -265,3 +267,14 @@ def test_a_log_has_files_of_bounded_size_and_counts_what_it_drops(registry, tmp_
     assert (written, dropped) == (state["written"], state["dropped"])
     assert written + dropped == 240
     assert len([*(tmp_path / "asked").iterdir()]) > 1
+
+
+def test_its_page_names_every_field_and_takes_nothing_from_another_site():
+    app = application(Service([], 1.0))
+    page = docs_page(app.openapi())
+    fields = {name for form in app.openapi()["components"]["schemas"].values() for name in form.get("properties", {})}
+    assert {"procs", "requested_s", "predicted_s"} <= fields
+    assert [name for name in fields if f"<code>{name}</code>" not in page] == []
+    assert re.findall(r"<script|src=|https?://", page) == []
+    [route] = [each for each in app.routes if each.path == "/docs"]
+    assert asyncio.run(route.endpoint()).body.decode() == page
