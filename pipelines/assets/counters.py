@@ -52,7 +52,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
                     "dagster/row_count": int(rows["rows"].sum()),
                     "nodes": int(rows["nodes"].max()),
                     "values": int(rows["values"].sum()),
-                    "min share of node-minutes sampled": float(rows["share"].min()),
+                    "min_sampled_share": float(rows["share"].min()),
                     "samplers": dg.MetadataValue.md(markdown_of(table)),
                     "simulated": name == SIMULATED,
                 },
@@ -83,7 +83,7 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "values": tally.values,
             "duplicates": tally.duplicates,
             "contradictions": tally.contradictions,
-            "late rows": tally.late,
+            "late_rows": tally.late,
         }
         for sampler, tally in sorted(report.samplers.items())
     ]
@@ -97,10 +97,10 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "simulated": name == SIMULATED,
             NEW_FILES: report.ingested + report.continued,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
-            "damaged lines": report.damaged,
-            "columns of text": ", ".join(sorted(report.text_columns)) or "none",
-            "what came in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
-            "by day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
+            "damaged_lines": report.damaged,
+            "text_columns": ", ".join(sorted(report.text_columns)) or "none",
+            "came_in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
+            "samples_by_day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
             "lake": dg.MetadataValue.path(str(store.root)),
         },
@@ -130,7 +130,7 @@ def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -
         metadata={
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
-            "probe results": len(stored(system_lake.lake(), PROBE_RESULTS, name)),
+            "probe_results": len(stored(system_lake.lake(), PROBE_RESULTS, name)),
             "files": dg.MetadataValue.md("\n".join(f"* {escaped(_line(table))}" for table in tables) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },

@@ -23,6 +23,7 @@ from pipelines.sources.traces import simulated_on
 from pipelines.storage.policies import resolved
 from pipelines.storage.registry import predict_registered
 from sim import evaluate, simulate
+from sim.metrics.formats import predictions
 from sim.metrics.verdict import verdict
 
 COMPARISON = {
@@ -69,23 +70,30 @@ def schedules(
             "generated": clean.generated,
             "schedules": len(results),
             "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
-            "registered model simulated": f"models:/{model.model}/{model.version} ({model.method})",
-            **{f"accuracy of {predictor}": float(value) for predictor, value in overall.items()},
-            "simulated jobs a second, training apart": round(replayed / seconds) if results else 0,
-            "clamped predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in results}),
+            "simulated_model": f"models:/{model.model}/{model.version} ({model.method})",
+            **{f"accuracy/{predictor}": float(value) for predictor, value in overall.items()},
+            "jobs_per_second": round(replayed / seconds) if results else 0,
+            "clamped_predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in results}),
         },
         [
             *check_schedules(results, kept_schedules(work.lake, clean)[0]),
             *check_simulated_model(model, simulated.shown, overall),
         ],
+        first={"finding": _accuracies(overall)},
     )
+
+
+def _accuracies(overall: pd.Series) -> str:
+    """Return the accuracy of each predictor, the best first."""
+    ranked = overall.sort_values(ascending=False)
+    return "Accuracy at submission: " + ", ".join(f"{predictions(str(name))} {value:.1%}" for name, value in ranked.items()) + "."
 
 
 def _finding(table: pd.DataFrame, generated: bool) -> dict[str, Any]:
     """Return the verdict of a comparison and its figure, which Dagster shows first."""
     weighed = verdict(table, BASELINE)
     figure = plots.figure_of_changes(table, leading(table, weighed), generated)
-    return {"verdict": " ".join(weighed.sentences), "relative change": picture(figure)}
+    return {"verdict": " ".join(weighed.sentences), "relative_change": picture(figure)}
 
 
 @trace_stage(

@@ -40,7 +40,7 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
             **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
         },
         [holds("record_stays_explained", not alarm, severity=warn, drifted=alarm or "none")],
-        first={"record": parity_page.answer(measured)[0], "mean waits": picture(parity_page.picture(measured))},
+        first={"record": parity_page.answer(measured)[0], "mean_waits": picture(parity_page.picture(measured))},
     )
 
 

@@ -49,7 +49,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
         context.log.warning(f"{lake.name}: no states of the queue: {why}")
         return
     marks = work_lake.read_for(clean, "queue_states")[1]
-    facts = {"asked anew": marks["asked_anew"], "generated": clean.generated}
+    facts = {"asked_anew": marks["asked_anew"], "generated": clean.generated}
     yield written_table(work_lake, "queue_states", lake.name).materialized(facts)
 
 
@@ -80,13 +80,13 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
         checks.append(as_before("answers_as_good_as_at_first", worse_than_before(answers), "measure"))
     return written_table(work.lake, "start_model", lake.name).materialized(
         {
-            "why": result.why,
             "champion": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             **quality(answers),
             "page": page_link(f"{lake.name}-starts.html"),
-            "MLflow": registry_link(work.store.place, START.registered(lake.name)),
+            "mlflow": registry_link(work.store.place, START.registered(lake.name)),
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
             "generated": clean.generated,
         },
         checks,
+        first={"why": result.why},
     )

@@ -11,7 +11,7 @@ from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import TRIALS as CHECKS
 from pipelines.assets.variability_checks import check_trials
 from pipelines.dated.compare import keep_trials
-from pipelines.report.cluster import PAGE, QUESTION, answer, drawn, overall, render_trials
+from pipelines.report.cluster import PAGE, answer, drawn, overall, render_trials
 from pipelines.sources.system import SIMULATED
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
@@ -65,10 +65,10 @@ def system_comparison(
             "simulated": True,
             "page": page_link(page),
             "trials": plan.trials,
-            "runtimes by": runtimes.name,
-            "variability by": classifier.uri,
+            "runtime_model": runtimes.name,
+            "variability_model": classifier.uri,
             "comparison": dg.MetadataValue.md(overall(table).markdown()),
         },
         check_trials(runs, plan, table),
-        first={QUESTION: " ".join(answer(table)), "picture": picture(drawn(table))},
+        first={"answer": " ".join(answer(table)), "picture": picture(drawn(table))},
     )

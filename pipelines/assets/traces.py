@@ -67,6 +67,9 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
         },
         check_jobs(cleaned, tables.read_clean(name)),
         asset="jobs",
+        first={
+            "finding": f"{len(jobs):,} of {cleaned.jobs_read:,} jobs are kept: {dropped:,} dropped, {len(rejected) - dropped:,} values altered."
+        },
     )
 
 

@@ -32,14 +32,15 @@ def variability_features(context: dg.AssetExecutionContext, system_lake: LakeRes
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
     return written_table(system_lake.lake(), FEATURES_TABLE, name).materialized(
         {
-            "control runs": len(table.runs),
-            "users' jobs": len(table.jobs),
+            "control_runs": len(table.runs),
+            "user_jobs": len(table.jobs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
-            "left out": dict(table.left_out),
+            "left_out": dict(table.left_out),
             "simulated": table.generated,
             "coverage": dg.MetadataValue.md(markdown_of(coverage(table))),
             "labels": dg.MetadataValue.md(markdown_of(label_balance(table.runs))),
-            "what became of every value": dg.MetadataValue.md(markdown_of(kinds)),
+            "values": dg.MetadataValue.md(markdown_of(kinds)),
         },
         check_features(table),
+        first={"finding": f"{len(table.runs):,} control runs and {len(table.jobs):,} jobs of users have features."},
     )

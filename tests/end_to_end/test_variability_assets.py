@@ -26,7 +26,6 @@ from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.dated.ledger import SYSTEM_NIGHTS
 from pipelines.definitions import defs
-from pipelines.report.cluster import QUESTION
 from pipelines.sources import simulated_site
 from pipelines.sources.emission import emit
 from pipelines.sources.system import SIMULATED, System
@@ -164,7 +163,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     }  # of a tiny cluster nothing is claimed
     assert {name for name, passed in checks.items() if not passed} <= warnings
     assert all(said_of(asset, "simulated", instance) is True for asset in STAGES)
-    assert "runtimes alone" in str(said_of("system_comparison", QUESTION, instance))
+    assert "runtimes alone" in str(said_of("system_comparison", "answer", instance))
     features, metadata = Lake(home / "lake").read(FEATURES_TABLE, SIMULATED)
     assert metadata["generated"] is True
     runs = len(stored(Lake(home / "lake"), RUNS, SIMULATED))

@@ -108,7 +108,7 @@ def test_every_column_is_described_and_the_finding_comes_first(home: Home) -> No
         frame = home.lake.read(table, "arriving")[0]
         assert [column for column in frame.columns if described(column) is None] == [], table
     for asset in ("comparison", "report"):
-        assert list(home.latest(asset).metadata)[:2] == ["verdict", "relative change"]
+        assert list(home.latest(asset).metadata)[:2] == ["verdict", "relative_change"]
 
 
 KILLED = """
@@ -147,7 +147,7 @@ def test_a_night_makes_and_publishes_what_a_run_makes_of_the_jobs_of_its_day(hom
     jobs = {home.lake.read(name, "arriving")[1]["jobs"] for name in TABLES - {"served", "nights"}}
     assert jobs == {fingerprint(home.trace.accounting(home.trace.midnights[DAY + 1]).jobs)}, "nothing is left behind"
     assert home.nights() == {dg.MultiPartitionKey({"day": home.label(DAY + 1), "trace": "arriving"})}
-    answers = home.latest("night").metadata["answers over HTTP"].value
+    answers = home.latest("night").metadata["http_answers"].value
     assert (answers["answers"], answers["judged"], answers["accuracy"]) == (1, 1, 1.0)
     checked = {check.check_name for check in done.get_asset_check_evaluations()}
     assert {"inputs_as_before", "champion_as_good_as_when_promoted"} <= checked
