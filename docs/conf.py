@@ -36,6 +36,7 @@ html_show_sourcelink = False
 html_sidebars = {"index": []}
 html_theme_options = {
     "show_prev_next": False,
+    "show_toc_level": 2,
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
     "navbar_align": "left",

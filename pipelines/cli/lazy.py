@@ -24,6 +24,7 @@ class LazyGroup(click.Group):
         if name not in self._summaries:
             context.fail(str(unknown("command", name, self._summaries)))
         command: click.Command = importlib.import_module(f"{self._package}.{name}").command
+        command.name = name
         if gc.get_freeze_count() == 0:
             gc.freeze()  # imported objects stay: the first collection need not visit them
         gc.enable()  # the command line disabled it for the imports
