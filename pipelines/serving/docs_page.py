@@ -1,4 +1,4 @@
-"""A page that describes a service, made of its OpenAPI description: without scripts, and without other sites."""
+"""A page that describes a service by its OpenAPI, without scripts or other sites."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ code {{ background: #f3f4f5; padding: 0 0.2rem; }}
 
 
 def docs_page(api: Mapping[str, Any]) -> str:
-    """Return the page of an OpenAPI description: every path, and every field of questions and answers."""
+    """Return the page of an OpenAPI description: every path and every field."""
     info = api["info"]
     parts = [
         _HEAD.format(title=escape(info["title"])),
