@@ -48,7 +48,7 @@ class Logged(NamedTuple):
 
 def read_log(log: Path) -> Logged:
     """Read the reasons, starts and ends in a log of slurmctld."""
-    found, began = Logged(defaultdict(list), {}, {}), 0.0
+    logged, began = Logged(defaultdict(list), {}, {}), 0.0
     with gzip.open(log, "rt") as lines:
         for line in lines:
             if not (time := _TIME.match(line)):
@@ -61,12 +61,12 @@ def read_log(log: Path) -> Logged:
             elif entry := _LOGGED.search(line):
                 began = began if second - began < _TOGETHER_S else second
                 kind = "reservation" if "May be reserved" in line else class_of(entry[3]) or entry[3]
-                found.reasons[began].append((entry[1], entry[2] or "", kind))
+                logged.reasons[began].append((entry[1], entry[2] or "", kind))
             elif entry := _STARTED.search(line):
-                found.starts[entry[1]] = second
+                logged.starts[entry[1]] = second
             elif entry := _ENDED.search(line):
-                found.ends[entry[1]] = second
-    return found
+                logged.ends[entry[1]] = second
+    return logged
 
 
 def seen_at(jobs: pd.DataFrame, submitted_s: np.ndarray, log: Logged, now_s: float) -> pd.DataFrame:
@@ -81,20 +81,20 @@ def seen_at(jobs: pd.DataFrame, submitted_s: np.ndarray, log: Logged, now_s: flo
 
 
 def compared(site: Site, jobs: pd.DataFrame, log: Path) -> pd.DataFrame:
-    """Return ``second job logged told`` of each waiting job with a logged reason."""
+    """Return ``second job logged ours`` of each waiting job with a logged reason."""
     phases, logged, rows, before = read_phases(log, site, jobs), read_log(log), [], dict[str, str]()
     submitted_s, usage_s = jobs["submit_s"].to_numpy(np.float64) + phases.parts_s, float(jobs["submit_s"].min()) - LEAD_S
     for second, entries in logged.reasons.items():
         now_s = second - _BEFORE_S
         table = seen_at(jobs, submitted_s, logged, now_s)
-        told = standings(site, table, now_s, set(table["job_id"]), before=before, usage_s=usage_s, phases=phases)
-        before, arrays = {job_id: each.why for job_id, each in told.items()}, dict[str, str]()
+        ours = standings(site, table, now_s, set(table["job_id"]), before=before, usage_s=usage_s, phases=phases)
+        before, arrays = {job_id: each.why for job_id, each in ours.items()}, dict[str, str]()
         for job_id, kind in before.items():
             arrays.setdefault(job_id.partition("_")[0], kind)
         for number, task, kind in entries:
             name = f"{number}_{task}" if task else number
             rows.append((second, name, kind, before.get(name) or arrays.get(number, "does not wait")))
-    return pd.DataFrame(rows, columns=["second", "job", "logged", "told"])
+    return pd.DataFrame(rows, columns=["second", "job", "logged", "ours"])
 
 
 @click.command()
@@ -107,11 +107,11 @@ def main(folder: Path) -> None:
         place = folder / "sites" / name
         site, jobs = read_site_jobs(folder / f"{name}.sacct.txt", place if place.exists() else folder / "sites" / name[:-2], "UTC")
         table = compared(site, jobs.table, log)
-        click.echo(f"{name}: {(table['logged'] == table['told']).mean():.1%} of {len(table):,}")
+        click.echo(f"{name}: {(table['logged'] == table['ours']).mean():.1%} of {len(table):,}")
         every.append(table)
     table = pd.concat(every)
-    click.echo(f"all: {(table['logged'] == table['told']).mean():.1%} of {len(table):,}")
-    click.echo(pd.crosstab(table["logged"], table["told"]).to_string())
+    click.echo(f"all: {(table['logged'] == table['ours']).mean():.1%} of {len(table):,}")
+    click.echo(pd.crosstab(table["logged"], table["ours"]).to_string())
 
 
 if __name__ == "__main__":

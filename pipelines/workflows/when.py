@@ -186,7 +186,9 @@ class Queue:
         return row_answers
 
     def reasons(self, asked: np.ndarray) -> list[Reason]:
-        """Return why each of the rows ``asked`` waits: by the snapshot, and at a Slurm site by its rules."""
+        """Return why each of the rows ``asked`` waits.
+
+        The snapshot says it, and at a Slurm site its rules."""
         names, now_s = [str(each) for each in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
         ahead = self.ahead
         if not isinstance(ahead, SiteAhead):
@@ -195,12 +197,12 @@ class Queue:
         place = {int(row): number for number, row in enumerate(live)}
         requests, runs = ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
         used = used_limits(ahead.site, requests, runs, [place[int(row)] for row in asked])
-        found = reasons(self.snapshot, names, self.clean.procs, now_s, used)
+        why = reasons(self.snapshot, names, self.clean.procs, now_s, used)
         there, table = ahead.present(self.jobs, np.sort(live), self.now_s)
         table = table.assign(job_id=self.job_id[there])
-        before = {name: each.why for name, each in zip(names, found, strict=True) if each.by_slurm}
+        before = {name: each.why for name, each in zip(names, why, strict=True) if each.by_slurm}
         stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
-        return [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, found, strict=True)]
+        return [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, why, strict=True)]
 
     def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
         """Return what moved the estimate of the row since an answer at ``since_s``.
@@ -301,7 +303,9 @@ def surely_sooner(gained_s: np.ndarray) -> bool:
 
 
 def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
-    """Return a reason with what the rules of its Slurm site tell; Slurm's own word for the class stays."""
+    """Return a reason with what the rules of its Slurm site say.
+
+    Slurm's own word for the class stays."""
     why = reason.why if class_of(reason.by_slurm) else stands.why
     limits = reason.limits if why == "limit" else ()
     return replace(

@@ -100,7 +100,10 @@ class SiteAhead(Ahead):
         return np.minimum(starts_s, self.within_s)
 
     def present(self, jobs: Queued, rows: np.ndarray, now_s: int) -> tuple[np.ndarray, pd.DataFrame]:
-        """Return the ended jobs that count as usage and the jobs ``rows``, as rows and as :func:`starts_ahead` takes them."""
+        """Return the jobs that are there, as rows and as a table.
+
+        They are the ended jobs that count as usage and ``rows``; the table is as :func:`starts_ahead` takes it.
+        """
         past = np.flatnonzero(jobs.end <= now_s)
         there = np.sort(np.concatenate((past[past >= self._first], rows)))
         start, end = (each[there].astype(np.float64) for each in (jobs.start, jobs.end))

@@ -1,4 +1,6 @@
-"""Why each job at a Slurm site waits, by the site's rules: its class of reason, its priority, and what must end first.
+"""Why each job at a Slurm site waits, by the site's rules.
+
+These are its class of reason, its priority, and what must end first.
 
 A main pass is made from the recorded state (:mod:`sim.slurm.reasons`). Nodes, partitions and reservations count, of which a
 snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
@@ -83,7 +85,7 @@ def standings(
     why = np.array([_CODES.get((before or {}).get(each, ""), NONE) for each in ids], np.int64)
     explain(now_ms, slurm, why)
     hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
-    ahead, ahead_hours, found = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
+    ahead, ahead_hours, stands = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
     rows: list[Any] = [*jobs.astype(object).itertuples(index=False)]
     member = np.array([[node.name in each.nodes for node in site.nodes] for each in site.partitions.values()])
     free, fixed = member @ state[1], Fixed(site)
@@ -94,7 +96,7 @@ def standings(
             first: np.ndarray = state[-1][:0]
             if why[job] == RESOURCES:
                 first = _must_end(slurm, job, partition, now_ms, state)
-            found[ids[job]] = SiteStanding(
+            stands[ids[job]] = SiteStanding(
                 why=_CLASSES[int(why[job])],
                 partition=partitions[partition],
                 ahead=int(ahead[partition]),
@@ -107,7 +109,7 @@ def standings(
         if why[job] not in (BEGIN, DEPENDENCY):
             ahead[partition] += 1
             ahead_hours[partition] += hours[job]
-    return found
+    return stands
 
 
 def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int) -> dict[str, float]:

@@ -99,7 +99,9 @@ def _fits_when_idle(job, slurm):
 
 @kernel
 def first_to_end(job, partition, now, slurm):
-    """Return how many running jobs end, in order of their limits, until ``job`` fits; NONE: never.
+    """Return how many running jobs end until ``job`` fits; NONE: never.
+
+    They end in order of their limits.
 
     ``slurm.room.candidates`` is 1 for those of them whose nodes ``job`` may use. The state changes: these jobs' nodes are free.
     """

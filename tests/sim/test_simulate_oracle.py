@@ -60,7 +60,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
         "sim.test_simulate_oracle.test_any_small_workload",
         "models.runtime.test_as_by_hand.test_on_any_small_workload:nag",
         "models.runtime.test_as_by_hand.test_on_any_small_workload:hierarchy",
-        "sim.test_decide.test_any_decision_is_carried_out_and_sees_what_the_oracle_sees",
+        "sim.own.test_decide.test_any_decision_is_carried_out_and_sees_what_the_oracle_sees",
         "sim.kernel.test_harm.test_any_small_workload",
     )
 

@@ -33,7 +33,7 @@ def test_a_forest_of_another_plan_is_not_carried_on(records, at, forest, tmp_pat
     other = Quantile(Forest.read(tmp_path))
     assert outdated(other)
     assert not outdated(Quantile(forest))
-    with pytest.raises(ValueError, match="can only be trained anew"):
+    with pytest.raises(ValueError, match="cannot extend such a forest: train it anew"):
         carried_on(other, records, records.until_s)
 
 

@@ -16,6 +16,7 @@ from pipelines.cli.when import _job, _lines, _now, command
 from pipelines.dated.night import NightConfig, replay_nights
 from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
+from sim.starts.reasons import Reason
 from tests.conftest import SHARED, needs
 from tests.support.queues import waited
 
@@ -61,7 +62,7 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert "it waits because" not in printed
     assert "in debug: starts in 1 s in the median" in printed
     assert "in normal: starts in 1 s in the median" in printed
-    assert "a new job (1 processors, 60 s): starts at 2026-12-01 09:02 in the median" in printed
+    assert "a new job (1 processors, 60 s): starts now in the median (2026-12-01 09:02)" in printed
     assert "Predicted by 64 simulations of the next 24 h under the Slurm of parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
@@ -95,7 +96,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     path = tmp_path / "queue.txt"
     path.write_text(f"{HEAD}\n9001|PENDING|user1|long|16|2:00:00|2023-12-20T09:01:00|N/A\n")
     printed, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
-    assert "job 9001 (16 processors, 2.0 h): starts at 2023-12-20 09:0" in printed
+    assert "job 9001 (16 processors, 2.0 h): starts now in the median (2023-12-20 09:0" in printed
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
     assert re.search(r"Predicted by start-waited version \d from 64 EASY simulations of the queue\.", printed)
     assert "has no column account, so one pool under EASY is assumed" in noted
@@ -107,10 +108,11 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
 
 def test_a_start_within_this_minute_is_called_now() -> None:
     record = {"job_id": "7", "procs": 1, "requested_s": 60, "now": "04:21", "changes": [], "last_30_days": {"answers": 0}}
+    record |= {"reason": vars(Reason("next")), "moved": [], "places": []}
     record |= {f"at_{level}": "04:21" for level in ("10", "25", "50", "75", "90")} | {"wait_50_s": 3}
     record |= dict.fromkeys(("chance_10m", "chance_1h", "chance_4h", "chance_24h"), 1.0)
     first, second, _ = _lines(record, [])
     assert (first, second) == ("job 7 (1 processors, 60 s): starts now in the median (04:21)", "  now with 50 %, now with 80 %")
-    first, second, _ = _lines(record | {"at_50": "04:30", "at_75": "05:00", "at_90": "later than 06:00", "wait_50_s": 540}, [])
+    first, second, *_ = _lines(record | {"at_50": "04:30", "at_75": "05:00", "at_90": "later than 06:00", "wait_50_s": 540}, [])
     assert first.endswith("starts at 04:30 in the median, 9.0 min after 04:21")
     assert second == "  between now and 05:00 with 50 %, between now and later than 06:00 with 80 %"

@@ -176,7 +176,7 @@ def test_the_real_sample_of_a_cray_is_split_by_sampler() -> None:
         ([f"{HEAD},a", "1507711419002,0,n,1,0,1"], 2, "Time is '1507711419002', no time in Unix seconds"),
         ([f"{HEAD},a", "1,1000000,n,1,0,1"], 2, "Time_usec is '1000000', not a number"),
         ([f"{HEAD},a", "1,-1,n,1,0,1"], 2, "Time_usec is '-1', not a number"),
-        ([f"{HEAD},a", "1,0,n,1,0,1", "#what,0,n,1,0,1"], 3, "'#what,0,n,1,0,1' begins with # but is no header"),
+        ([f"{HEAD},a", "1,0,n,1,0,1", "#what,0,n,1,0,1"], 3, "'#what,0,n,1,0,1' begins with # but is not a header"),
         ([f"{HEAD},a", "1,0,n,1,0,1", "quux"], 3, "'quux' is neither a row nor a header"),
         (["#Time_msec,Time_usec,ProducerName,a", "1500000000000,1000,n,1"], 2, "Time_usec is '1000', not a number"),
         (

@@ -216,7 +216,7 @@ def test_a_table_that_grows_is_current_at_once_and_on_condition(tmp_path: Path) 
     assert Lake(tmp_path / "lake").read("probes", "t")[0]["number"].tolist() == [1]
     before = lake.at_once("probes-t")
     lake.write("probes", "t", pd.DataFrame({"number": [2]}))
-    with pytest.raises(Overtaken, match="begin again"):
+    with pytest.raises(Overtaken, match="run the command again"):
         before.write("probes", "t", pd.DataFrame({"number": [3]}))
     assert lake.read("probes", "t")[0]["number"].tolist() == [2]
     assert before.read("probes", "t")[0]["number"].tolist() == [1], "the version before stays for readers"

@@ -178,7 +178,7 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
     monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: registered)
     asked = ["--system", "small", "--nodes", "n[0-1]", "--application", "AMG", "--at", str(FIRST_S + 11_000)]
     printed = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
-    assert printed.startswith("AMG on 2 nodes at 2020-09-13T15:30:00+00:00: will ")
+    assert printed.startswith("AMG on 2 nodes at 2020-09-13T15:30:00+00:00: predicted: ")
     assert "varies above  130 s" in printed
     assert "variability-small version 7, decision-forest, counters of own nodes" in printed
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)

@@ -131,7 +131,7 @@ def test_what_cannot_be_is_refused_in_one_line() -> None:
 def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     site = read_site({"slurm.conf": SITE}, "site")
     past = {"submit_s": NOW_S - 3_000, "start_s": NOW_S - 2_000, "end_s": NOW_S - 1_600, "runtime_s": 400}
-    jobs = asked(1, *[past] * 20).assign(nodelist="", exclude="")
+    jobs = asked(1, *[past] * 20).assign(nodelist="", exclude="", other_qos="", het=-1)
     texts = {"user": "u", "account": "a", "qos": "normal", "tres": "node=1", "reason": "", "features": "", "after": ""}
     usual = {**texts, "procs": 8, "requested_s": 600, "submit_unix_s": NOW_S - 50, "expected_unix_s": None}
     rows = [
