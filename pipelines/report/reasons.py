@@ -6,10 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.report.wording import duration
+from pipelines.workflows.when import SURE
 from sim.starts.reasons import CLASSES
 
-SURE = 0.9
-"""Share of scenarios from which on one partition is called surely sooner than another."""
 _LISTED = 5
 """Max number of jobs that are named."""
 
@@ -23,7 +22,8 @@ def sentences_of(reason: Mapping[str, Any], procs: int) -> list[str]:
     sentences = [f"it waits because of {reason['why']}{word}: {CLASSES[reason['why']]}"]
     if reason["why"] == "next":
         sentences = ["nothing keeps it: it starts in one of the next passes of the scheduler"]
-    sentences += [f"limit: {each}" for each in reason["limits"]]
+    if reason["limit"]:
+        sentences.append(f"limit: {reason['limit']}")
     if reason["ahead"]:
         hours, own = f"{reason['ahead_hours']:,.0f} processor-hours", reason["ahead_in_queue"]
         many = "1 job is" if reason["ahead"] == 1 else f"{reason['ahead']:,} jobs are"

@@ -27,18 +27,18 @@ from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.inputs.predicted_limits import as_table
 from sim.site.ahead import SiteAhead
-from sim.site.reasons import SiteStanding, standings
+from sim.site.reasons import SiteStanding, standings, used_limits
 from sim.slurm.begin import LEAD_S
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed
 from sim.starts.questions import queued, start_quantiles
-from sim.starts.reasons import Reason, class_of, reasons, used_limits
+from sim.starts.reasons import Reason, class_of, reasons
 
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
 SURE = 0.9
-"""Share of scenarios in which a change must start the job sooner, for the answer to call it sure."""
+"""Share of scenarios in which a change, or a partition, must start the job sooner, for the answer to call it sure."""
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
 """Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run ahead."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
@@ -188,28 +188,33 @@ class Queue:
     def reasons(self, asked: np.ndarray) -> list[Reason]:
         """Return why each of the rows ``asked`` waits.
 
-        The snapshot says it, and at a Slurm site its rules."""
+        The snapshot says it, and at a Slurm site its rules.
+        """
         names, now_s = [str(each) for each in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
         ahead = self.ahead
+        why = reasons(self.snapshot, names, self.clean.procs, now_s)
         if not isinstance(ahead, SiteAhead):
-            return reasons(self.snapshot, names, self.clean.procs, now_s)
+            return why
         live = np.concatenate((self.running, self.waiting))
-        place = {int(row): number for number, row in enumerate(live)}
-        requests, runs = ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
-        used = used_limits(ahead.site, requests, runs, [place[int(row)] for row in asked])
-        why = reasons(self.snapshot, names, self.clean.procs, now_s, used)
         there, table = ahead.present(self.jobs, np.sort(live), self.now_s)
         table = table.assign(job_id=self.job_id[there])
         before = {name: each.why for name, each in zip(names, why, strict=True) if each.by_slurm}
         stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
-        return [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, why, strict=True)]
+        why = [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, why, strict=True)]
+        over = [number for number, each in enumerate(why) if each.why == "limit"]
+        if over:
+            place = {int(row): number for number, row in enumerate(live)}
+            requests, runs = ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
+            used = used_limits(ahead.site, requests, runs, [place[int(asked[number])] for number in over])
+            for number, limit in zip(over, used, strict=True):
+                why[number] = replace(why[number], limit=limit)
+        return why
 
     def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
         """Return what moved the estimate of the row since an answer at ``since_s``.
 
-        The causes are at most three, the largest first. Jobs that came or started meanwhile, or outlive their
-        predicted median, are taken out of the same scenarios. Causes under
-        a minute are left out.
+        The causes are at most three, the largest first. Jobs that came or started meanwhile, or outlive their predicted median,
+        are taken out of the same scenarios. Causes under a minute are left out.
         """
         jobs, asked = self.jobs, np.array([row])
         starts_s = float(self._starts(jobs, asked).mean())
@@ -225,8 +230,8 @@ class Queue:
         effects = []
         for what, gone in causes.items():
             if gone.any():
-                running, waiting = self.running[~gone[self.running]], self.waiting[~gone[self.waiting]]
-                without_s = float(self.ahead.starts(jobs, running, waiting, self.now_s, asked).mean())
+                starts = self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked, without=gone)
+                without_s = float(starts.mean())
                 effects.append(Cause(what, int(gone.sum()), starts_s - without_s))
         effects = [each for each in effects if abs(each.seconds) >= 60]
         return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
@@ -234,7 +239,8 @@ class Queue:
     def places(self, row: int) -> tuple[Place, ...]:
         """Return the partitions that would take a waiting job, the soonest first.
 
-        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if none takes it.
+        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if
+        none takes it.
         """
         if not isinstance(self.ahead, SiteAhead):
             raise InputError("queue=*: only the files of a Slurm site say which partitions there are: give its folder as --machine")
@@ -305,13 +311,11 @@ def surely_sooner(gained_s: np.ndarray) -> bool:
 def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
     """Return a reason with what the rules of its Slurm site say.
 
-    Slurm's own word for the class stays."""
-    why = reason.why if class_of(reason.by_slurm) else stands.why
-    limits = reason.limits if why == "limit" else ()
+    Slurm's own word for the class stays.
+    """
     return replace(
         reason,
-        why=why,
-        limits=limits,
+        why=reason.why if class_of(reason.by_slurm) else stands.why,
         ahead=stands.ahead,
         ahead_hours=stands.ahead_hours,
         ahead_in_queue=stands.ahead,

@@ -80,10 +80,20 @@ class SiteAhead(Ahead):
         self.site, self.table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
 
     def starts(
-        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
+        self,
+        jobs: Queued,
+        running: np.ndarray,
+        waiting: np.ndarray,
+        now_s: int,
+        asked: np.ndarray | None = None,
+        without: np.ndarray | None = None,
     ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
         there, table = self.present(jobs, rows, now_s)
+        if without is not None:  # they end now or are cancelled: without their rows, other phases would be drawn
+            now, runs = float(now_s + self._origin_s), table["start_s"].notna() & table["end_s"].isna()
+            table.loc[without[there] & runs, "end_s"] = now
+            table.loc[without[there] & ~runs & table["end_s"].isna(), "cancel_s"] = now
         start, end = table["start_s"].to_numpy(np.float64), table["end_s"].to_numpy(np.float64)
         runtime_s = np.tile(end - start, (self.scenarios, 1))
         runtime_s[:, np.searchsorted(there, rows)] = runtimes

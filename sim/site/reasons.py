@@ -8,7 +8,7 @@ snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -17,6 +17,7 @@ import pandas as pd
 
 from sim.site.ahead import lead
 from sim.slurm.begin import Phases, draw_phases, origin_of
+from sim.slurm.limits import Slots
 from sim.slurm.priority import Fixed
 from sim.slurm.reasons import (
     ARRAY,
@@ -110,6 +111,37 @@ def standings(
             ahead[partition] += 1
             ahead_hours[partition] += hours[job]
     return stands
+
+
+def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[str]:
+    """Return for each of ``rows`` a sentence on the first limit that is used up, or "".
+
+    Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``asked`` are
+    requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
+    """
+    slots = Slots(site, {(each.account, each.user): at for at, each in enumerate(site.associations)})
+    of_jobs = {number: slots.of(row) for number, row in enumerate(asked.itertuples())}
+    taken: dict[int, int] = {}
+    for number in np.flatnonzero(runs):
+        for _, slot, amount in of_jobs[int(number)]:
+            taken[slot] = taken.get(slot, 0) + amount
+    tasks, group, throttle = asked["group"][runs].value_counts(), asked["group"].to_numpy(), asked["throttle"].to_numpy()
+    sentences = []
+    for row in rows:
+        running = int(tasks.get(group[row], 0))
+        if 0 < throttle[row] <= running:
+            sentences.append(f"its array: {running:,} of {throttle[row]:,} tasks run")
+            continue
+        over = next(
+            ((what, slot, amount) for what, slot, amount in of_jobs[row] if taken.get(slot, 0) + amount > slots.most[slot]), None
+        )
+        if over is None:
+            sentences.append("")
+            continue
+        what, slot, amount = over
+        left = f"{taken.get(slot, 0):,} of {slots.most[slot]:,} used, it asks for {amount:,}"
+        sentences.append(f"{slots.owner(slot)}, {what}: {left}")
+    return sentences
 
 
 def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int) -> dict[str, float]:

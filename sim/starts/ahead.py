@@ -116,15 +116,25 @@ class Ahead:
         self._work = scratch.work(jobs, self._held, plans=True, two=plan, clusters=clusters)
 
     def starts(
-        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int, asked: np.ndarray | None = None
+        self,
+        jobs: Queued,
+        running: np.ndarray,
+        waiting: np.ndarray,
+        now_s: int,
+        asked: np.ndarray | None = None,
+        without: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
 
         ``running`` and ``waiting`` are rows of ``jobs``, the latter in the order of the queue; ``jobs`` also has past jobs, for
         the arrivals. ``asked``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends
-        with its start.
+        with its start. ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn runtimes.
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
+        if without is not None:
+            kept, waiting = ~without[rows], waiting[~without[waiting]]
+            first = int(kept[:first].sum())
+            rows, requested, runtimes = rows[kept], requested[kept], runtimes[:, kept]
         wanted = _alone(rows, first, asked)
         starts_s = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):

@@ -1,19 +1,16 @@
 """Why a job waits: the class of the reason, limits that are used up, and jobs ahead.
 
 Slurm's own word for the reason (squeue's column REASON) decides where a snapshot has it. Otherwise the reason is what the
-snapshot itself shows: a limit of the site that running jobs use up, jobs ahead, or too few free processors.
+snapshot itself shows: jobs ahead, or too few free processors. The rules of a site say more (:mod:`sim.site.reasons`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 import pandas as pd
-
-from sim.slurm.limits import Slots
-from sim.slurm.site import Site
 
 CLASSES = {
     "dependency": "another job has to end first",
@@ -48,7 +45,7 @@ _NOT_AHEAD = ("dependency", "begin time", "held")
 class Reason:
     """Why a job waits.
 
-    ``by_slurm`` is Slurm's own word, or "". ``limits`` are sentences on limits that are used up. ``ahead`` counts waiting
+    ``by_slurm`` is Slurm's own word, or "". ``limit`` is a sentence on a limit that is used up, or "". ``ahead`` counts waiting
     jobs that come first, ``ahead_hours`` the processor-hours that they ask for, ``ahead_in_queue`` those of its own queue.
     ``free`` processors are idle. ``first`` are the running jobs that have to end for it to fit, by the ends of their limits, of
     which the last is in ``first_s`` seconds at the latest. At a Slurm site ``parts`` are those of its priority.
@@ -56,7 +53,7 @@ class Reason:
 
     why: str
     by_slurm: str = ""
-    limits: tuple[str, ...] = ()
+    limit: str = ""
     ahead: int = 0
     ahead_hours: float = 0.0
     ahead_in_queue: int = 0
@@ -71,13 +68,12 @@ def class_of(by_slurm: str) -> str:
     return next((of_class for word, of_class in _WORDS if by_slurm.startswith(word)), "")
 
 
-def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int, used: Sequence[str] = ()) -> list[Reason]:
+def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int) -> list[Reason]:
     """Return why each of ``job_ids`` waits.
 
     ``queue`` is a snapshot (columns of :class:`pipelines.ingest.queue_file.QueueFile`, one row a job, times in Unix seconds) of
-    a machine of ``procs`` processors at ``now_s``. ``used`` are sentences on limits by job, as :func:`used_limits` returns them.
-    Jobs are ahead by their priority where the snapshot has it of all, else by submission; jobs that are held, or wait for others
-    or for a time, are ahead of none.
+    a machine of ``procs`` processors at ``now_s``. Jobs are ahead by their priority where the snapshot has it of all,
+    else by submission; jobs that are held, or wait for others or for a time, are ahead of none.
     """
     runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
     free = max(procs - int(runs["procs"].sum()), 0)
@@ -97,18 +93,15 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int,
     )
     columns = ["procs", "word", "ahead", "ahead_hours", "ahead_in_queue"]
     rows = dict(zip(line["job_id"], line[columns].astype(object).to_numpy().tolist(), strict=True))
-    over_limits = dict(zip(job_ids, used, strict=True)) if len(used) else dict.fromkeys(job_ids, "")
     answers = []
     for job_id in job_ids:
         own_procs, word, ahead, hours, in_queue = rows[job_id]
-        limit = over_limits[job_id]
-        why = class_of(word) or ("limit" if limit else "priority" if ahead else "resources" if own_procs > free else "next")
+        why = class_of(word) or ("priority" if ahead else "resources" if own_procs > free else "next")
         first, first_s = _first_ends(runs, int(own_procs) - free, now_s) if why == "resources" else ((), 0)
         answers.append(
             Reason(
                 why=why,
                 by_slurm=word if word.lower() != "none" else "",
-                limits=(limit,) if limit else (),
                 ahead=ahead,
                 ahead_hours=hours,
                 ahead_in_queue=in_queue,
@@ -129,34 +122,3 @@ def _first_ends(runs: pd.DataFrame, wanted: int, now_s: int) -> tuple[tuple[str,
         return (), 0
     first = ends.index[:count]
     return tuple(runs.loc[first, "job_id"].astype(str)), max(int(ends[first[-1]]) - now_s, 0)
-
-
-def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[str]:
-    """Return for each of ``rows`` a sentence on the first limit that is used up, or "".
-
-    Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``asked`` are
-    requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
-    """
-    slots = Slots(site, {(each.account, each.user): at for at, each in enumerate(site.associations)})
-    of_jobs = {number: slots.of(row) for number, row in enumerate(asked.itertuples())}
-    taken: dict[int, int] = {}
-    for number in np.flatnonzero(runs):
-        for _, slot, amount in of_jobs[int(number)]:
-            taken[slot] = taken.get(slot, 0) + amount
-    tasks, group, throttle = asked["group"][runs].value_counts(), asked["group"].to_numpy(), asked["throttle"].to_numpy()
-    sentences = []
-    for row in rows:
-        running = int(tasks.get(group[row], 0))
-        if 0 < throttle[row] <= running:
-            sentences.append(f"its array: {running:,} of {throttle[row]:,} tasks run")
-            continue
-        over = next(
-            ((what, slot, amount) for what, slot, amount in of_jobs[row] if taken.get(slot, 0) + amount > slots.most[slot]), None
-        )
-        if over is None:
-            sentences.append("")
-            continue
-        what, slot, amount = over
-        left = f"{taken.get(slot, 0):,} of {slots.most[slot]:,} used, it asks for {amount:,}"
-        sentences.append(f"{slots.owner(slot)}, {what}: {left}")
-    return sentences

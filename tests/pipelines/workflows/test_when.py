@@ -147,6 +147,14 @@ def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     answers = {each.job_id: each.forecast for each in queue.answered(None, queue.waiting)}
     assert answers["32"]["wait_95_s"] < 60 < answers["31"]["wait_05_s"], "the free node is not of its partition"
     assert answers["33"]["wait_05_s"] > 60, "it waits for the job that runs"
+    rows_there = np.zeros(len(queue.jobs.submit), bool)
+    usual_s, running = queue.ahead.starts(queue.jobs, queue.running, queue.waiting, queue.now_s), rows_there.copy()
+    running[queue.running] = True
+    again = [
+        queue.ahead.starts(queue.jobs, queue.running, queue.waiting, queue.now_s, without=out) for out in (rows_there, running)
+    ]
+    assert (again[0] == usual_s).all()
+    assert (again[1][:, 0] < 60).all(), "its node is free without the job that runs there"
     assert (answers["34"]["wait_05_s"], answers["34"]["chance_24h"]) == (queue.ahead.within_s, 1.0)
     endless = pd.DataFrame([usual | row | {"requested_s": UNLIMITED} for row in rows])
     assert set(queue_of(kept, endless, NOW_S, 16).jobs.requested[queue.waiting]) == {365 * DAY_S}

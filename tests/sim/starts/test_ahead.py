@@ -8,6 +8,7 @@ from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.frames import jobs_from
 from features.jobs.schema import codes
 from models.packed.queue_state import NEVER, Jobs
+from models.runtime.remaining import LEVELS
 from sim.policy import Policy
 from sim.simulate import simulate
 from sim.starts.ahead import Ahead, Coming, arrivals
@@ -114,6 +115,28 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
         assert (jobs.end[coming.row] <= now).all()
         assert (coming.after_s > 0).all()
     assert sum(len(each.after_s) for each in arrivals(jobs, now, 20, seed=3)) > 100
+
+
+def test_jobs_that_are_taken_out_leave_the_runtimes_of_all_others() -> None:
+    quantiles = np.tile(np.linspace(100, 4_000, len(LEVELS)).astype(np.int64), (3, 1))
+    quantiles[0] = 60  # ends before the other in any case, so only the other decides when the third fits
+    running, waiting = np.array([0, 1]), np.array([2])
+    jobs = Jobs(
+        submit=np.array([0, 1, 2]),
+        start=np.array([0, 1, NEVER]),
+        end=np.full(3, NEVER),
+        procs=np.array([1, 1, 2]),
+        requested=np.array([60, 5_000, 5_000]),
+        user=np.zeros(3, np.int64),
+        queue=np.zeros(3, np.int64),
+        quantiles=quantiles,
+    )
+    ahead = Ahead(2, scenarios=64)
+    with_all = ahead.starts(jobs, running, waiting, 50)
+    assert len(np.unique(with_all)) > 20
+    assert (ahead.starts(jobs, running, waiting, 50, without=np.array([True, False, False])) == with_all).all()
+    alone = ahead.starts(jobs, running, waiting, 50, without=np.array([True, True, False]))
+    assert (alone == 0).all()
 
 
 @pytest.mark.slow

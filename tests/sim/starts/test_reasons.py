@@ -7,8 +7,9 @@ import pytest
 
 from pipelines.ingest.queue_file import asked_of
 from pipelines.report.reasons import sentence_of_cause, sentences_of
+from sim.site.reasons import used_limits
 from sim.slurm.site import Association, Limits, Partition, Qos, Site
-from sim.starts.reasons import CLASSES, class_of, reasons, used_limits
+from sim.starts.reasons import CLASSES, class_of, reasons
 
 
 def queue(*jobs: dict[str, object]) -> pd.DataFrame:
@@ -79,9 +80,6 @@ def test_a_limit_that_running_jobs_use_up_is_named_with_what_is_used() -> None:
     asked = asked_of(waiting.assign(**texts, expected_unix_s=None).assign(account="a"), site)
     used = used_limits(site, asked, waiting["runs"].to_numpy(bool), [1, 2])
     assert used == ["QOS normal, user u, cpu: 6 of 8 used, it asks for 4", ""]
-    own, other = reasons(waiting, ["2", "3"], 100, 1500, used)
-    assert (own.why, own.limits) == ("limit", (used[0],))
-    assert other.why == "priority"
 
 
 def test_sentences_say_what_a_user_needs() -> None:
