@@ -2,14 +2,17 @@
 
 ``python -m benchmarks.studies.start_places ACCOUNTING SITE [ACCOUNTING SITE ...]`` takes recorded runs. At ``MOMENTS`` moments of
 each, a job is asked about that may go to any partition. What would have happened is a replay of the whole record with that job in
-each partition: with the runtimes and the submissions that came, which the answer does not know.
+each partition: with the runtimes and the submissions that came, which the answer does not know. Beside it stands a constant, the
+order of the partitions that is most often right in the same pairs of the run.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -24,8 +27,17 @@ MOMENTS, SIZES = 12, ((2, 240), (8, 240))
 """Moments of a run, and processors and limits of the jobs that are asked about; they run for half of the limit."""
 
 
-def pairs_of(accounting: Path, folder: Path) -> list[tuple[bool, bool]]:
-    """Return for each pair of neighbouring places whether it was called sure, and whether its order was right."""
+class Pair(NamedTuple):
+    """Two neighbouring places, the sooner one first, as answered: whether that was called ``sure``, and how much it was, seconds."""
+
+    first: str
+    second: str
+    sure: bool
+    sooner_s: float
+
+
+def pairs_of(accounting: Path, folder: Path) -> list[Pair]:
+    """Return all pairs of neighbouring places of a run."""
     site, jobs = read_site_jobs(accounting, folder, "UTC", "")
     table, record = jobs.table, record_of(site, jobs, "UTC")
     first, last = table["submit_s"].min(), table["submit_s"].max()
@@ -41,7 +53,8 @@ def pairs_of(accounting: Path, folder: Path) -> list[tuple[bool, bool]]:
             starts = {each.queue: _replayed(site, table, row | {"queue": each.queue}, number) for each in places}
             for place, after in pairwise(places):
                 assert place.sooner is not None
-                pairs.append((place.sooner >= SURE, starts[place.queue] <= starts[after.queue]))
+                sooner_s = starts[after.queue] - starts[place.queue]
+                pairs.append(Pair(place.queue, after.queue, place.sooner >= SURE, sooner_s))
     return pairs
 
 
@@ -56,20 +69,34 @@ def _replayed(site, table: pd.DataFrame, row: dict, seed: int) -> float:
     return float(np.asarray(outcome.start_s)[whole["job_id"].astype(str) == "new"][0])
 
 
+def constant(pairs: list[Pair]) -> int:
+    """Return in how many pairs the best constant order of their two partitions is right."""
+    sooner = Counter(
+        (each.first, each.second) if each.sooner_s > 0 else (each.second, each.first) for each in pairs if each.sooner_s
+    )
+    return sum(max(count, sooner[pair[::-1]]) for pair, count in sooner.items() if pair < pair[::-1] or pair[::-1] not in sooner)
+
+
 def main(arguments: list[str]) -> None:
     """Print for each run, and for all, how many pairs were called sure and how many of these were right."""
-    everything: list[tuple[bool, bool]] = []
+    everything: list[Pair] = []
+    by_constant = 0
     for accounting, folder in zip(*[iter(map(Path, arguments))] * 2, strict=True):
         pairs = pairs_of(accounting, folder)
         everything += pairs
+        by_constant += constant([each for each in pairs if each.sure])
         _print(accounting.name, pairs)
     _print("all", everything)
+    print(f"of the sure pairs the best constant order of each run is right in {by_constant}")
 
 
-def _print(name: str, pairs: list[tuple[bool, bool]]) -> None:
-    sure = [right for called, right in pairs if called]
-    other = [right for called, right in pairs if not called]
-    print(f"{name}: {len(pairs)} pairs; called sure {len(sure)}, right {sum(sure)}; others {len(other)}, right {sum(other)}")
+def _print(name: str, pairs: list[Pair]) -> None:
+    texts = []
+    for what, sure in (("called sure", True), ("others", False)):
+        these = [each.sooner_s for each in pairs if each.sure == sure]
+        equal = sum(each == 0 for each in these)
+        texts.append(f"{what} {len(these)}: right {sum(each > 0 for each in these)}, equal {equal}")
+    print(f"{name}: {len(pairs)} pairs; {'; '.join(texts)}")
 
 
 if __name__ == "__main__":
