@@ -129,9 +129,9 @@ def card(rows: pd.DataFrame, how: str) -> Card:
         f"packing and fairness suffer on 500 nodes: AWF up to {plain[packing].max():+.0f} %, P2SF {plain[fairness].max():+.0f} %.",
         table=pd.DataFrame(cells, columns=["machine, load", "prior", "quantile"]),
         table_caption="Change from EASY in %, slowdown/AWF/P2SF/longest 1 % of waits, ± half the interval:",
-        fails="Measured with the rule's second form. "
-        "CERIT's intervals are over shakes of one log; those of slowdown at 1.3 include 0. JustBF on CERIT at 1.0, at a cost of 0.4 ms a job: "
-        f"{'/'.join(f'{just[metric]:+.0f}' for metric in METRICS)}; on 500 nodes, JustBF and `Rollout` take too long; memory and GPUs are random.",
+        fails="CERIT's intervals are over shakes of one log; that of slowdown by `quantile` at 1.3 includes 0. "
+        "JustBF on CERIT at 1.0, at a cost of 0.4 ms a job: "
+        f"{'/'.join(f'{just[metric]:+.0f}' for metric in METRICS)}; on 500 nodes, JustBF takes too long; memory and GPUs are random.",
         data=["harm-nodes.csv"],
         made_by=how,
     )
