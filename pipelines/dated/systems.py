@@ -44,6 +44,7 @@ from pipelines.dated.promote import (
     promote,
 )
 from pipelines.dated.publish import Work
+from pipelines.workflows.progress import progress_reporter
 from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
 
 _ASKED_BACK = 200
@@ -159,7 +160,8 @@ class ClassifierJudge:
         return made_from("variability", {"runs": self.fingerprint, "scope": self.scope, **vars(self.learning)})
 
     def scores(self) -> dict[str, CandidateScore]:
-        answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,))
+        progress = progress_reporter("judge classifiers")
+        answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,), progress=progress)
         scores = {}
         for name in self.learning.names:
             rows = answers[answers["classifier"] == name]

@@ -1,9 +1,8 @@
 """``queuecast variability evaluate``: classifiers cross-validated on control runs."""
 
 import math
-import sys
-from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import click
 import numpy as np
@@ -11,6 +10,7 @@ import pandas as pd
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from models.variability.evaluation import (
+    BLOCKED,
     PROTOCOLS,
     Learning,
     difference,
@@ -21,6 +21,7 @@ from models.variability.evaluation import (
     without_features,
 )
 from pipelines.cli.notes import note, record
+from pipelines.cli.progress import shown_progress
 from pipelines.report.table import Table
 from pipelines.workflows.variability_table import SCOPES, TrainingTable
 
@@ -30,24 +31,25 @@ from pipelines.workflows.variability_table import SCOPES, TrainingTable
 @click.option(
     "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all but ordinal]"
 )
+@click.option("--applications", is_flag=True, help="Also leave out single applications, which takes several times as long.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
 )
-def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
+def command(system: str, names: tuple[str, ...], applications: bool, as_json: bool) -> None:
     """Print F1, precision, recall and average precision of each classifier.
 
     Beside them, of what needs no counters: warning of every run, and the median of the application's last runs.
-    Folds: blocks of time, and single applications. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
+    Folds: blocks of time. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
+    A line with F1 comes as soon as a classifier is judged; the table follows.
     """
     from pipelines.storage.home import home
     from pipelines.workflows.variability_table import training_table
 
+    note(f"{system}: computing the features of each run from its counters")
     table = training_table(home(), system)
-    result = evaluate(
-        table,
-        Learning(names or PUBLISHED),
-        progress=lambda done, total: print(f"\r{done}/{total} trained", end="\n" if done == total else "", file=sys.stderr),
-    )
+    protocols = PROTOCOLS if applications else (BLOCKED,)
+    with shown_progress("classifiers trained", "training") as progress:
+        result = evaluate(table, Learning(names or PUBLISHED), protocols, progress=progress, judged=_show_f1)
     for reason, count in result.left_out.items():
         if count:
             note(f"{system}: {count:,} runs left out: {reason}")
@@ -67,6 +69,14 @@ def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
     click.echo(f"the median of its application's last runs is {np.nanmean(error):.1%} off a run's runtime on average")
     if text := without_intervals(result.measures):
         note(f"{system}: {text}")
+
+
+def _show_f1(predicted: pd.DataFrame) -> None:
+    """Print F1 of a classifier that was just judged, for each protocol and scope."""
+    for (protocol, scope, name), rows in predicted.groupby(["protocol", "features", "classifier"], sort=False):
+        hits = int((rows["varies"] & rows["varied"]).sum())
+        f1 = 2 * hits / max(int(rows["varies"].sum() + rows["varied"].sum()), 1)
+        note(f"{name}, {protocol}, counters {scope}: F1 {f1:.3f}")
 
 
 def without_intervals(measures: pd.DataFrame) -> str:
@@ -132,17 +142,30 @@ class Evaluated:
     left_out: Mapping[str, int]
 
 
-def evaluate(table: TrainingTable, learning: Learning, progress: Callable[[int, int], None] | None = None) -> Evaluated:
-    """Cross-validate every classifier on the features of both scopes, under both protocols."""
-    predicted = predictions(table.features, table.runs, learning, progress=progress)
+def evaluate(
+    table: TrainingTable,
+    learning: Learning,
+    protocols: Sequence[str],
+    progress: Callable[[int, int], None] | None = None,
+    judged: Callable[[pd.DataFrame], None] | None = None,
+) -> Evaluated:
+    """Cross-validate every classifier on both scopes; report each to ``judged`` when done."""
+    parts = [without_features(table.runs, learning, protocols)]
+    if judged is not None:
+        judged(parts[0])
+    for at, name in enumerate(learning.names):
+        step = None if progress is None else lambda done, total, at=at: progress(at * total + done, total * len(learning.names))
+        parts.append(predictions(table.features, table.runs, replace(learning, names=(name,)), protocols=protocols, progress=step))
+        if judged is not None:
+            judged(parts[-1])
+    predicted = pd.concat(parts, ignore_index=True)
     classes, seed = learning.variation + 1, learning.seed
     differences = []
-    for (protocol, name), rows in predicted.groupby(["protocol", "classifier"], sort=False):
+    for (protocol, classifier), rows in pd.concat(parts[1:]).groupby(["protocol", "classifier"], sort=False):
         own, every = (rows[rows["features"] == scope] for scope in SCOPES)
         paired = difference(own, every, classes=classes, seed=seed)
-        differences.append(paired.assign(protocol=str(protocol), classifier=str(name)))
-    predicted = pd.concat([predicted, without_features(table.runs, learning)], ignore_index=True)
-    no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in PROTOCOLS}
+        differences.append(paired.assign(protocol=str(protocol), classifier=str(classifier)))
+    no_baseline = {protocol: folds(table.runs, protocol, thresholds=learning.thresholds)[1] for protocol in protocols}
     left_out = {
         **table.left_out,
         **{f"no baseline, or nothing to train on apart from them ({protocol})": count for protocol, count in no_baseline.items()},

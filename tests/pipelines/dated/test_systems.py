@@ -220,8 +220,14 @@ def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path)
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
-    arguments = ["--system", "sixth", "--classifier", "ordinal"]
+    arguments = ["--system", "sixth", "--classifier", "ordinal", "--applications"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
+    order = [
+        "sixth: computing the features",
+        "constant, blocks-of-time, counters none: F1 ",
+        "ordinal, blocks-of-time, counters own: F1 ",
+    ]
+    assert sorted(order, key=done.output.index) == order, "a line for each as soon as it is judged, cheapest first"
     for protocol in PROTOCOLS:
         assert f"own less all nodes, {protocol}, ordinal: F1 " in done.output
     assert "sixth: 3 runs left out: no counter sampled in the window" in done.output
