@@ -20,7 +20,7 @@ from models.runtime.names import predictor as named
 from models.runtime.protocol import OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.sweep import MIXED, random_weights, sweep
-from sim.machine.description import Cluster, Machine, Nodes
+from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule
 from sim.schedulers.semantics import SEMANTICS
@@ -111,7 +111,7 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     _alike(expected, schedule(renamed), "numbers of jobs or names of users change the schedule")
     later = schedule(jobs.assign(submit_s=jobs["submit_s"] + 7 * DAY_S)).jobs
     _hold((expected.jobs["start_s"] + 7 * DAY_S).equals(later["start_s"]), "a trace that is a week later has another schedule")
-    for nodes in (Nodes(_PROCS, procs=1), Nodes(1, procs=_PROCS)):
+    for nodes in (NodeGroup(_PROCS, procs=1), NodeGroup(1, procs=_PROCS)):
         equal = schedule(jobs, machine=Machine("equal", (Cluster("all", (nodes,)),)))
         _alike(expected, equal, f"{nodes.count} nodes of {nodes.procs} processors are scheduled otherwise than the pool")
 

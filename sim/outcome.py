@@ -27,7 +27,7 @@ from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH,
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
-from sim.kernel.scratch import Scratch, Work
+from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.start_decision import Patient, StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.failures import NO_FAILURES, Failures
@@ -56,7 +56,7 @@ class RuntimeMachine(Protocol):
     def decides(self) -> bool:
         """Tell whether it answers start decisions."""
 
-    def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
+    def go_on(self, settings: Settings, work: WorkArrays, now: int, *given: object) -> tuple[int, int]:
         """Run the loop from ``now`` on; return the stop reason and the time.
 
         ``given`` are jobs, estimates, dependencies and memory.
@@ -66,7 +66,7 @@ class RuntimeMachine(Protocol):
 class Decider(Protocol):
     """A policy outside the kernel in one simulation (:mod:`sim.own.decide`)."""
 
-    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions."""
 
     def answer(self, now: int) -> None:
@@ -226,7 +226,7 @@ class Simulation:
     source: Predictor
     given: Inputs
     settings: Settings
-    work: Work
+    work: WorkArrays
     clock: Clock
     start_decision: StartDecision | None
     machine: RuntimeMachine | None

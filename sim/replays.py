@@ -34,7 +34,7 @@ from sim.users.names import RECORDED, Users, users
 from sim.users.sessions import Batches
 
 
-class Replay(NamedTuple):
+class ReplayInput(NamedTuple):
     """Jobs to be simulated: ``workload``, and ``jobs`` in the order of the trace.
 
     ``jobs`` have scaled times. If shaken, ``workload`` has the ``rows`` of ``jobs``, else ``rows`` is None.
@@ -55,7 +55,7 @@ def check_scaled(predictor: object, squeeze: float) -> None:
 
 def as_replay(
     jobs: pd.DataFrame, policy: Policy, procs: int, moves_s: np.ndarray | None = None, machine: Description | None = None
-) -> Replay:
+) -> ReplayInput:
     """Return ``jobs`` as ``policy`` submits them, moved by ``moves_s`` [jobs] if given.
 
     For a job that waits for others a move changes the think time, unless the job names another (``dependencies``). Errors are
@@ -71,9 +71,9 @@ def as_replay(
             after_s = np.maximum(after_s + moves_s, 0)
         waits = waits._replace(after_s=np.where(waiting, after_s, OPEN))
     if moves_s is None:
-        return Replay(prepare(table, procs, machine)._replace(waits=waits), table, None)
+        return ReplayInput(prepare(table, procs, machine)._replace(waits=waits), table, None)
     moved, rows = shaken(table, moves_s, policy.dependencies)
-    return Replay(prepare(moved, procs, machine)._replace(waits=waits and waits.of_rows(rows)), table, rows)
+    return ReplayInput(prepare(moved, procs, machine)._replace(waits=waits and waits.of_rows(rows)), table, rows)
 
 
 def graph_of(jobs: pd.DataFrame, policy: Policy, procs: int) -> Graph | None:

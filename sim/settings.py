@@ -32,7 +32,7 @@ CROSSING, NONE = DROP_RULES = ("crossing", "none")
 """Which jobs are in no window: those whose recorded start and end lie in different ones, or none."""
 
 
-class Settings(BaseModel):
+class CheckedSettings(BaseModel):
     """Settings that are checked when they are made and never change.
 
     Raises InputError, in one line, for unknown settings and values out of bounds.
@@ -62,7 +62,7 @@ class Settings(BaseModel):
         cls.__doc__ = "\n\n".join((cls.__doc__ or "", *descriptions))
 
 
-class TraceSettings(Settings):
+class TraceSettings(CheckedSettings):
     """How a trace is read; missing settings are the catalogue's, or the file's own."""
 
     trace: str = Field(

@@ -6,6 +6,7 @@ import ast
 import io
 import re
 import tokenize
+from collections import defaultdict
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -47,6 +48,15 @@ def named(source: str | bytes) -> Iterator[tuple[int, str]]:
                 yield node.lineno, name.lstrip("_")
 
 
+def constants(tree: ast.Module) -> Iterator[tuple[int, str]]:
+    """Yield line and name of what a module's top level assigns."""
+    for statement in tree.body:
+        if isinstance(statement, ast.Assign):
+            for node in ast.walk(statement):
+                if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                    yield statement.lineno, node.id
+
+
 def place(file: Path) -> str:
     return str(file.relative_to(HOUSE))
 
@@ -78,6 +88,20 @@ def test_names_say_what_they_hold() -> None:
     assert wrong == [("pipelines/workflows/inspection.py", "stated")], "`inspect --json` prints that one; name what others are"
 
 
+def test_a_class_name_and_a_time_that_never_comes_are_defined_once() -> None:
+    """Hold one name for one thing: a reader who looks up a class or a marker of a time finds one definition."""
+    places = defaultdict(set)
+    for file in CODE:
+        tree = ast.parse(file.read_bytes())
+        for node in ast.walk(tree):
+            if isinstance(node, ast.ClassDef):
+                places[node.name].add(f"{place(file)}:{node.lineno}")
+        for _, name in constants(tree):
+            if name in ("NEVER", "HEAD"):
+                places[name].add(place(file))
+    assert {name: sorted(where) for name, where in places.items() if len(where) > 1} == {}
+
+
 def test_papers_are_named_by_their_authors() -> None:
     folders = [*ROOMS, HOUSE / "tests", HOUSE / "benchmarks", HOUSE / "docs"]
     files = [*HOUSE.glob("*"), *(file for folder in folders for file in folder.rglob("*"))]
@@ -90,5 +114,6 @@ def test_the_checks_find_what_they_look_for() -> None:
     assert dict(documented(bad, "m")) == {"m": "Who says whether a job had better wait", "m:f": "Short."}
     assert BANNED.findall(prose("nobody = 1  # whoever asks\n")) == ["whoever"]
     assert NUMBERED.search("paper " + "004")
+    assert {*constants(ast.parse("A, HEAD = range(2)\nB = 1\n"))} == {(1, "A"), (1, "HEAD"), (2, "B")}
     every = "class A:\n    told: int\n    def f(self, known):\n        self._said = known\n        [made for made in known]\n"
     assert {*named(every)} == {(1, "A"), (2, "told"), (3, "f"), (3, "self"), (3, "known"), (4, "said"), (5, "made")}

@@ -24,7 +24,7 @@ from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
 from sim import evaluate
-from sim.machine.description import Cluster, Machine, Nodes
+from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.policy import Policy
 from sim.simulate import simulate_policy
 from sim.workloads.workload import Workload, generate
@@ -45,7 +45,7 @@ POLICIES = {
 
 def site() -> Machine:
     """Return the generated site's machine."""
-    plain, with_gpus = Nodes(NODES * 4 // 5, PROCS, MEMORY_KIB), Nodes(NODES // 5, PROCS, MEMORY_KIB, GPUS)
+    plain, with_gpus = NodeGroup(NODES * 4 // 5, PROCS, MEMORY_KIB), NodeGroup(NODES // 5, PROCS, MEMORY_KIB, GPUS)
     return Machine("generated-500", (Cluster("site", (plain, with_gpus)),))
 
 

@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.standing import SCOPES, inputs
-from models.packed.queue_state import NEVER
+from models.packed.queue_state import NOT_YET
 from models.packed.start_distribution import LEVELS, at_levels
 from models.starts.daily import answered_daily
 from models.starts.evaluation import INTERVALS
@@ -51,7 +51,7 @@ FUTURE = re.compile(
 def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
     """Return a file of theirs up to the day ``last`` as :func:`features.jobs.standing.inputs` reads it, by moment.
 
-    ``day`` counts from the first; ``start_s`` is known only once it has passed, and NEVER without a start. Raises InputError for a missing column or time.
+    ``day`` counts from the first; ``start_s`` is known only once it has passed, and NOT_YET without a start. Raises InputError for a missing column or time.
     """
     try:
         names = [name for name in pq.read_schema(path).names if not FUTURE.fullmatch(name)]
@@ -67,7 +67,7 @@ def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
     )
     columns = {ours: table[theirs] for theirs, ours in COLUMNS.items() if theirs in table}
     columns |= {ours: _seconds(table[theirs]) for theirs, ours in TIMES.items() if theirs in table}
-    columns["start_s"] = _seconds(table["start_time"], NEVER)
+    columns["start_s"] = _seconds(table["start_time"], NOT_YET)
     if "req_tres" in table:
         text = table["req_tres"].astype("str")
         columns |= {"gpus": _number(text, r"gpu[^=,]*=(\d+)", 0.0), "nodes": _number(text, r"node=(\d+)", 1.0)}
@@ -139,7 +139,7 @@ def judged(path: Path, first: int, last: int, seed: int) -> dict[str, object]:
         raise InputError(f"{path}: has no rows of the days {first} to {last}")
     distributions = answered_daily(described(table), at_s, start_s, int(at_s[asked].min()), seed)
     answers = at_levels(distributions[asked], np.array(LEVELS))
-    started = start_s[asked] < NEVER
+    started = start_s[asked] < NOT_YET
     notes = [f"{(~started).sum():,} jobs without a start are not judged"] if not started.all() else []
     unread = sorted(name for name in pq.read_schema(path).names if FUTURE.fullmatch(name))
     notes.append(f"{len(unread)} columns of the future are not read: {', '.join(unread)}")

@@ -17,7 +17,7 @@ DIFFERENCE, WRAP_32, WRAP_64, RESET, GAP, FIRST, GAUGE, NULL, INVALID = range(le
 
 LONGEST_INTERVAL_S = 300.0
 """Max seconds between two samples that give a rate."""
-NEVER = np.int64(np.iinfo(np.int64).min)
+NO_SAMPLE = np.int64(np.iinfo(np.int64).min)
 """A time before all others."""
 
 
@@ -45,7 +45,7 @@ def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts)
     """Fill ``rate`` [metrics] from one sample of one node; return whether any rate is known.
 
     ``micros`` is the sample's time, ``sample`` [metrics] its values (NaN: null), ``gauge`` [metrics] whether the value itself is
-    the rate. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NEVER` for none); both are
+    the rate. ``values`` and ``since`` [metrics] are the node's last values and their times (:data:`NO_SAMPLE` for none); both are
     updated. ``longest`` is in microseconds; ``counts`` [kinds] grows by one for each metric. ``rate`` is NaN where unknown.
     """
     some = False
@@ -62,7 +62,7 @@ def rates_of_sample(micros, sample, gauge, values, since, longest, rate, counts)
             some = True
         else:
             last = since[metric]
-            if last == NEVER:
+            if last == NO_SAMPLE:
                 counts[FIRST] += 1
             elif micros - last > longest:
                 counts[GAP] += 1

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel, njit
-from features.monitoring.rates import NEVER, rates_of_sample
+from features.monitoring.rates import NO_SAMPLE, rates_of_sample
 
 SECOND = 1_000_000
 """Times are int64 microseconds of Unix time."""
@@ -24,7 +24,7 @@ DONE = -1
 CLOCK, BUCKET, OVER, KNOWN = range(4)
 
 
-class Windows(NamedTuple):
+class RunWindows(NamedTuple):
     """Runs in order of start, and the totals of their windows: ``[begin, end)`` in buckets."""
 
     cuts: np.ndarray  # int64 [cuts]: where seconds are split, microseconds within the second
@@ -43,7 +43,7 @@ class Windows(NamedTuple):
     ring_samples: np.ndarray  # int64 [buckets]
 
 
-class Nodes(NamedTuple):
+class NodeCounters(NamedTuple):
     """State of every node; the arrays may have more rows than there are nodes."""
 
     values: np.ndarray  # float64 [nodes, metrics]: last value of each cumulative metric
@@ -147,7 +147,7 @@ def take(micros, node, values, gauge, longest, windows, nodes, stream):
         if last == now:
             stream.duplicates[0] += 1
             continue
-        if last == NEVER:
+        if last == NO_SAMPLE:
             clock[KNOWN] += 1
         else:
             stream.intervals[min(max((now - last + 5_000) // 10_000, 1), INTERVAL_BINS - 1)] += 1

@@ -13,7 +13,7 @@ import pandas as pd
 import pyarrow as pa
 
 from features.errors import InputError
-from features.monitoring.rates import KINDS, LONGEST_INTERVAL_S, NEVER
+from features.monitoring.rates import KINDS, LONGEST_INTERVAL_S, NO_SAMPLE
 from features.monitoring.samplers import STATISTICS, WINDOW_S, Sampler, sampler_of
 from features.monitoring.window_kernel import (
     COUNT,
@@ -24,9 +24,9 @@ from features.monitoring.window_kernel import (
     MIN,
     SECOND,
     SUM,
-    Nodes,
+    NodeCounters,
+    RunWindows,
     Stream,
-    Windows,
     buckets_of,
     close,
     take,
@@ -163,7 +163,7 @@ class _Join:
         pairs = np.argsort(run_nodes, kind="stable")  # stable: each node's runs stay in order of start
         length = int((end - begin).max(initial=0)) + 1
         count = len(runs)
-        self.windows = Windows(
+        self.windows = RunWindows(
             cuts=cuts,
             begin=begin,
             end=end,
@@ -176,13 +176,13 @@ class _Join:
             run_nodes=run_nodes,
             node_runs=np.repeat(np.arange(count), np.diff(offsets))[pairs],
             ring=_totals(length, metrics),
-            ring_bucket=np.full(length, NEVER),
+            ring_bucket=np.full(length, NO_SAMPLE),
             ring_samples=np.zeros(length, np.int64),
         )
         bounds = np.searchsorted(run_nodes[pairs], np.arange(len(self.codes) + 1))
         self.nodes = _nodes(bounds[:-1], bounds[1:], metrics)
         self.stream = Stream(
-            clock=np.array([NEVER, NEVER, 0, 0]),
+            clock=np.array([NO_SAMPLE, NO_SAMPLE, 0, 0]),
             duplicates=np.zeros(1, np.int64),
             counts=np.zeros(len(KINDS), np.int64),
             intervals=np.zeros(INTERVAL_BINS, np.int64),
@@ -242,7 +242,7 @@ class _Join:
             more = max(len(self.codes), 2 * len(self.nodes.last)) - len(self.nodes.last)
             none = np.zeros(more, np.int64)
             parts = zip(self.nodes, _nodes(none, none, len(self.gauge)), strict=True)
-            self.nodes = Nodes(*(np.concatenate(part) for part in parts))
+            self.nodes = NodeCounters(*(np.concatenate(part) for part in parts))
         return ours[used]
 
     def result(self) -> WindowFeatures:
@@ -260,7 +260,7 @@ class _Join:
                 coverage[f"{name}.{scope}.samples"] = windows.samples[back, place]
                 coverage[f"{name}.{scope}.nodes"] = windows.nodes[back, place]
                 coverage[f"{name}.{scope}.expected"] = nodes[back, place] * expected
-        sampled = self.nodes.last[self.nodes.last != NEVER]
+        sampled = self.nodes.last[self.nodes.last != NO_SAMPLE]
         counts = {f"{name}.{kind}": count for kind, count in zip(KINDS, stream.counts, strict=True)}
         counts[f"{name}.duplicate"] = stream.duplicates[0]
         counts[f"{name}.samples"] = stream.counts.sum() // max(1, len(self.gauge))
@@ -311,11 +311,13 @@ def _numbers(column: pa.Array) -> np.ndarray:
     return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
 
 
-def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> Nodes:
+def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> NodeCounters:
     """Return nodes without samples, whose runs lie between the given places in node_runs."""
     count = len(first_run)
-    values, since = np.full((count, metrics), np.nan), np.full((count, metrics), NEVER)
-    return Nodes(values, since, np.full(count, NEVER), np.full(count, NEVER), first_run.copy(), first_run.copy(), last_run.copy())
+    values, since = np.full((count, metrics), np.nan), np.full((count, metrics), NO_SAMPLE)
+    return NodeCounters(
+        values, since, np.full(count, NO_SAMPLE), np.full(count, NO_SAMPLE), first_run.copy(), first_run.copy(), last_run.copy()
+    )
 
 
 def _totals(rows: int, metrics: int) -> np.ndarray:

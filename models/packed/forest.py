@@ -46,7 +46,7 @@ PLAN = {
 """What the arrays of a forest rest on: a forest of another plan can only be trained anew."""
 
 
-class Asked(NamedTuple):
+class SubmissionColumns(NamedTuple):
     """The kernels' columns of submissions, float64 [jobs]."""
 
     requested: np.ndarray
@@ -73,7 +73,7 @@ class Forest:
         """Return the levels of the quantiles."""
         return tuple(self.model[LEVEL : LEVEL + int(self.model[LEVELS])].tolist())
 
-    def predict(self, inputs: np.ndarray, asked: Asked) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, inputs: np.ndarray, asked: SubmissionColumns) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [jobs] and the quantiles of ``levels`` [jobs, levels].
 
         Float64, whole seconds in 1..request, from ``inputs`` [jobs, columns]. Jobs without like jobs are answered as all jobs.
@@ -82,7 +82,7 @@ class Forest:
         memory = self.memory(np.empty((len(inputs), width + levels + 1)))
         memory.jobs[:, :width] = inputs
         # columns of tables are read-only or strided, and each kind would be compiled apart
-        _distribute(memory, Asked(np.array(asked.requested, np.float64), np.array(asked.procs, np.float64)))
+        _distribute(memory, SubmissionColumns(np.array(asked.requested, np.float64), np.array(asked.procs, np.float64)))
         point = np.minimum(memory.jobs[:, width + levels], asked.requested)
         return np.maximum(point, 1.0), memory.jobs[:, width : width + levels]
 

@@ -14,7 +14,7 @@ import numpy as np
 from features.jobs.like_jobs import UNKNOWN
 
 from .boosting import Trees
-from .forest import LEAVES, Asked, Forest
+from .forest import LEAVES, Forest, SubmissionColumns
 from .snapshot import GROUPS, Columns
 
 PREDICTED = "predicted_s"
@@ -148,7 +148,7 @@ class Quantile(_Learned):
         return self.state.levels
 
     def distribution(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
-        asked = Asked(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
+        asked = SubmissionColumns(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
         return self.state.predict(matrix(features, self.columns), asked)
 
     def answer(self, features: Columns) -> dict[str, np.ndarray]:

@@ -13,7 +13,7 @@ import numpy as np
 
 from features.jit import COMPILED, kernel, njit
 
-NEVER = 1 << 60
+NOT_YET = 1 << 60
 """The start of a job that waits, and the end of one that runs."""
 FEATURES = {
     "width": "the job's processors, in parts of the machine",
@@ -64,14 +64,14 @@ FEATURES = {
 """Descriptions of the features of a waiting job, in the order of the columns."""
 PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
 """Columns that are waits by a simple plan."""
-_FAR, _LONG_AGO = 1e7, -NEVER
+_FAR, _LONG_AGO = 1e7, -NOT_YET
 _HOUR_S, _DAY_S = 3600, 86_400
 
 
-class Jobs(NamedTuple):
+class QueueJobs(NamedTuple):
     """Jobs in order of submission, from accounting or a snapshot.
 
-    Columns are int64 [jobs], seconds or codes. ``start`` and ``end`` are ``NEVER`` if not known yet. ``quantiles`` int64 [jobs,
+    Columns are int64 [jobs], seconds or codes. ``start`` and ``end`` are ``NOT_YET`` if not known yet. ``quantiles`` int64 [jobs,
     levels] are those of each runtime, predicted at submission.
     """
 
@@ -97,7 +97,7 @@ def by_priority(priority: np.ndarray) -> np.ndarray:
 
 
 def states(
-    jobs: Jobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int, rank: np.ndarray | None = None
+    jobs: QueueJobs, row: np.ndarray, at_s: np.ndarray, local_s: np.ndarray, procs: int, rank: np.ndarray | None = None
 ) -> np.ndarray:
     """Return the state for each question, float64 [questions, features].
 
@@ -109,11 +109,11 @@ def states(
     order = np.lexsort((row, at_s))
     by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
     # columns of tables are read-only or strided, and each kind would be compiled apart
-    jobs = Jobs._make(np.array(column, np.int64, order="C") for column in jobs)
+    jobs = QueueJobs._make(np.array(column, np.int64, order="C") for column in jobs)
     places: np.ndarray | list[int] = np.arange(len(jobs.submit)) if rank is None else np.array(rank, np.int64, order="C")
     if not COMPILED:
         places = list(map(int, places))
-        jobs = Jobs._make(column.tolist() for column in jobs)  # plain Python takes 0.4 times as long with lists
+        jobs = QueueJobs._make(column.tolist() for column in jobs)  # plain Python takes 0.4 times as long with lists
     _walk(jobs, places, by_start, by_end, row[order], at_s[order], local_s[order], procs, features)
     back = np.empty_like(features)
     back[order] = features

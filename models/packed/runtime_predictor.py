@@ -17,7 +17,7 @@ from .forest import conditional
 from .methods import LEVELS, METHODS, PREDICTED, Method
 from .settings import SETTINGS, read_settings
 from .site_names import HASHED, as_stored
-from .snapshot import Snapshot
+from .snapshot import UserSnapshot
 from .submitted import EARLY, as_unix_s, columns, earliest_clock_s, refuse
 
 
@@ -33,7 +33,7 @@ def read_method(directory: Path) -> Method:
 
 
 @dataclass(frozen=True)
-class Asked:
+class Submissions:
     """Submissions as arrays, with the answers that do not come from the method.
 
     ``given`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored. ``age_s``
@@ -57,7 +57,7 @@ class RuntimePredictor:
         self._dated = settings["origin_unix_s"] is not None
         self.origin_s: int = settings["origin_unix_s"] or 0
         self._zone: str | None = settings["timezone"] if settings["origin_unix_s"] is not None else None
-        self.snapshot = Snapshot.read(directory, self._at_s)
+        self.snapshot = UserSnapshot.read(directory, self._at_s)
 
     def predict(self, submissions: pd.DataFrame, quantiles: Sequence[float] = ()) -> pd.DataFrame:
         """Answer ``submissions``, one row each.
@@ -82,7 +82,7 @@ class RuntimePredictor:
             answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
         return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.user_known}, index=submissions.index)
 
-    def given_elapsed(self, asked: Asked, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    def given_elapsed(self, asked: Submissions, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
 
         The prediction is that at submission until the job has outlived it; then it is the median of what is left or, without
@@ -99,7 +99,7 @@ class RuntimePredictor:
         point[late] = conditional(own_levels, own[late], request_s[late], elapsed_s[late], (0.5,))[:, 0]
         return point, conditional(own_levels, own, request_s, elapsed_s, levels)
 
-    def asked(self, given: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Asked:
+    def asked(self, given: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Submissions:
         """Return checked submissions in the form that the method reads.
 
         ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
@@ -114,7 +114,7 @@ class RuntimePredictor:
             for name in ("user", "group", "executable"):
                 if name in given:
                     asked[name] = np.array(as_stored(given[name], self.hashed_with, "the model"), object)
-        return Asked(asked, submit - self._at_s, self.snapshot.lists(asked["user"]))
+        return Submissions(asked, submit - self._at_s, self.snapshot.lists(asked["user"]))
 
     @property
     def earliest_local_s(self) -> int:

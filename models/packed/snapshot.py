@@ -24,7 +24,7 @@ USERS, GROUPS = "history.parquet", "groups.parquet"
 """Files of a snapshot in a registered model."""
 
 
-class Snapshot:
+class UserSnapshot:
     """Users and groups at ``at_s`` (the trace's second), ready for many calls."""
 
     def __init__(self, users: pd.DataFrame, groups: pd.DataFrame, at_s: int) -> None:
@@ -47,7 +47,7 @@ class Snapshot:
             self._group_of.append({tuple(given[name][row] for name in keys): row for row in rows})
 
     @classmethod
-    def read(cls, directory: Path, at_s: int) -> Snapshot:
+    def read(cls, directory: Path, at_s: int) -> UserSnapshot:
         """Read the snapshot in ``directory``; OSError for a missing file."""
         return cls(pd.read_parquet(directory / USERS), pd.read_parquet(directory / GROUPS), at_s)
 

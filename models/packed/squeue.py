@@ -14,14 +14,14 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from .queue_state import NEVER, Jobs, by_priority
+from .queue_state import NOT_YET, QueueJobs, by_priority
 from .submitted import EARLY, as_unix_s, clock_s, columns, refuse
 
 REQUIRED = ("procs", "requested_s", "submit_time", "start_time")
 _TEXTS, _MEDIAN, _AT, _PRIORITY = ("job_id", "user", "queue"), "predicted_50_s", "at_time", "priority"
 
 
-class Queue(NamedTuple):
+class QueueSnapshot(NamedTuple):
     """A queue at one moment.
 
     ``jobs`` are in order of submission, in Unix seconds; ``row`` int64 [jobs] are their rows in the consumer's table. ``at_s`` is
@@ -29,14 +29,14 @@ class Queue(NamedTuple):
     :func:`queue_state.by_priority`.
     """
 
-    jobs: Jobs
+    jobs: QueueJobs
     row: np.ndarray
     at_s: int
     local_s: int
     rank: np.ndarray
 
 
-def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: int) -> Queue:
+def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: int) -> QueueSnapshot:
     """Return a consumer's queue, checked.
 
     ``procs`` are the machine's processors, ``zone`` is that of its wall clock, on which ``earliest_s`` is the earliest plausible
@@ -56,14 +56,14 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
         refuse((table["job_id"].duplicated() & table["job_id"].notna()).to_numpy(bool), table, "job_id", "appears twice")
     at_s = int(as_unix_s(np.array([at]), zone)[0])
     begun = np.minimum(as_unix_s(np.where(waits, at, start), zone), at_s - 1)  # a job that starts in this second runs
-    start = np.where(waits, NEVER, begun)
+    start = np.where(waits, NOT_YET, begun)
     submit = np.minimum(as_unix_s(submit, zone), start)
     row = np.argsort(submit, kind="stable")
-    numbers = (submit, start, np.full(len(table), NEVER), given["procs"], given["requested_s"])
+    numbers = (submit, start, np.full(len(table), NOT_YET), given["procs"], given["requested_s"])
     codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue"))
-    jobs = Jobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
+    jobs = QueueJobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
     priority = table[_PRIORITY].to_numpy(np.float64, na_value=np.nan) if _PRIORITY in table else np.full(len(table), np.nan)
-    return Queue(jobs, row, at_s, at, by_priority(priority[row]))
+    return QueueSnapshot(jobs, row, at_s, at, by_priority(priority[row]))
 
 
 def _moment(table: pd.DataFrame, submit: np.ndarray) -> int:

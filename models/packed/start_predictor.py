@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .queue_state import NEVER, states
+from .queue_state import NOT_YET, states
 from .settings import read_settings
 from .squeue import read_queue
 from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
@@ -151,7 +151,7 @@ class StartPredictor:
         model = self.model
         origin_s, zone = (0, None) if model.origin_unix_s is None else (model.origin_unix_s, model.timezone)
         jobs, row, at_s, local_s, rank = read_queue(queue, model.procs, zone, earliest_clock_s(origin_s + model.at_s))
-        waits = np.flatnonzero(jobs.start == NEVER)
+        waits = np.flatnonzero(jobs.start == NOT_YET)
         at, local = np.full(len(waits), at_s), np.full(len(waits), local_s)
         waiting = answers(model.chances(states(jobs, waits, at, local, model.procs, rank)))
         answer = pd.DataFrame(waiting, index=row[waits]).reindex(range(len(queue))).set_axis(queue.index)

@@ -27,7 +27,7 @@ LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 """On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63 leaves."""
 ENOUGH = 200
 """Min ended jobs for training. Not tuned."""
-TREES, LEAVES, MODELS, HEAD = range(4)
+TREES, LEAVES, MODELS, HEADER = range(4)
 """Slots of ``Memory.model``: the number of trees, the max leaves of one, and the number of models so far, one more each night.
 Then come the thresholds of all trees, ``leaves`` for each, and the values of their leaves."""
 
@@ -49,7 +49,7 @@ def boosted(**options: str) -> CompiledPredictor:
     given |= {"every": str(every), "trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
-        model = np.zeros(HEAD + 2 * trees * leaves)
+        model = np.zeros(HEADER + 2 * trees * leaves)
         model[LEAVES], model[MODELS] = leaves, 1.0
         fresh = fresh_memory(jobs, KEPT, model)
         return fresh._replace(links=np.zeros((trees * leaves, 3), np.int64))
@@ -71,8 +71,8 @@ def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, lea
     for number in range(len(nodes)):
         first = number * leaves
         memory.links[first : first + leaves] = nodes[number]
-        memory.model[HEAD + first : HEAD + first + leaves] = thresholds[number]
-        memory.model[HEAD + trees * leaves + first :][:leaves] = values[number]
+        memory.model[HEADER + first : HEADER + first + leaves] = thresholds[number]
+        memory.model[HEADER + trees * leaves + first :][:leaves] = values[number]
 
 
 def grown(inputs: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -114,7 +114,7 @@ def answer(memory, job, jobs):
     model, x, kept = memory.model, memory.jobs[job], width(memory)
     if x[kept + ASKED_OF] == model[MODELS]:
         return x[kept + SAID]
-    learned, trees, leaves = model[HEAD:], int(model[TREES]), int(model[LEAVES])
+    learned, trees, leaves = model[HEADER:], int(model[TREES]), int(model[LEAVES])
     x[kept + SAID] = corrected(x, x[kept - COMMON + ALIKE], jobs.requested[job], memory.links, learned, trees, leaves)
     x[kept + ASKED_OF] = model[MODELS]
     return x[kept + SAID]

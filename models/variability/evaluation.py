@@ -46,7 +46,7 @@ _CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
-class Learning:
+class ClassifierTraining:
     """Which classifiers are trained, and how.
 
     ``thresholds`` of z divide the classes; with ``elimination`` columns are chosen inside each training part; ``options`` are by
@@ -154,7 +154,7 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
 def predictions(
     features: Mapping[str, pd.DataFrame],
     runs: pd.DataFrame,
-    learning: Learning,
+    learning: ClassifierTraining,
     *,
     protocols: Sequence[str] = PROTOCOLS,
     truth: np.ndarray | None = None,
@@ -235,7 +235,7 @@ def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
     return medians
 
 
-def without_features(runs: pd.DataFrame, learning: Learning, protocols: Sequence[str] = PROTOCOLS) -> pd.DataFrame:
+def without_features(runs: pd.DataFrame, learning: ClassifierTraining, protocols: Sequence[str] = PROTOCOLS) -> pd.DataFrame:
     """Return what is known of judged runs without features.
 
     The columns are those of :func:`predictions`.
@@ -256,7 +256,7 @@ def without_features(runs: pd.DataFrame, learning: Learning, protocols: Sequence
     return pd.concat(parts, ignore_index=True)
 
 
-def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: Learning) -> pd.DataFrame:
+def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: ClassifierTraining) -> pd.DataFrame:
     """Return what each classifier would have predicted for the runs after ``since_s``.
 
     One row per run, in order of starts. Time is cut into parts at ``since_s`` and ``FIRST_BLOCK_DAYS`` later, each part twice as

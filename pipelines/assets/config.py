@@ -5,10 +5,10 @@ from typing import Any, get_args, get_origin
 import dagster as dg
 from pydantic import Field, create_model
 
-from sim.settings import Settings
+from sim.settings import CheckedSettings
 
 
-def config_of(shape: type[Settings], *names: str) -> type[dg.Config]:
+def config_of(shape: type[CheckedSettings], *names: str) -> type[dg.Config]:
     """Return Dagster's config with the fields ``names`` of ``shape``.
 
     Defaults and descriptions are those of the fields. Tuples become lists, since Dagster has no tuples.

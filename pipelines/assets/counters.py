@@ -17,7 +17,7 @@ from pipelines.sources.systems import system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.workflows.progress import progress_reporter
-from pipelines.workflows.variability_ingest import Table, read_counters, read_tables, sampled, simulate_if_needed
+from pipelines.workflows.variability_ingest import IngestedFile, read_counters, read_tables, sampled, simulate_if_needed
 from pipelines.workflows.variability_table import label_balance
 
 BY_DAY, NEW_FILES = "counters_by_day", "new files"
@@ -144,7 +144,7 @@ def _simulated_if_needed(system_lake: LakeResource) -> None:
     simulate_if_needed(system_lake.place(), system_lake.name, nights)
 
 
-def _line(table: Table) -> str:
+def _line(table: IngestedFile) -> str:
     kept = table.kept
     left = ", ".join(f"{reason} {count:,}" for reason, count in table.read.left_out.items())
     return (

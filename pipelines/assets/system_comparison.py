@@ -15,7 +15,7 @@ from pipelines.report.cluster import PAGE, answer, drawn, overall, render_trials
 from pipelines.sources.system import SIMULATED
 from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
-from pipelines.workflows.trials import TRIALS, Plan, published_models, simulate_trials
+from pipelines.workflows.trials import TRIALS, TrialPlan, published_models, simulate_trials
 
 
 class TrialConfig(dg.Config):
@@ -44,7 +44,7 @@ def system_comparison(
     if name != SIMULATED:
         context.log.warning(f"{name} is not a simulated cluster: there are no trials")
         return
-    plan = Plan(config.trials, config.seed)
+    plan = TrialPlan(config.trials, config.seed)
     runtimes, classifier = published_models(plan, system_lake.place(), work.store)
     assert runtimes is not None
     assert classifier is not None

@@ -13,7 +13,7 @@ from pipelines.dated.systems import Retrained
 from pipelines.sources.simulated_site import CLUSTER
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.trials import RUSH, Plan
+from pipelines.workflows.trials import RUSH, TrialPlan
 from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
 from sim.cluster.simulate import simulate_on
 
@@ -124,7 +124,7 @@ def check_model(retrained: Retrained, off: float, rows: int, champion: Mapping[s
     ]
 
 
-def check_trials(runs: pd.DataFrame, plan: Plan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
+def check_trials(runs: pd.DataFrame, plan: TrialPlan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
     """Check the ``runs`` of all trials of ``plan``, and their comparison ``table``.
 
     It simulates the first trial under the baseline once more.

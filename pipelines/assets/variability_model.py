@@ -4,7 +4,7 @@ import dagster as dg
 
 from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
-from models.variability.evaluation import Learning
+from models.variability.evaluation import ClassifierTraining
 from pipelines.assets.described import models_version, picture, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
@@ -43,7 +43,7 @@ def variability_model(
     settings = system(system_lake.place(), name)
     work = system_lake.work(registry)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
-    learning = Learning(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
+    learning = ClassifierTraining(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
     with all_or_nothing(store):
         trained = train(work, table, settings.scope, learning)
 

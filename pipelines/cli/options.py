@@ -22,7 +22,7 @@ from features.jobs.usage import doubts
 from pipelines.cli.notes import note
 from pipelines.ingest.read import cleaned_for, find_entry, read_trace
 from pipelines.storage.places import regular, writing
-from sim.settings import Campaign, Settings, TraceSettings
+from sim.settings import Campaign, CheckedSettings, TraceSettings
 from sim.slurm.lines import FILES
 
 if TYPE_CHECKING:
@@ -156,7 +156,7 @@ class OrNone(click.ParamType):
 
 
 def options(
-    shape: type[Settings], *only: str, once: Collection[str] = (), without: Collection[str] = ()
+    shape: type[CheckedSettings], *only: str, once: Collection[str] = (), without: Collection[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the decorator that makes options of the fields of ``shape``.
 
@@ -187,7 +187,7 @@ def options(
     return decorated
 
 
-def check_used(settings: Settings, used: Collection[str], subject: str, *more: str) -> None:
+def check_used(settings: CheckedSettings, used: Collection[str], subject: str, *more: str) -> None:
     """Raise InputError for options that were given and are not ``used`` for ``subject``.
 
     ``more`` are options without a field that were given and are not used either.

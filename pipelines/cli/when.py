@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from models.packed.start_predictor import StartModel
     from pipelines.ingest.queue_file import QueueFile
     from pipelines.storage.lake import Lake
-    from pipelines.workflows.when import Answer, Queue, Record
+    from pipelines.workflows.when import PredictedStart, Record, TraceQueue
 
 _LONG = 20
 """Max number of answers in the table; they are those of the first waiting jobs."""
@@ -264,7 +264,7 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     }
 
 
-def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[str, Any]:
+def _as_record(answer: PredictedStart, queue: TraceQueue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
     rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.forecast.items()}
     times = _times(queue.clean, queue.now_s, *(rounded[name] for name in _SHOWN))
@@ -282,7 +282,7 @@ def _as_record(answer: Answer, queue: Queue, before: dict[str, float]) -> dict[s
     return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes, **why}
 
 
-def _by(queue: Queue, name: str, version: str) -> str:
+def _by(queue: TraceQueue, name: str, version: str) -> str:
     """Return the model that answered, and the simulations that it read."""
     from sim.site.ahead import SiteAhead
     from sim.starts.closings import closed

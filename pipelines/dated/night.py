@@ -17,7 +17,7 @@ from pipelines.dated.pages import write_night
 from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import keep_states
-from pipelines.dated.replay import Replay
+from pipelines.dated.replay import ReplayedTrace
 from pipelines.dated.simulate import LAST_DAYS, simulate
 from pipelines.dated.site import keep_changes, keep_parity, site_of
 from pipelines.dated.starts import keep_starts
@@ -95,7 +95,7 @@ def own_registry(home: Path) -> Tracking:
     return tracking(f"sqlite:///{home / 'mlflow.db'}")
 
 
-def replay_nights(source: Replay, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:
+def replay_nights(source: ReplayedTrace, midnights: list[int], home: Path, config: NightConfig = NightConfig()) -> Iterator[Night]:
     """Yield the nights at ``midnights``, in order, with all their results in ``home``.
 
     Raises the errors of :func:`night`.

@@ -34,7 +34,7 @@ _WARM_JOBS = 3_000
 """Number of jobs before the first question from which runtimes are predicted."""
 
 
-class Asked(NamedTuple):
+class QueueQuestions(NamedTuple):
     """Questions of a trace, by time.
 
     ``start_s`` int64 [jobs] are the starts of all its jobs; ``ahead`` is what ran ahead: EASY, Slurm, or the text of a pool with closings.
@@ -164,8 +164,8 @@ def _before(lake: Lake, clean: CleanTrace) -> tuple[pd.DataFrame, Mapping[str, A
     return published.read(TABLE, clean.name) if published.has(TABLE, clean.name) else (_empty(), {"why": "none yet"})
 
 
-def read_states(lake: Lake, clean: CleanTrace, users: Features) -> Asked:
+def read_states(lake: Lake, clean: CleanTrace, users: Features) -> QueueQuestions:
     """Return the questions that :func:`keep_states` wrote."""
     table, marks = lake.read_for(clean, TABLE)
     row = rows_by_number(clean.jobs)[table["job_id"]].to_numpy(np.int64)
-    return Asked(from_states(table, row), users.start_s, marks.get("ahead", EASY))
+    return QueueQuestions(from_states(table, row), users.start_s, marks.get("ahead", EASY))

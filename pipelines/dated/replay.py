@@ -17,7 +17,7 @@ BEGINS = timedelta(hours=2)
 
 
 @dataclass(frozen=True)
-class Replay:
+class ReplayedTrace:
     """A cleaned trace with starts for every job; ``starts`` names their origin."""
 
     clean: CleanTrace
@@ -78,10 +78,10 @@ class Replay:
         return recorded_end_s(self.clean.jobs, self.start_s)
 
 
-def replay(clean: CleanTrace) -> Replay:
+def replay(clean: CleanTrace) -> ReplayedTrace:
     """Prepare a trace for replay; starts are recorded, or EASY's if waits are missing."""
     start, source = history_starts(clean.jobs, clean.procs)
-    return Replay(clean, start, source)
+    return ReplayedTrace(clean, start, source)
 
 
 def arrived(clean: CleanTrace, to_come: int) -> CleanTrace:

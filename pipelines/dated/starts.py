@@ -40,7 +40,7 @@ from pipelines.dated.promote import (
     promote,
 )
 from pipelines.dated.publish import Work
-from pipelines.dated.queue_states import Asked, read_states, rows_by_number
+from pipelines.dated.queue_states import QueueQuestions, read_states, rows_by_number
 from pipelines.report.starts import render_starts
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
@@ -77,7 +77,7 @@ class StartJudge:
 
     store: Tracking
     clean: CleanTrace
-    asked: Asked
+    asked: QueueQuestions
     date: Dated
     ledger: pd.DataFrame
     seed: int
@@ -200,7 +200,7 @@ class StartJudge:
         return self._logged(model, judged, {}, present.trained_version)
 
 
-def keep_start_model(work: Work, clean: CleanTrace, asked: Asked, date: Dated, seed: int = 0) -> Promotion:
+def keep_start_model(work: Work, clean: CleanTrace, asked: QueueQuestions, date: Dated, seed: int = 0) -> Promotion:
     """Train, judge and register models of starts; write the tables; no alias moves.
 
     The tables are ``start_model`` and ``starts``. :func:`point_start_champion` moves the aliases once the tables are published.
@@ -309,7 +309,7 @@ def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until
     return rows.assign(**{name: np.where(began, values, np.nan) for name, values in outcomes.items()})
 
 
-def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
+def _what_follows(clean: CleanTrace, asked: QueueQuestions, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
     """Return a run's answers after its date, calibrated at each midnight on earlier ones."""
     later, parts = asked.questions.take(asked.questions.at_s >= date.until_s), [_no_rows()]
     day, distributions = later.at_s // DAY_S, told_of(model, later)
@@ -327,7 +327,7 @@ def _what_follows(clean: CleanTrace, asked: Asked, date: Dated, model: StartMode
 def _ledger(
     lake: Lake,
     clean: CleanTrace,
-    asked: Asked,
+    asked: QueueQuestions,
     date: Dated,
     present: Incumbent[StartModel] | None,
     challenger: StartModel | None,

@@ -24,7 +24,7 @@ from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
     ALL,
     BLOCKED,
-    Learning,
+    ClassifierTraining,
     forward,
     measured,
     predictions,
@@ -70,7 +70,7 @@ class Retrained(Promotion):
     left_out: Mapping[str, int] = field(kw_only=True)
 
 
-def train(work: Work, table: TrainingTable, scope: str, learning: Learning) -> Retrained:
+def train(work: Work, table: TrainingTable, scope: str, learning: ClassifierTraining) -> Retrained:
     """Train, judge and register classifiers, and name the versions to serve; no alias moves.
 
     Writes ``variability_model``. Errors: :func:`retrain`.
@@ -84,7 +84,7 @@ def train(work: Work, table: TrainingTable, scope: str, learning: Learning) -> R
 
 
 def retrain(
-    table: TrainingTable, scope: str, store: Tracking, learning: Learning, *, tags: Mapping[str, str] | None = None
+    table: TrainingTable, scope: str, store: Tracking, learning: ClassifierTraining, *, tags: Mapping[str, str] | None = None
 ) -> Retrained:
     """Train candidates on the features of ``scope``; judge and register them.
 
@@ -133,7 +133,7 @@ class ClassifierJudge:
     store: Tracking
     table: TrainingTable
     scope: str
-    learning: Learning
+    learning: ClassifierTraining
     tags: Mapping[str, str]
     models: dict[str, VariabilityModel] = field(default_factory=dict)
     instead = ""

@@ -17,7 +17,7 @@ from features import limits
 from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.ingest.accounting import NOWHERE, AccountingTable, seconds
-from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.localtime import MISSING_TIME, zone
 from pipelines.ingest.notes import counted
 from pipelines.ingest.slurm import FREE_TEXT, RUNTIME, states
 from pipelines.ingest.slurm_ids import job_steps
@@ -114,9 +114,9 @@ def _accounting(path: str | Path, pattern: re.Pattern[str] | None, timezone: str
         table.column(*END)
     runtime = np.full(table.rows, np.nan) if elapsed is None else table.numbers(elapsed, RUNTIME[elapsed])
     times = job_times(table, None, runs, place, None if elapsed is None else runtime[runs], notes)
-    start = np.full(table.rows, NEVER)
+    start = np.full(table.rows, MISSING_TIME)
     start[runs] = times.start
-    left[runs & (start == NEVER)] = "no start"
+    left[runs & (start == MISSING_TIME)] = "no start"
     for rule, where in times.contradictions(None if elapsed is None else runtime[runs]).items():
         left[np.flatnonzero(runs)[where]] = rule
     left[(left == "") & table.matches(nodes, lambda text: text.lower() in NOWHERE)] = "no nodes"

@@ -8,13 +8,13 @@ import pandas as pd
 
 from features.errors import InputError, shown
 
-NEVER = np.iinfo(np.int64).min
+MISSING_TIME = np.iinfo(np.int64).min
 """The Unix time of a missing time (numpy's NaT as an integer)."""
 
 
 @dataclass(frozen=True)
 class UnixTimes:
-    """``unix_s`` int64 [n], NEVER where missing, and the ambiguous local times.
+    """``unix_s`` int64 [n], MISSING_TIME where missing, and the ambiguous local times.
 
     ``repeated`` and ``skipped`` bool [n]: the local time occurred twice or never. ``earlier`` and ``later`` are the two instants
     of a repeated time; for any other time both equal ``unix_s``.

@@ -15,7 +15,7 @@ from features.errors import InputError, shown
 from features.jobs.schema import ASKED
 from pipelines.ingest.source import load, trace_name
 from pipelines.ingest.text import toml_tables
-from sim.machine.description import Cluster, Limit, Machine, Nodes
+from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?) ?([KMGT]i?B)", re.ASCII)
 _UNITS = {"K": 2**0, "M": 2**10, "G": 2**20, "T": 2**30}
@@ -64,7 +64,9 @@ def _of_table(path: str, lines: list[str]) -> Machine:
         if len(speeds) > 1:
             raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: jobs run equally long on all nodes here")
         count, procs, kib = map(int, figures[1:])
-        clusters.append(_make_at(f"{path}:{number}", lambda name, *of: Cluster(name, (Nodes(*of),)), words[1], count, procs, kib))
+        clusters.append(
+            _make_at(f"{path}:{number}", lambda name, *of: Cluster(name, (NodeGroup(*of),)), words[1], count, procs, kib)
+        )
         _make_at(f"{path}:{number}", Machine, "", tuple(clusters))
     return Machine(_name(path), tuple(clusters))
 
@@ -131,7 +133,7 @@ class _Described:
             self._fail("properties", kind, number, "is a list of texts")
         return tuple(properties)
 
-    def _nodes(self, table: dict[str, Any], kind: str, number: int, common: tuple[str, ...] = ()) -> Nodes:
+    def _nodes(self, table: dict[str, Any], kind: str, number: int, common: tuple[str, ...] = ()) -> NodeGroup:
         properties = common + self._properties(table, kind, number)
         for key in ("nodes", "procs"):
             if key not in table:
@@ -142,7 +144,7 @@ class _Described:
             self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
         kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
         where = f"{self._path}:{self._line('nodes', kind, number)}"
-        return _make_at(where, Nodes, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
+        return _make_at(where, NodeGroup, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
 
     def _limit(self, table: dict[str, Any], number: int) -> Limit:
         self._check_keys(table, "limit", number)

@@ -29,7 +29,7 @@ from pipelines.ingest.accounting import (
     whole,
 )
 from pipelines.ingest.hashed_names import with_hashed_names
-from pipelines.ingest.localtime import NEVER, zone
+from pipelines.ingest.localtime import MISSING_TIME, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm_ids import RAW, is_id, job_ids, job_steps, note_kinds, written_ids
@@ -183,8 +183,8 @@ def parse_sacct(
     origin = int(submit.min())
     columns["submit_s"] = submit - origin
     wait = start - submit
-    counted(notes, "Starts before the submission are taken as missing waits", (start != NEVER) & (wait < 0))
-    columns["wait_s"] = masked(wait, (start != NEVER) & (wait >= 0))
+    counted(notes, "Starts before the submission are taken as missing waits", (start != MISSING_TIME) & (wait < 0))
+    columns["wait_s"] = masked(wait, (start != MISSING_TIME) & (wait >= 0))
     unfinished, columns["status"] = _states(table, jobs, times, notes)
     columns["runtime_s"] = _runtime(table, jobs, times, unfinished, notes)
     columns["requested_s"] = _requested(table, jobs, notes)
@@ -310,8 +310,8 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
         runtime = between
     else:
         raise InputError(f"{table.path}: the header line has no column Elapsed, nor Start and End")
-    open_ = unfinished | (has_end & (times.end == NEVER))
-    never = has_start & (times.start == NEVER)
+    open_ = unfinished | (has_end & (times.end == MISSING_TIME))
+    never = has_start & (times.start == MISSING_TIME)
     has_runtime = (runtime >= 0) & ~open_ & ~never
     _shorter(table, jobs, has_runtime & (between - runtime > 1), notes)
     counted(notes, "Jobs that never started, so that they have no runtime", never)

@@ -20,7 +20,7 @@ from features.jobs.cleaning import BEHIND, COPY
 from features.jobs.file_clock import LEFT_OUT, file_clock
 from features.jobs.identity import repeats
 from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, whole
-from pipelines.ingest.localtime import NEVER, to_unix, zone
+from pipelines.ingest.localtime import MISSING_TIME, to_unix, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import FREE_TEXT, REQUESTED, RUNTIME, of_cluster
@@ -144,11 +144,11 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     for rule, odd in times.contradictions(elapsed).items():
         counted(notes, f"Lines that contradict themselves are left out, as {rule}", odd)
         contradictory |= odd
-    ran = (times.start != NEVER) & ~np.isnan(elapsed) & ~(gone & nowhere) & ~contradictory
+    ran = (times.start != MISSING_TIME) & ~np.isnan(elapsed) & ~(gone & nowhere) & ~contradictory
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
     eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
-    waited = ~ran & ~contradictory & (eligible != NEVER)
+    waited = ~ran & ~contradictory & (eligible != MISSING_TIME)
     counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
     limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
     cpus = table.numbers(there["reqcpus"], whole)[jobs]
@@ -188,7 +188,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "requeued": str(state[at]).startswith(_REQUEUED),
                 "open": str(state[at]).startswith(_OPEN),
                 "elapsed_s": int(elapsed[at]) if ran[at] else 0,
-                "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != NEVER else -1,
+                "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != MISSING_TIME else -1,
                 "limit_s": limit_s,
                 "least_limit_s": _least_limit(options, limit_s),
                 "licenses": options.get("licenses", ""),

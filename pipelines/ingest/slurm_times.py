@@ -8,7 +8,7 @@ from zoneinfo import ZoneInfo
 import numpy as np
 
 from pipelines.ingest.accounting import AccountingTable
-from pipelines.ingest.localtime import NEVER, UnixTimes, to_unix
+from pipelines.ingest.localtime import MISSING_TIME, UnixTimes, to_unix
 
 SUBMIT, START, END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
 """Names of the columns, in lower case: the first present one is read."""
@@ -18,7 +18,7 @@ _TOLERANCE_S = 1
 
 @dataclass(frozen=True)
 class JobTimes:
-    """Unix seconds of submission, start and end, int64 [jobs], NEVER where missing."""
+    """Unix seconds of submission, start and end, int64 [jobs], MISSING_TIME where missing."""
 
     submit: np.ndarray
     start: np.ndarray
@@ -27,7 +27,7 @@ class JobTimes:
     @property
     def ended(self) -> np.ndarray:
         """Return which jobs have both a start and an end, bool [jobs]."""
-        return (self.start != NEVER) & (self.end != NEVER)
+        return (self.start != MISSING_TIME) & (self.end != MISSING_TIME)
 
     @property
     def between(self) -> np.ndarray:
@@ -95,7 +95,7 @@ def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.nd
     """
     start_s, end_s = start.unix_s.copy(), end.unix_s.copy()
     settled = np.zeros((3, len(start_s)), bool)
-    there = (start_s != NEVER) & (end_s != NEVER) & ~np.isnan(elapsed)
+    there = (start_s != MISSING_TIME) & (end_s != MISSING_TIME) & ~np.isnan(elapsed)
     lasted = np.where(there, np.nan_to_num(elapsed), 0).astype(np.int64)
     open_ = there & (start.repeated | end.repeated) & ~start.skipped & ~end.skipped
     for first, second in (

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.style import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.trials import POLICIES, RUSH, SERVED, Plan
+from pipelines.workflows.trials import POLICIES, RUSH, SERVED, TrialPlan
 from sim.kernel.start_decision import WAKE_S
 from sim.metrics.formats import change, interval, number, sentence
 from sim.metrics.names import METRICS
@@ -93,7 +93,7 @@ def drawn(table: pd.DataFrame) -> Figure:
     return drawing
 
 
-def render_trials(plan: Plan, runs: int, table: pd.DataFrame, provenance: Mapping[str, object]) -> str:
+def render_trials(plan: TrialPlan, runs: int, table: pd.DataFrame, provenance: Mapping[str, object]) -> str:
     """Return the page of the trials of ``plan`` as one self-contained HTML file.
 
     ``table`` comes from :func:`pipelines.workflows.trials.simulate_trials`, ``runs`` counts simulated runs; ``provenance`` is

@@ -18,7 +18,7 @@ from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFo
 from features.clock import DAY_S
 from pipelines.report.gantt import window_of
 from pipelines.report.page import Picture, data_uri
-from pipelines.report.style import MUTED, Key, Look, Looks, figure, key, log_durations, looks, rows_named
+from pipelines.report.style import MUTED, Key, Looks, SeriesStyle, figure, key, log_durations, looks, rows_named
 from pipelines.report.wording import brief, duration
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS
@@ -156,7 +156,7 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
     return drawing
 
 
-def _curve(panel: Axes, look: Look, x: np.ndarray, y: np.ndarray) -> None:
+def _curve(panel: Axes, look: SeriesStyle, x: np.ndarray, y: np.ndarray) -> None:
     panel.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=1.4, label=_short(look.label, 2 * _LONGEST))
 
 

@@ -69,7 +69,7 @@ DURATIONS = {1: "1 s", 10: "10 s", 60: "1 min", 600: "10 min", 3600: "1 h", 21_6
 
 
 @dataclass(frozen=True)
-class Look:
+class SeriesStyle:
     """The look of one combination in all figures."""
 
     label: str
@@ -78,7 +78,7 @@ class Look:
     dashes: str | tuple[int, tuple[float, ...]]
 
 
-Looks = Mapping[Key, Look]
+Looks = Mapping[Key, SeriesStyle]
 
 
 def key(schedule: Schedule) -> Key:
@@ -98,15 +98,17 @@ def looks(keys: Iterable[Key]) -> Looks:
     by_predictor = len(predictors) >= len(schedulers)
     coloured, marked = (predictors, schedulers) if by_predictor else (schedulers, predictors)
     colours = _colours(coloured)
-    table: dict[Key, Look] = {}
+    table: dict[Key, SeriesStyle] = {}
     for scheduler, predictor, correction in unique:
         label = labels[scheduler, predictor, correction]
         if not predictor:
-            table[scheduler, predictor, correction] = Look(label, RECORDED, "*", "-")
+            table[scheduler, predictor, correction] = SeriesStyle(label, RECORDED, "*", "-")
             continue
         colour = colours[predictor if by_predictor else scheduler]
         rank = marked.index(scheduler if by_predictor else predictor)
-        table[scheduler, predictor, correction] = Look(label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)])
+        table[scheduler, predictor, correction] = SeriesStyle(
+            label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)]
+        )
     return table
 
 

@@ -22,14 +22,14 @@ from features.errors import InputError, one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.docs_page import docs_page
-from pipelines.serving.loaded import ROWS, Loaded, Version
+from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import Served
 from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
 from pipelines.serving.site_registry import RUNTIMES, STARTS
 from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, jobs_of, predicted
 
-V = TypeVar("V", bound=Version)
+V = TypeVar("V", bound=LoadedVersion)
 _FIELDS = FIELDS | starts.FIELDS
 LARGEST = 4 << 20
 """Max bytes of a request's body."""

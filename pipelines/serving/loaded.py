@@ -24,7 +24,7 @@ _KINDS = (object, np.float64, np.float64, np.int64)
 
 
 @dataclass(frozen=True)
-class Version(ABC):
+class LoadedVersion(ABC):
     """A loaded version of a model, which answers."""
 
     name: str
@@ -58,7 +58,7 @@ class Version(ABC):
 
 
 @dataclass(frozen=True)
-class Loaded(Version):
+class Loaded(LoadedVersion):
     """A version of a runtime model; ``cached`` has its quantiles of queued jobs."""
 
     predictor: RuntimePredictor

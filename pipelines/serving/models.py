@@ -12,7 +12,7 @@ from threading import Event
 from features.errors import InputError, one_line
 from models.packed.runtime_predictor import RuntimePredictor
 from models.registry.unregistered import unregistered
-from pipelines.serving.loaded import Loaded, Version
+from pipelines.serving.loaded import Loaded, LoadedVersion
 from pipelines.serving.site_registry import SiteRegistry
 from pipelines.serving.starts import LoadedStarts
 
@@ -30,7 +30,7 @@ class Served:
 
     name: str
     alias: str
-    loaded: Version | None = None
+    loaded: LoadedVersion | None = None
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
@@ -64,7 +64,7 @@ class Served:
         return self.loaded is not before
 
 
-def loaded_version(name: str, alias: str, number: str, registry: SiteRegistry) -> Version:
+def loaded_version(name: str, alias: str, number: str, registry: SiteRegistry) -> LoadedVersion:
     """Load a version of a model of runtimes or of starts."""
     model = registry.load(name, number)
     if isinstance(model, RuntimePredictor):

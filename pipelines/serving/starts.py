@@ -20,14 +20,14 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from features import limits
 from features.errors import InputError
-from models.packed.queue_state import NEVER, Jobs, states
+from models.packed.queue_state import NOT_YET, QueueJobs, states
 from models.packed.site_names import hashed, site_key
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
 from pipelines.serving.judging import start_entry
-from pipelines.serving.loaded import ROWS, Loaded, Version
+from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
 
 MOST_QUEUED, REMEMBERED, LINES = 20_000, 100_000, 4
@@ -63,7 +63,7 @@ class Standing:
 
     users: list[str | None]
     codes: tuple[dict[str | None, int], dict[str | None, int]]
-    jobs: Jobs
+    jobs: QueueJobs
     told_by: Loaded | None = None
 
 
@@ -146,7 +146,7 @@ class StartAnswer(Answering):
 
 
 @dataclass(frozen=True)
-class LoadedStarts(Version):
+class LoadedStarts(LoadedVersion):
     """A version of a model of starts."""
 
     predictor: StartModel
@@ -180,7 +180,7 @@ class LoadedStarts(Version):
     def _zone(self) -> ZoneInfo:
         return ZoneInfo(self.predictor.timezone or "UTC")
 
-    def answer(self, question: StartQuestion, jobs: Jobs, clock_s: int) -> dict[str, Any]:
+    def answer(self, question: StartQuestion, jobs: QueueJobs, clock_s: int) -> dict[str, Any]:
         """Answer about the last of ``jobs`` at the second ``clock_s`` of the wall clock."""
         model, at = self.predictor, np.array([clock_s])
         procs = question.procs or model.procs
@@ -202,7 +202,7 @@ class LoadedStarts(Version):
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
         return {"quantiles": waits, "times": times, "chances": shares, "reason": _why(jobs, procs), "snapshot_age_s": age}
 
-    def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: Jobs, now_s: float) -> dict[str, Any]:
+    def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: QueueJobs, now_s: float) -> dict[str, Any]:
         """Return the entry of a log for what :meth:`answer` returned."""
         at_s = self.clock_s(question, now_s)
         local = datetime.fromtimestamp(at_s, UTC).replace(tzinfo=self._zone)
@@ -210,13 +210,13 @@ class LoadedStarts(Version):
             zip(CHANCES, answer["chances"].values(), strict=True)
         )
         job, key = question.job, site_key()
-        free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NEVER].sum())
+        free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NOT_YET].sum())
         asked = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
         asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()), "fits": job.procs <= free}
         return start_entry(now_s, self.name, self.number, {**asked, **figures, "at_unix_s": asked["submit_unix_s"]})
 
 
-def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
+def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, QueueJobs]:
     """Return the queue's jobs, and all jobs in order of submission, the one asked about last.
 
     Times are of the wall clock, quantiles are requests. Jobs started in this second run. Raises Unanswerable as :meth:`QueueColumns.at`.
@@ -224,16 +224,16 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, Jobs]:
     assert isinstance(question.queue, QueueColumns)
     job, standing = question.job, question.queue.at(clock_s)
     user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
-    last = (clock_s, NEVER, NEVER, job.procs, job.requested_s, user, queue)
+    last = (clock_s, NOT_YET, NOT_YET, job.procs, job.requested_s, user, queue)
     submit, start, end, procs, requested, users, queues = (
         np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
     )
-    return standing, Jobs(submit, start, end, procs, requested, users, queues, requested[:, None])
+    return standing, QueueJobs(submit, start, end, procs, requested, users, queues, requested[:, None])
 
 
-def _why(jobs: Jobs, procs: int) -> dict[str, Any]:
+def _why(jobs: QueueJobs, procs: int) -> dict[str, Any]:
     """Return the fields of :class:`Why` for the last of ``jobs``."""
-    waits, runs = np.flatnonzero(jobs.start[:-1] == NEVER), jobs.start < NEVER
+    waits, runs = np.flatnonzero(jobs.start[:-1] == NOT_YET), jobs.start < NOT_YET
     free = max(procs - int(jobs.procs[runs].sum()), 0)
     hours = float((jobs.procs[waits].astype(float) * jobs.requested[waits]).sum() / 3600)
     why = "priority" if len(waits) else "resources" if jobs.procs[-1] > free else "next"
@@ -252,14 +252,14 @@ def _standing(line: QueueColumns, clock_s: int) -> Standing:
     ):
         for row in np.flatnonzero(wrong)[:1]:
             raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
-    start = np.where(ran < 0, NEVER, clock_s - np.maximum(ran, 1))
+    start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
     until = np.minimum(start, clock_s)
     submit = np.where(given, np.minimum(submit, until), until - waits)
     order = np.argsort(submit, kind="stable")
     users, queues = ([each[row] for row in order.tolist()] for each in (users, queues))
-    columns = [np.array(each, np.int64)[order] for each in (submit, start, np.full(len(order), NEVER), procs, requested)]
+    columns = [np.array(each, np.int64)[order] for each in (submit, start, np.full(len(order), NOT_YET), procs, requested)]
     (user, of_user), (queue, of_queue) = _codes(users), _codes(queues)
-    jobs = Jobs._make([*columns, user, queue, columns[-1][:, None]])
+    jobs = QueueJobs._make([*columns, user, queue, columns[-1][:, None]])
     return Standing(users, (of_user, of_queue), jobs)
 
 
@@ -268,16 +268,16 @@ def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, in
     return np.array([codes.setdefault(name, len(codes)) for name in names], np.int64), codes
 
 
-async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: Jobs) -> Jobs:
+async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: QueueJobs) -> QueueJobs:
     """Return ``jobs``, the last one of ``user``, with a model's quantiles of their runtimes."""
     if standing.told_by is not runtimes:
         quantiles = await _quantiles(runtimes, standing.users, standing.jobs)
         standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
-    last = Jobs._make(each[-1:] for each in jobs)
+    last = QueueJobs._make(each[-1:] for each in jobs)
     return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _quantiles(runtimes, [user], last))))
 
 
-async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: Jobs) -> np.ndarray:
+async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: QueueJobs) -> np.ndarray:
     keys = list(zip(users, *(each.tolist() for each in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
     quantiles = {key: runtimes.cached[key] for key in keys if key in runtimes.cached}
     new = list(dict.fromkeys(key for key in keys if key not in quantiles))

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import ConfigDict, Field, Strict
 
 from models.variability.classifiers import CLASSIFIERS, PUBLISHED
-from sim.settings import Settings
+from sim.settings import CheckedSettings
 
 SIMULATED = "simulated"
 """Name of the embedded default, a small simulated cluster."""
@@ -15,7 +15,7 @@ Texts = Annotated[tuple[str, ...], Strict(False)]
 Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type: ignore[valid-type]
 
 
-class System(Settings):
+class System(CheckedSettings):
     """One monitored system; remembered places are absolute.
 
     ``queuecast variability ingest`` and ``train`` make their options of these fields. ``lag_s`` is the age at which a sample can

@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field
 
-from sim.settings import Count, Settings
+from sim.settings import CheckedSettings, Count
 
 
 def _several(value: Any) -> Any:
@@ -18,7 +18,7 @@ Texts = Annotated[tuple[str, ...], BeforeValidator(_several)]
 """One text, or several."""
 
 
-class SiteSettings(Settings):
+class SiteSettings(CheckedSettings):
     """A Slurm site and its record."""
 
     accounting: Path = Field(description="The site's record.")
@@ -52,7 +52,7 @@ class WhatIfSettings(SiteSettings):
     shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
 
 
-class WhenSettings(Settings):
+class WhenSettings(CheckedSettings):
     """A queue, the jobs that are asked about, and the model that answers."""
 
     trace: str = Field(description="A trace that was run, or a Slurm site's accounting.")

@@ -71,7 +71,7 @@ POLICIES = (
 
 
 @dataclass(frozen=True)
-class Plan:
+class TrialPlan:
     """The simulations: ``trials`` trials under each of ``policies``.
 
     The first policy is the baseline. ``seed`` fixes all draws.
@@ -108,7 +108,7 @@ class Plan:
         return {key: [other for other in alone[key] if other in keys] for key in keys if key[0].endswith(RUSH) and key[1] == SERVED}
 
 
-def published_models(plan: Plan, place: Path, store: Tracking) -> tuple[TablePredictor | None, Registered | None]:
+def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[TablePredictor | None, Registered | None]:
     """Return the published models that the plan's policies ask; None for one that none asks.
 
     Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a model is missing.
@@ -123,7 +123,7 @@ def published_models(plan: Plan, place: Path, store: Tracking) -> tuple[TablePre
     return runtimes, classifier
 
 
-def served(plan: Plan, place: Path, store: Tracking) -> TablePredictor:
+def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     """Return the published champion of runtimes, asked once about the jobs of all trials.
 
     They are submitted on the first day after the accounting that its snapshot was made from, and what happens in a trial it does
@@ -147,7 +147,7 @@ def served(plan: Plan, place: Path, store: Tracking) -> TablePredictor:
 
 
 def simulate_trials(
-    plan: Plan,
+    plan: TrialPlan,
     runtimes: TablePredictor | None,
     classifier: Registered | None,
     progress: Callable[[int, int], None] | None = None,

@@ -24,7 +24,7 @@ Progress = Callable[[int, int], None]
 
 
 @dataclass(frozen=True)
-class Table:
+class IngestedFile:
     """A file of runs, jobs, probe results, types or a topology: its rows, and what was stored."""
 
     path: Path
@@ -48,7 +48,7 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
     )
 
 
-def read_tables(lake: Lake, system: System) -> list[Table]:
+def read_tables(lake: Lake, system: System) -> list[IngestedFile]:
     """Read the system's control runs, jobs, probe results, types and topology; store them.
 
     All are read before any is stored, so that an error in one changes nothing.
@@ -66,7 +66,7 @@ def read_tables(lake: Lake, system: System) -> list[Table]:
         (system.topology, TOPOLOGY, lambda path: ControlRuns(read_topology(path))),
     )
     contents = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
-    return [Table(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in contents]
+    return [IngestedFile(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in contents]
 
 
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:

@@ -18,7 +18,7 @@ from features.errors import InputError
 from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
-from models.packed.queue_state import NEVER, Jobs, by_priority, states
+from models.packed.queue_state import NOT_YET, QueueJobs, by_priority, states
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
 from models.starts.evaluation import quality
@@ -46,7 +46,7 @@ _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 
 
 @dataclass(frozen=True)
-class Change:
+class Gain:
     """The gain of a job with another limit or width.
 
     Differences of starts are in seconds, negative if sooner: mean, 10 and 90 % quantiles. ``sure``: it surely starts sooner.
@@ -62,7 +62,7 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Answer:
+class PredictedStart:
     """The predicted start of a job: wait from now on, chances, and changes to start sooner.
 
     ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate since an
@@ -76,7 +76,7 @@ class Answer:
     waited_s: int
     fits: bool
     forecast: dict[str, float]
-    changes: tuple[Change, ...]
+    changes: tuple[Gain, ...]
     reason: Reason
     moved: tuple[Cause, ...] = ()
     places: tuple[Place, ...] = ()
@@ -137,7 +137,7 @@ def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Rec
 
 
 @dataclass(frozen=True)
-class Queue:
+class TraceQueue:
     """A snapshot behind a trace's accounting, with the rows that run and wait.
 
     ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
@@ -145,7 +145,7 @@ class Queue:
     """
 
     clean: CleanTrace
-    jobs: Jobs
+    jobs: QueueJobs
     running: np.ndarray
     waiting: np.ndarray
     job_id: np.ndarray
@@ -154,7 +154,7 @@ class Queue:
     snapshot: pd.DataFrame
     rank: np.ndarray
 
-    def answered(self, model: StartModel | None, asked: np.ndarray) -> list[Answer]:
+    def answered(self, model: StartModel | None, asked: np.ndarray) -> list[PredictedStart]:
         """Return answers about the rows ``asked``, which wait and ascend.
 
         They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
@@ -171,7 +171,7 @@ class Queue:
         for number, row in enumerate(asked):
             user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
             row_answers.append(
-                Answer(
+                PredictedStart(
                     str(self.job_id[row]),
                     procs,
                     int(jobs.requested[row]),
@@ -280,10 +280,10 @@ class Queue:
         plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
         return Questions(asked, at, described, np.stack([start_quantiles(each) for each in starts.T]), plan)
 
-    def _starts(self, jobs: Jobs, asked: np.ndarray) -> np.ndarray:
+    def _starts(self, jobs: QueueJobs, asked: np.ndarray) -> np.ndarray:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
 
-    def _changes(self, row: int, starts: np.ndarray) -> tuple[Change, ...]:
+    def _changes(self, row: int, starts: np.ndarray) -> tuple[Gain, ...]:
         changes = []
         for what, (wide, long) in CHANGES.items():
             procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
@@ -291,11 +291,11 @@ class Queue:
                 continue
             gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
-            changes.append(Change(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
+            changes.append(Gain(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
         return tuple(changes)
 
 
-def changed(jobs: Jobs, row: int, procs: int, requested_s: int) -> Jobs:
+def changed(jobs: QueueJobs, row: int, procs: int, requested_s: int) -> QueueJobs:
     """Return the jobs with another width and limit of one; the limit cuts its predictions."""
     jobs = jobs._replace(procs=jobs.procs.copy(), requested=jobs.requested.copy(), quantiles=jobs.quantiles.copy())
     jobs.procs[row], jobs.requested[row] = procs, requested_s
@@ -326,7 +326,7 @@ def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
     )
 
 
-def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> Queue:
+def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> TraceQueue:
     """Append a snapshot to the accounting of its trace, to run it ahead.
 
     ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`, with jobs that would be submitted now, too. Jobs of
@@ -356,30 +356,30 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     table = conform({"job_id": np.arange(count), **numbers, **texts}, count)
     table = table.astype(dict.fromkeys(("runtime_s", "procs", "requested_s"), "int64"))
     begun = np.minimum(snapshot["start_unix_s"].fillna(0).astype(np.int64) - origin, now_s - 1)
-    starts = np.concatenate((start_s, np.where(snapshot["runs"].astype(bool), begun, NEVER)))
-    ends = np.concatenate((end, np.full(len(later), NEVER)))
+    starts = np.concatenate((start_s, np.where(snapshot["runs"].astype(bool), begun, NOT_YET)))
+    ends = np.concatenate((end, np.full(len(later), NOT_YET)))
     order = np.argsort(numbers["submit_s"], kind="stable")
     first = max(len(order) - len(later) - _WARM_JOBS, 0)
     trace = replace(clean, jobs=table.iloc[order].reset_index(drop=True))
     warm = replace(trace, jobs=trace.jobs.iloc[first:].reset_index(drop=True))
-    told_of = queued(warm, starts[order][first:], np.where(ends == NEVER, -1, ends)[order][first:])
+    told_of = queued(warm, starts[order][first:], np.where(ends == NOT_YET, -1, ends)[order][first:])
     quantiles = np.repeat(numbers["requested_s"][order][:, None], told_of.quantiles.shape[1], axis=1)
     quantiles[first:] = told_of.quantiles
     submit_s, procs, requested_s = (numbers[name][order] for name in ("submit_s", "procs", "requested_s"))
     user, queue = codes(trace.jobs, "user"), codes(trace.jobs, "queue")
-    jobs = Jobs(submit_s, starts[order], ends[order], procs, requested_s, user, queue, quantiles)
-    live = jobs.end == NEVER
-    running, waiting = np.flatnonzero(live & (jobs.start < NEVER)), np.flatnonzero(live & (jobs.start == NEVER))
+    jobs = QueueJobs(submit_s, starts[order], ends[order], procs, requested_s, user, queue, quantiles)
+    live = jobs.end == NOT_YET
+    running, waiting = np.flatnonzero(live & (jobs.start < NOT_YET)), np.flatnonzero(live & (jobs.start == NOT_YET))
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     priority = snapshot.reindex(columns=["priority"])["priority"].to_numpy(np.float64)
     rank = by_priority(np.concatenate((np.full(len(past), np.nan), priority))[order])
     if record.site is None or record.asked is None:
         pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
-        return Queue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot, rank)
+        return TraceQueue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot, rank)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
     asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
     ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
-    return Queue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot, rank)
+    return TraceQueue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot, rank)
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int) -> dict[str, float]:

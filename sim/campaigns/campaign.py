@@ -44,7 +44,7 @@ from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
-from sim.replays import Replay, as_replay, check_scaled
+from sim.replays import ReplayInput, as_replay, check_scaled
 from sim.schedule import Schedule
 from sim.schedulers.names import Scheduler, spelled
 from sim.schedulers.names import scheduler as named_scheduler
@@ -257,7 +257,7 @@ def _setting(
 
 def _replays(
     jobs: pd.DataFrame, windows: Sequence[Window], policy: Policy, procs: int, machine: Description | None
-) -> Iterator[Replay]:
+) -> Iterator[ReplayInput]:
     """Yield the ``windows`` of ``jobs`` as ``policy`` submits them, unmoved.
 
     If jobs are submitted as recorded, their columns are read once for all windows.
@@ -271,7 +271,7 @@ def _replays(
         table, begin, end = window.jobs, end, end + len(window.jobs)
         arrays = counted(Jobs(*(column[begin:end] for column in columns)), table, procs)
         clusters = None if machine is None else on_clusters(table, machine)
-        yield Replay(Prepared(table, *arrays, int(procs), clusters), table, None)
+        yield ReplayInput(Prepared(table, *arrays, int(procs), clusters), table, None)
 
 
 def predictor_name(source: Source) -> str:

@@ -28,7 +28,7 @@ from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
 from sim.outcome import Decider, Outcome, simulation
 from sim.own.decide import UNDER
 from sim.policy import Policy
-from sim.replays import Replay, as_replay, in_order, restored, seeded
+from sim.replays import ReplayInput, as_replay, in_order, restored, seeded
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
 from sim.users.names import Users, users
@@ -85,7 +85,7 @@ class Setting:
     """
 
     windows: Mapping[int, Window]
-    replays: Mapping[int, Replay]
+    replays: Mapping[int, ReplayInput]
     predictors: Mapping[str, str | CompiledPredictor | Callable[[], OnlinePredictor] | TraceTable]
     procs: int
     trace: str
@@ -135,7 +135,7 @@ def simulate_points(setting: Setting, group: Group) -> list[tuple[Point, Schedul
     return done
 
 
-def _schedule(setting: Setting, point: Point, outcome: Outcome, replay: Replay) -> Schedule:
+def _schedule(setting: Setting, point: Point, outcome: Outcome, replay: ReplayInput) -> Schedule:
     if replay.rows is not None:
         outcome = restored(outcome, replay.rows)
     jobs = setting.replays[point.window].jobs
@@ -177,7 +177,7 @@ def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[
         yield [{name: values[place] for name, values in named_metrics.items()} for named_metrics in listed]
 
 
-def _rows(setting: Setting, point: Point, outcome: Outcome, replay: Replay, metrics: Sequence[Row]) -> list[Row]:
+def _rows(setting: Setting, point: Point, outcome: Outcome, replay: ReplayInput, metrics: Sequence[Row]) -> list[Row]:
     error = np.nan
     if outcome.plans is not None:
         error = predicted_start_error_s(outcome.plans, replay.workload.jobs["job_id"].to_numpy(), outcome.start)
@@ -200,9 +200,9 @@ def _identities(setting: Setting, point: Point) -> Iterator[Row]:
         yield {name: identity[name] for name in IDENTITY}
 
 
-def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, Replay]], Exception | None]:
+def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome, ReplayInput]], Exception | None]:
     """Return each point with its outcome and replay, up to the first error, and that error."""
-    outcomes: list[tuple[Point, Outcome, Replay]] = []
+    outcomes: list[tuple[Point, Outcome, ReplayInput]] = []
     for point in group:
         try:
             begun = _begun(setting, point)
@@ -235,7 +235,7 @@ class _Begun:
 
     setting: Setting
     asked: tuple[int, int]
-    replay: Replay
+    replay: ReplayInput
     sources: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
 
     def predictor(self, setting: Setting, point: Point) -> tuple[Predictor, Foreknown | None]:

@@ -27,7 +27,7 @@ from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scori
 from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
-from sim.kernel.scratch import Scratch, Work
+from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.schedule_metrics import TAU_S
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for, simulation
@@ -68,7 +68,7 @@ class Ready(NamedTuple):
     settings: Settings
     jobs: Jobs
     estimates: Estimates
-    work: Work
+    work: WorkArrays
     memory: Memory
     untrained: Memory
 

@@ -45,7 +45,7 @@ from sim.cluster.site import (
 from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, NEWEST, PROBED
 from sim.inputs.prepare import prepare
 from sim.kernel.loop import Settings
-from sim.kernel.scratch import Scratch, Work
+from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
 from sim.outcome import Outcome, simulation
@@ -250,7 +250,7 @@ class ClusterMachine:
         """Tell whether start decisions are made here."""
         return self.site.clock[DECIDER] not in (NO_MODEL, OUTSIDE)
 
-    def go_on(self, settings: Settings, work: Work, now: int, *given: object) -> tuple[int, int]:
+    def go_on(self, settings: Settings, work: WorkArrays, now: int, *given: object) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
         if self.site.clock[BROUGHT_UP_TO] < 0:
             work.state.counters[MOMENT] = self.site.clock[BROUGHT_UP_TO]

@@ -12,7 +12,7 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.schema import codes
 from sim.inputs.prepare import OnClusters
-from sim.kernel.planning_criteria import ACCEPTED, FOUND, JOBS, SLOTS, SPREADS, Rules, Search
+from sim.kernel.planning_criteria import ACCEPTED, FOUND, JOBS, SLOTS, SPREADS, Search, SearchRules
 from sim.kernel.planning_search import METHODS, search
 from sim.kernel.planning_seats import (
     BOUND,
@@ -206,9 +206,9 @@ def claims(usage: str, nodes: Nodes) -> np.ndarray:
     return np.maximum(procs, memory) if usage == "larger" else (procs + memory) / 2
 
 
-def as_rules(rule: PlanRS) -> Rules:
+def as_rules(rule: PlanRS) -> SearchRules:
     """Return the rule of a search as the kernel's codes."""
-    return Rules(
+    return SearchRules(
         METHODS.index(rule.search),
         rule.iterations,
         rule.per == "cluster",

@@ -12,8 +12,8 @@ import numpy as np
 from features.jit import apart, kernel
 from sim.kernel.cluster_room import first_room, known_to_wait, start_behind
 from sim.kernel.clusters import (
-    HEAD,
     RESERVATIONS,
+    RESERVED_FOR,
     RETURNED,
     closed,
     insert,
@@ -38,7 +38,7 @@ from sim.machine.plan import NO_START, drop_past, foresee_end, reserve, seat, wi
 @apart
 def clusters_pass(settings, now, jobs, estimates, state, clusters):
     """Start every job that may start."""
-    clusters.numbers[HEAD] = 0  # a reservation holds until the next pass
+    clusters.numbers[RESERVED_FOR] = 0  # a reservation holds until the next pass
     clusters.numbers[RESERVATIONS] += 1
     if state.counters[WAITING] == 0:
         return

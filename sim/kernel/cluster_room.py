@@ -9,9 +9,9 @@ from __future__ import annotations
 from features.jit import apart, kernel
 from sim.kernel.clusters import (
     GAINS,
-    HEAD,
     MOST_GAINS,
     RESERVATIONS,
+    RESERVED_FOR,
     RESERVED_IN,
     SHADOW_AT,
     TAKES,
@@ -129,7 +129,7 @@ def start_behind(head, job, now, jobs, estimates, state, clusters, bits):
     cluster = first_room(job, clusters)
     if cluster == NOWHERE or closed(job, estimates.fit[job], now, clusters):
         return False
-    if numbers[HEAD] != head + 1:
+    if numbers[RESERVED_FOR] != head + 1:
         reserve_ahead(head, bits, state, clusters)
     head_row = nodes.row[head]
     beside = cluster == numbers[RESERVED_IN] and now + estimates.fit[job] > numbers[SHADOW_AT]
@@ -194,7 +194,7 @@ def reserve_ahead(head, bits, state, clusters):
     second count as ended. ``Clusters.ahead`` is what the head finds then.
     """
     nodes, ahead, numbers, head_row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[head]
-    numbers[HEAD], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER
+    numbers[RESERVED_FOR], numbers[RESERVED_IN], numbers[SHADOW_AT] = head + 1, NOWHERE, NEVER
     for node in range(len(nodes.free)):
         for resource in range(nodes.free.shape[1]):
             ahead.free[node, resource] = nodes.free[node, resource]

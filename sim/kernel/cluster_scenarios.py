@@ -13,8 +13,8 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.kernel.cluster_room import reserve_ahead
-from sim.kernel.clusters import HEAD, RESERVED_IN, SHADOW_AT, choose_now
-from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, NEVER, POSITION, STAMP, START, STARTS
+from sim.kernel.clusters import RESERVED_FOR, RESERVED_IN, SHADOW_AT, choose_now
+from sim.kernel.scenarios import AVAILABLE, FOUND, FOUND_AT, FOUND_FOR, LISTED, OUT_OF_REACH, POSITION, STAMP, START, STARTS
 from sim.machine.nodes import NO_LIMIT, NOWHERE, change, choose, fits, room_on, take, within_limits
 
 UNKNOWN = -1
@@ -36,7 +36,7 @@ def find_head_starts_on_nodes(head, now, scenarios, clusters):
     count_room(row, nodes, room)
     count_gains(row, scenarios, nodes, room)
     for k in range(scenarios.head.shape[1]):
-        start, ended = first_fit(k, now, NEVER, row, scenarios, nodes, room)
+        start, ended = first_fit(k, now, OUT_OF_REACH, row, scenarios, nodes, room)
         cluster = first_with_room(row, nodes, room)
         scenarios.head[START, k] = start
         scenarios.head[POSITION, k] = cluster
@@ -119,7 +119,7 @@ def first_fit(k, now, before, row, scenarios, nodes, room):
     ends, owner, listed, start, i = scenarios.ends, scenarios.owner, scenarios.numbers[LISTED], now, 0
     while first_with_room(row, nodes, room) == NOWHERE:
         if i == listed or ends[k, i] >= before:
-            return NEVER, i
+            return OUT_OF_REACH, i
         start = ends[k, i]
         while i < listed and ends[k, i] == start:
             let_end(owner[k, i], row, nodes, room)
@@ -222,7 +222,7 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios,
                     put(row, -1, head_row, nodes, room)
                     look_up_beside(row, head_row, True, scenarios.tables.sole, nodes, room)
                     taken = True
-                delayed[at, FOUND + k], ended = first_fit(k, now, NEVER, head_row, scenarios, nodes, room)
+                delayed[at, FOUND + k], ended = first_fit(k, now, OUT_OF_REACH, head_row, scenarios, nodes, room)
                 take_back(k, ended, head_row, scenarios, nodes, room)
         delays += min(delayed[at, FOUND + k], end) - starts[START, k]
         longest -= end - min(delayed[at, FOUND + k], end)
@@ -254,11 +254,11 @@ def most_lost(row, other, nodes):
     """
     asked, lost = nodes.requests, 0
     if share_a_limit(row, other, nodes):
-        return NEVER
+        return OUT_OF_REACH
     if asked.apart[other] != 0:
         return nodes.held[row]
     if asked.whole[row] != 0 or asked.whole[other] != 0:
-        return NEVER
+        return OUT_OF_REACH
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         most = 0
         for resource in range(asked.each.shape[1]):
@@ -361,7 +361,7 @@ def easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bi
     The head does not fit now. EASY starts the job if the head could still start at its shadow time.
     """
     nodes, ahead, numbers, row = clusters.nodes, clusters.ahead, clusters.numbers, clusters.nodes.row[job]
-    if numbers[HEAD] != head + 1:
+    if numbers[RESERVED_FOR] != head + 1:
         reserve_ahead(head, bits, state, clusters)
     if cluster != numbers[RESERVED_IN] or now + jobs.requested[job] <= numbers[SHADOW_AT]:
         return True

@@ -20,10 +20,10 @@ from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_r
 from sim.machine.nodes import PROCS, Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, TAKES, HEAD, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
+KEYED, GAINS, TAKES, RESERVED_FOR, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
 """Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were given
-back, taken. EASY's reservation: HEAD, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow time;
-RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
+back, taken. EASY's reservation: RESERVED_FOR, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow
+time; RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
 ``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours."""
 
 MOST_GAINS = 8
@@ -67,7 +67,7 @@ class Refusals(NamedTuple):
     gained: np.ndarray
 
 
-class Ahead(NamedTuple):
+class ShadowRoom(NamedTuple):
     """What the head finds at the shadow time of EASY's reservation.
 
     ``free`` int64 [nodes, resources], ``left`` int64 [clusters, limits], and ``room`` int64 [clusters], the chunks of the head
@@ -114,7 +114,7 @@ class Clusters(NamedTuple):
     back: Line
     plan: Plan
     searched: np.ndarray
-    ahead: Ahead
+    ahead: ShadowRoom
     refusals: Refusals
     numbers: np.ndarray
     planner: Planner

@@ -57,12 +57,11 @@ from sim.kernel.cluster_scenarios import (
     mean_delay_on_nodes,
     waits_long_else,
 )
-from sim.kernel.clusters import HEAD as RESERVED_FOR
-from sim.kernel.clusters import start_in
+from sim.kernel.clusters import RESERVED_FOR, start_in
 from sim.kernel.passes import reserve
 from sim.kernel.scenarios import (
     GONE,
-    HEAD,
+    HEAD_JOB,
     QUEUED,
     SEEN_ENDS,
     STARTS,
@@ -281,12 +280,12 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
     if i == numbers[QUEUED]:
         return -1, NOWHERE
     changed = bring_up(now, jobs, dependencies, state, scenarios)
-    if changed or numbers[HEAD] != head + 1:
+    if changed or numbers[HEAD_JOB] != head + 1:
         if clusters is None:
             find_head_starts(needed, now, jobs, state, scenarios)
         else:
             find_head_starts_on_nodes(head, now, scenarios, clusters)
-        numbers[HEAD] = 0 if head_fits else head + 1  # the starts of a head that fits now are computed each time
+        numbers[HEAD_JOB] = 0 if head_fits else head + 1  # the starts of a head that fits now are computed each time
     wait = numbers[STARTS] / scenarios.head.shape[1] - now
     weigh(now, jobs, state, scenarios)
     weight = scales[PACKING] * needed + scales[FAIRNESS] * machine * share_of(head, now, jobs, scenarios)

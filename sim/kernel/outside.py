@@ -2,7 +2,8 @@
 
 Either the loop stops, and its caller writes the answer; or the policy is compiled, and the loop calls it at its address. It is
 not compiled into the loop: another policy only has another address. It reads arrays of the simulation at their addresses
-(:mod:`sim.own.compiled_policy`). Jobs ``Outside.waiting[table[HEAD] : counters[NEXT]]`` wait, in order of submission.
+(:mod:`sim.own.compiled_policy`). Jobs ``Outside.waiting[table[FIRST_WAITING] : counters[NEXT]]`` wait, in order of
+submission.
 """
 
 from __future__ import annotations
@@ -20,10 +21,10 @@ from sim.kernel.clusters import closed, start_planned
 from sim.kernel.state import CHANGED, FREE, NEXT, WAITING, start_job
 from sim.machine.nodes import NOWHERE, choose, fits
 
-NOW, POLICY, CHOSEN_JOBS, HEAD, FIRST_NEW, NEWS, REFUSED, ADDRESSES = range(8)
+NOW, POLICY, CHOSEN_JOBS, FIRST_WAITING, FIRST_NEW, NEWS, REFUSED, ADDRESSES = range(8)
 """Slots of ``Outside.table``. NOW: the second of the pass. POLICY: the address of a compiled policy, 0 to stop the loop.
-CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. HEAD: the index of the first waiting job. FIRST_NEW:
-the first job submitted since the policy was last asked. NEWS: whether anything but submissions has happened since. REFUSED: the
+CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. FIRST_WAITING: the index of the first waiting job.
+FIRST_NEW: the first job submitted since the policy was last asked. NEWS: whether anything but submissions has happened since. REFUSED: the
 index of a wrong choice in ``chosen``, plus one, or a count below 0. From ADDRESSES on: addresses of arrays for such policies."""
 
 SEEN = 16
@@ -113,16 +114,16 @@ def start_chosen(chosen, now, jobs, estimates, state, outside, clusters, bits):
             choose(clusters.nodes.row[job], place, 0, clusters.nodes, clusters.nodes.free)
             start_planned(job, now, jobs, estimates, state, clusters, bits)
     counters[WAITING] -= chosen
-    last, left = table[HEAD] - 1, chosen
+    last, left = table[FIRST_WAITING] - 1, chosen
     while left > 0:
         last += 1
         left -= state.start[waiting[last]] >= 0
     to = last
-    for i in range(last, table[HEAD] - 1, -1):  # waiting jobs in front move up
+    for i in range(last, table[FIRST_WAITING] - 1, -1):  # waiting jobs in front move up
         if state.start[waiting[i]] < 0:
             waiting[to] = waiting[i]
             to -= 1
-    table[HEAD] += chosen
+    table[FIRST_WAITING] += chosen
     return False
 
 

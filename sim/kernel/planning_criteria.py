@@ -45,7 +45,7 @@ WAIT, SLOWDOWN, UNFAIRNESS = range(3)
 ) = range(7)
 
 
-class Rules(NamedTuple):
+class SearchRules(NamedTuple):
     """The criteria's weights and the method of a search.
 
     ``iterations`` of one search; ``per_cluster``: so many for the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``:

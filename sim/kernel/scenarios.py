@@ -22,14 +22,14 @@ WIDTHS = 256
 GONE = -1
 """Value in ``Scenarios.outlived``: the job no longer runs."""
 
-NEVER = 1 << 61
+OUT_OF_REACH = 1 << 61
 
 RETOLD = -2
 """Value in ``Scenarios.outlived``: the job has new quantiles and has outlived none of them."""
 
-TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD, STARTS, STAMP, NUMBERS = range(10)
+TAKEN, SEEN_ENDS, STARVED, QUEUED, RUNNING, LISTED, HEAD_JOB, STARTS, STAMP, NUMBERS = range(10)
 """Slots of ``Scenarios.numbers``. So far: jobs TAKEN into the queue, ended jobs noted (SEEN_ENDS), STARVED jobs moved up. QUEUED:
-jobs in ``queue``; RUNNING: jobs in ``running``; LISTED: the first of these, which are in the lists. HEAD: the job whose
+jobs in ``queue``; RUNNING: jobs in ``running``; LISTED: the first of these, which are in the lists. HEAD_JOB: the job whose
 starts ``head`` holds, plus one; STARTS: the sum of these starts; STAMP: the stamp of valid rows in ``until``."""
 
 START, AVAILABLE, POSITION = range(3)
@@ -304,7 +304,7 @@ def look_beside(needed, procs, jobs, scenarios):
             start = scenarios.ends[k, i]
             available += jobs.procs[scenarios.owner[k, i]]
             i += 1
-        until[at, FOUND + k] = start if available >= needed + procs else NEVER
+        until[at, FOUND + k] = start if available >= needed + procs else OUT_OF_REACH
 
 
 @kernel

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Ahead, Clusters, Line, Outages, Refusals
+from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Clusters, Line, Outages, Refusals, ShadowRoom
 from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, SEEN, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import SIZE, Profile, blocks_for
@@ -23,7 +23,7 @@ from sim.machine.nodes import NO_LAYOUT, NOWHERE, Layout, Nodes, Requests, kinds
 from sim.machine.plan import Plan
 
 
-class Work(NamedTuple):
+class WorkArrays(NamedTuple):
     """Queues (one if that suffices), profile of planning algorithms, state of a simulation.
 
     ``clusters`` is None on a single pool, ``outside`` is None without a policy outside. They are not part of the state: otherwise
@@ -44,7 +44,7 @@ class Scratch:
     def __init__(self) -> None:
         self._arrays: dict[str, np.ndarray] = {}
         self._last: tuple[int, int, bool, bool] | None = None
-        self._works: dict[bool, Work] = {}
+        self._works: dict[bool, WorkArrays] = {}
 
     def _take(self, name: str, length: int, dtype: type = np.int64) -> np.ndarray:
         held = self._arrays.get(name)
@@ -82,7 +82,7 @@ class Scratch:
         decides: bool = False,
         scenarios: Scenarios | None = None,
         clusters: Clusters | None = None,
-    ) -> Work:
+    ) -> WorkArrays:
         """Return reset arrays for ``jobs`` jobs on ``procs`` processors.
 
         The arrays of the last call are reused if it asked for the same. ``plans`` adds a profile, ``decides`` the arrays of start
@@ -120,7 +120,7 @@ class Scratch:
         table[CHOSEN_JOBS] = UNASKED
         return Outside(table, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.full(jobs + 1, NOWHERE))
 
-    def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> Work:
+    def _room(self, jobs: int, procs: int, plans: bool, gaps: bool, two: bool) -> WorkArrays:
         """Return uninitialised arrays for a simulation."""
         most, nothing = min(jobs, 2 * procs), np.zeros(0, np.int64)
         state = State(
@@ -140,7 +140,7 @@ class Scratch:
         )
         front = self._queue("front", jobs, procs, gaps)
         back = self._queue("back", jobs, procs, gaps) if two else front
-        return Work(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, None)
+        return WorkArrays(front, back, self._profile(jobs, procs) if plans else self._profile(0, 0), state, None)
 
     def nodes(self, layout: Layout, requests: Requests, row: np.ndarray) -> Nodes:
         """Return reset arrays of a machine on which no job runs; ``row`` as in Nodes."""
@@ -180,7 +180,7 @@ class Scratch:
         jobs, hours = len(nodes.row), layout.hours
         front = self._line("front", jobs)
         back = self._line("back", jobs) if two else front
-        ahead = Ahead(
+        ahead = ShadowRoom(
             np.empty_like(nodes.free),
             np.empty_like(nodes.left),
             np.zeros(len(nodes.first), np.int64),

@@ -33,7 +33,7 @@ _COLUMNS: dict[Of, str] = {"user": "user", "group": "group", "class": "queue"}
 
 
 @dataclass(frozen=True)
-class Nodes:
+class NodeGroup:
     """Equal nodes: ``count`` of them, each with these resources; None is never scarce."""
 
     count: int
@@ -62,7 +62,7 @@ class Cluster:
     """Nodes within which a job must fit, in the order in which they are taken."""
 
     name: str
-    nodes: tuple[Nodes, ...]
+    nodes: tuple[NodeGroup, ...]
 
     @property
     def procs(self) -> int:
@@ -136,7 +136,9 @@ class Machine:
     def of_record(cls, record: Mapping[str, Any]) -> Machine:
         """Return the machine of a :attr:`record`."""
         clusters = [
-            Cluster(each["name"], tuple(Nodes(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in each["nodes"]))
+            Cluster(
+                each["name"], tuple(NodeGroup(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in each["nodes"])
+            )
             for each in record["clusters"]
         ]
         return cls(record["name"], tuple(clusters), tuple(Limit(**limit) for limit in record["limits"]), tuple(record["asked"]))
@@ -169,7 +171,7 @@ class Machine:
         return sum(cluster.procs for cluster in self.clusters)
 
     @cached_property
-    def _kinds(self) -> list[tuple[Cluster, Nodes, int, int]]:
+    def _kinds(self) -> list[tuple[Cluster, NodeGroup, int, int]]:
         """Return (cluster, nodes, number of the first in its cluster, first row) by kind."""
         kinds, row = [], 0
         for cluster in self.clusters:
@@ -303,6 +305,6 @@ class Machine:
         return has
 
 
-def _capacity(nodes: Nodes, resource: str) -> int:
+def _capacity(nodes: NodeGroup, resource: str) -> int:
     value = getattr(nodes, resource)
     return UNLIMITED if value is None else int(value)

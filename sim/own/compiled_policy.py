@@ -16,7 +16,7 @@ from numba.extending import intrinsic
 from numba.np.arrayobj import populate_array
 
 from features.errors import InputError
-from sim.kernel.outside import ADDRESSES, FIRST_NEW, HEAD, NEWS, NOW, SEEN
+from sim.kernel.outside import ADDRESSES, FIRST_NEW, FIRST_WAITING, NEWS, NOW, SEEN
 from sim.kernel.state import COUNTERS, FREE, NEXT, PLANS, WAITING
 
 _PLAIN: dict[str, Any] = {"_nrt": False, "forceinline": True}
@@ -106,7 +106,7 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
         at = _seen(place + 8 * ADDRESSES, SEEN, int64)
         counters = _seen(at[0], COUNTERS, int64)
         submitted, waits, runs = counters[NEXT], counters[WAITING], counters[PLANS]
-        waiting = _seen(at[1] + 8 * table[HEAD], waits, int64)
+        waiting = _seen(at[1] + 8 * table[FIRST_WAITING], waits, int64)
         new = 0
         while new < waits and waiting[waits - 1 - new] >= table[FIRST_NEW]:
             new += 1

@@ -19,7 +19,7 @@ from features.clock import Clock
 from features.errors import InputError, shown
 from sim.inputs.prepare import Inputs, Prepared
 from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_for
-from sim.kernel.scratch import Scratch, Work
+from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
 from sim.outcome import TRACE_SECONDS, Decider
@@ -110,7 +110,7 @@ class _Asked:
         self.jobs: list[Job] = []
         self._started = 0
 
-    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions."""
         arrays, estimates, state, total = given.arrays, given.estimates, work.state, len(workload.jobs)
         self.given, self.origin, self.procs, self.bits = given, workload.origin, workload.procs, given.bits

@@ -15,8 +15,8 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from models.packed.queue_state import NEVER as UNKNOWN
-from models.packed.queue_state import Jobs as Queued
+from models.packed.queue_state import NOT_YET as UNKNOWN
+from models.packed.queue_state import QueueJobs as Queued
 from models.packed.start_predictor import SLURM
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
@@ -42,7 +42,7 @@ from sim.slurm.state import (
     LAST_DECAY,
     LAST_FULL,
     MADE,
-    NEVER,
+    NO_TIME,
     NONE,
     OUTAGE,
     REQUESTS,
@@ -145,7 +145,7 @@ class Moment:
     origin_s: int
     now_ms: int
     slurm: Slurm
-    asked_ms: int = -NEVER
+    asked_ms: int = -NO_TIME
 
 
 def starts_ahead(
@@ -235,7 +235,7 @@ def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phas
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
     numbers[JOINED] = there
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
-    return replace(moment, asked_ms=int(asks.max(initial=-NEVER)))
+    return replace(moment, asked_ms=int(asks.max(initial=-NO_TIME)))
 
 
 def _recorded(
@@ -326,7 +326,7 @@ def _advance(
     counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, there
     counters[FREE] -= slurm.ask.cpus[running].sum()
     settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
-    last = min(moment.now_ms + within_s * 1000, NEVER)
+    last = min(moment.now_ms + within_s * 1000, NO_TIME)
     while now < last and (slurm.now.first_ms[waiting] < 0).any() and not _idle(slurm, counters, now, len(table)):
         counters[EVENTS] = _EVENTS
         _, now = run(settings, arrays, estimates, NO_DEPENDENCIES, *work._replace(state=state), Memory(), now, NO_SWEEP)

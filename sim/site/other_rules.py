@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from sim.inputs.predicted_limits import as_table
-from sim.machine.description import Cluster, Machine, Nodes
+from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.replays import moved_by_seed
 from sim.simulate import simulate
 from sim.slurm.site import Node, Site
@@ -46,7 +46,7 @@ def on_nodes(site: Site, jobs: pd.DataFrame) -> tuple[Machine, pd.DataFrame]:
         inside = (name for name, nodes in named.items() if node.name in nodes)
         return node.cpus, node.memory * 1024, node.gpus, (*sorted(node.features), *inside)
 
-    kinds = tuple(Nodes(len([*nodes]), *each) for each, nodes in groupby(site.nodes, kind))
+    kinds = tuple(NodeGroup(len([*nodes]), *each) for each, nodes in groupby(site.nodes, kind))
     features = jobs["features"].map(lambda text: text.replace("&", ":") if re.fullmatch(r"[\w.&-]+", text) else "")
     alone = {name for name, each in site.partitions.items() if each.exclusive}
     each, of_all = jobs["memory_node"] * jobs["min_nodes"], jobs["memory_cpu"] * jobs["cpus"]

@@ -18,7 +18,7 @@ from sim.policy import Policy, kernel_settings
 from sim.schedule import Schedule, schedule_table
 from sim.schedulers.names import SLURM
 from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of, with_drains
-from sim.slurm.requests import COLUMNS, Requests
+from sim.slurm.requests import COLUMNS, SlurmRequests
 from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
 
@@ -56,7 +56,7 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
-def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests) -> np.ndarray:
+def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: SlurmRequests) -> np.ndarray:
     """Return the starts of a replay, as :func:`replay` does.
 
     What the jobs ask for is given as ``requests``, in the order of ``jobs``.
@@ -69,7 +69,7 @@ def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
     return np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin_of(jobs), np.nan)
 
 
-def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Requests | None = None) -> tuple[Slurm, np.ndarray]:
+def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: SlurmRequests | None = None) -> tuple[Slurm, np.ndarray]:
     """Return the arrays after a replay, in order of submission, and each job's place in them."""
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")

@@ -24,7 +24,7 @@ from sim.site.change import Changed
 from sim.site.other_rules import started
 from sim.site.replay import Replay, as_schedule, starts
 from sim.slurm.begin import asked
-from sim.slurm.requests import Requests
+from sim.slurm.requests import SlurmRequests
 from sim.slurm.site import Site
 
 NOT_SURE = "not sure"
@@ -58,12 +58,12 @@ class _SharedRequests:
 
     def __init__(self) -> None:
         self._lock = Lock()
-        self._requests: tuple[int, Requests] | None = None
+        self._requests: tuple[int, SlurmRequests] | None = None
 
     def __reduce__(self) -> tuple[type[_SharedRequests], tuple[()]]:
         return _SharedRequests, ()
 
-    def of(self, row: int, site: Site, jobs: pd.DataFrame) -> Requests:
+    def of(self, row: int, site: Site, jobs: pd.DataFrame) -> SlurmRequests:
         """Return the requests of the change in ``row``."""
         with self._lock:
             if self._requests is None or self._requests[0] != row:

@@ -14,7 +14,7 @@ from sim.slurm.lines import seconds
 from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import WHOLE_SECONDS, rules_of
-from sim.slurm.requests import Requests, preemption, requests
+from sim.slurm.requests import SlurmRequests, preemption, requests
 from sim.slurm.shares import share_out
 from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
@@ -29,7 +29,7 @@ from sim.slurm.state import (
     LAST_FULL,
     LAST_PASS,
     MADE,
-    NEVER,
+    NO_TIME,
     NODES,
     NONE,
     NOTICE,
@@ -39,13 +39,13 @@ from sim.slurm.state import (
     TICK,
     UP,
     Ask,
+    CycleScratch,
     Hardware,
     Now,
-    Outages,
     Plans,
     Reservations,
-    Room,
     Rules,
+    SiteEvents,
     Slurm,
     Tree,
 )
@@ -159,7 +159,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
     )
 
 
-def asked(site: Site, jobs: pd.DataFrame) -> Requests:
+def asked(site: Site, jobs: pd.DataFrame) -> SlurmRequests:
     """Return what ``jobs``, in any order, ask for on a site.
 
     Raises InputError for a job in an unknown partition or QOS.
@@ -167,7 +167,7 @@ def asked(site: Site, jobs: pd.DataFrame) -> Requests:
     return requests(site, jobs, _tree(site)[1], origin_of(jobs))
 
 
-def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Requests, np.ndarray] | None = None) -> Slurm:
+def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[SlurmRequests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
     ``jobs`` have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. ``request_rows`` are their requests, if
@@ -222,7 +222,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
     network = np.zeros((3, len(hardware.switch_level)), np.int64)
     counts, masks, marks = np.zeros((13, nodes), np.int64), np.zeros((6, words), np.int64), np.full((3, groups), NONE)
-    room = Room(
+    room = CycleScratch(
         room=counts[0],
         chosen=counts[1],
         take=counts[2],
@@ -260,14 +260,14 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Re
     spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
     plans = Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3])
     numbers = np.zeros(NUMBERS, np.int64)
-    numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NEVER
-    numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NEVER, NEVER >> 8
+    numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NO_TIME
+    numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NO_TIME, NO_TIME >> 8
     numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
     numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
     numbers[LAST_DECAY] = int(jobs["submit_s"].min()) - LEAD_S - origin
     first = (int(jobs["submit_s"].min()) - origin) * 1000
     numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
-    changed = Outages(*np.ascontiguousarray(events.T))
+    changed = SiteEvents(*np.ascontiguousarray(events.T))
     slurm = Slurm(
         rules._replace(has_components=bool((ask.het != NONE).any()), has_several_qos=bool((ask.limit_qos != NONE).any())),
         hardware,

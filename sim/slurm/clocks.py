@@ -33,8 +33,8 @@ from sim.slurm.state import (
     LAST_FULL,
     LAST_PASS,
     MADE,
-    NEVER,
     NEW,
+    NO_TIME,
     NONE,
     NOTICE,
     OUTAGE,
@@ -61,14 +61,14 @@ _ALL = 1 << 30
 def next_clock(now, submitted_all, slurm):
     """Return when Slurm next acts by itself, in ms.
 
-    Return NEVER if nothing can change any more.
+    Return NO_TIME if nothing can change any more.
     """
     numbers = slurm.numbers
     empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[ENDINGS]
     if empty and numbers[QUEUED] == 0:
         return max(min(numbers[TICK], numbers[PASS]), now + 1)  # a pass was asked for
     if empty and submitted_all and now > max(numbers[CHANGED_AT], _last_known(slurm)) + IDLE_MS:
-        return NEVER
+        return NO_TIME
     when = min(numbers[TICK], numbers[PASS])
     if numbers[QUEUED] > 0:
         when = min(when, numbers[CYCLE])
@@ -194,8 +194,8 @@ def _completing(slurm):
 
 @kernel
 def _next_notice(now, slurm):
-    """Return when the next waiting job becomes eligible or grace time ends, or NEVER."""
-    state, when = slurm.now, NEVER
+    """Return when the next waiting job becomes eligible or grace time ends, or NO_TIME."""
+    state, when = slurm.now, NO_TIME
     for i in range(slurm.numbers[QUEUED]):
         begins = slurm.ask.begin_ms[slurm.ask.job[state.queue[i]]]
         if now < begins < when:
@@ -287,7 +287,7 @@ def expect_turn(now, slurm):
     Account first for the full passes over an empty queue since the last turn.
     """
     numbers, rules = slurm.numbers, slurm.rules
-    if numbers[TICK] != NEVER:
+    if numbers[TICK] != NO_TIME:
         return
     while True:
         full = turn_from((numbers[LAST_FULL] // 1000 + rules.sched_interval) * 1000, slurm)
@@ -301,7 +301,7 @@ def expect_turn(now, slurm):
 def turn(now, slurm):
     """Turn the background loop once: a full pass, a requested one, or none."""
     numbers, rules = slurm.numbers, slurm.rules
-    numbers[TICK] = NEVER
+    numbers[TICK] = NO_TIME
     if now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
         numbers[LAST_FULL] = numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0
@@ -320,7 +320,7 @@ def begin_pass(depth, now, slurm):
     numbers, least = slurm.numbers, slurm.rules.sched_min_interval_ms
     if now - numbers[LAST_PASS] >= least:
         main_pass(depth, now, slurm)
-    elif numbers[PASS] == NEVER:
+    elif numbers[PASS] == NO_TIME:
         numbers[PASS] = numbers[LAST_PASS] + least + 1
 
 

@@ -19,7 +19,7 @@ from sim.slurm.lines import (
     GRES,
     TOPOLOGY,
     TOPOLOGY_YAML,
-    Line,
+    KeyedLine,
     conf_lines,
     dropped,
     expand,
@@ -80,8 +80,8 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     settings: dict[str, str] = {}
     defaults: dict[str, dict[str, str]] = {"nodename": {}, "partitionname": {}}
     nodes: dict[str, Node] = {}
-    sets: dict[str, Line] = {}
-    partition_lines: list[Line] = []
+    sets: dict[str, KeyedLine] = {}
+    partition_lines: list[KeyedLine] = []
     ignored: dict[str, int] = {}
     for line in conf_lines(texts, CONF, name):
         first = next(iter(line.pairs))
@@ -187,7 +187,7 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
             raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not a time such as 7-0 or 5") from None
 
 
-def _node(line: Line, name: str) -> Node:
+def _node(line: KeyedLine, name: str) -> Node:
     sockets = line.whole("sockets", line.whole("boards", 1) * line.whole("socketsperboard", 1))
     cpus = sockets * line.whole("corespersocket", 1) * line.whole("threadspercore", 1)
     gpus, types = 0, set[str]()
@@ -209,7 +209,7 @@ def _node(line: Line, name: str) -> Node:
     )
 
 
-def _partition(line: Line, nodes: Mapping[str, Node], sets: Mapping[str, Line]) -> Partition:
+def _partition(line: KeyedLine, nodes: Mapping[str, Node], sets: Mapping[str, KeyedLine]) -> Partition:
     pairs, members = line.pairs, set[str]()
     for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\][^,\[]*)*", pairs.get("nodes", "")):
         if part.upper() == "ALL":

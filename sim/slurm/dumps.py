@@ -12,7 +12,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from features.errors import InputError
-from sim.slurm.lines import EVENTS, FILES, RESERVATIONS, Line, dropped, expand, seconds
+from sim.slurm.lines import EVENTS, FILES, RESERVATIONS, KeyedLine, dropped, expand, seconds
 from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
 
@@ -85,7 +85,7 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
             grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
         except ValueError:
             raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is not a time such as 00:00:10") from None
-        place = Line(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
+        place = KeyedLine(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
         yield Qos(
             row["Name"], place.whole("priority", 0), place.decimal("usagefactor"), limits,
             frozenset(row.get("Flags", "").split(",")), preempts, mode, grace, exempt,
@@ -121,7 +121,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, own, {}, *_minutes(values, file, number))
-        shares = OF_PARENT if share == "parent" else Line(file, number, {"fairshare": share}).decimal("fairshare")
+        shares = OF_PARENT if share == "parent" else KeyedLine(file, number, {"fairshare": share}).decimal("fairshare")
         entries.append(
             Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits)
         )
@@ -148,7 +148,7 @@ def with_reservations(site: Site, text: str, file: str) -> Site:
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
         if not line.strip() or line.startswith("No reservations"):
             continue
-        line_of = Line(file, number, {})
+        line_of = KeyedLine(file, number, {})
         if not {"ReservationName", "Nodes"} <= pairs.keys():
             raise line_of.error(f"is not a whole reservation; make it with {FILES[RESERVATIONS]}")
         members = frozenset(expand(pairs["Nodes"].replace("(null)", ""), line_of))
@@ -174,7 +174,7 @@ def with_outages(site: Site, text: str, file: str) -> Site:
             continue
         if row["State"].upper().startswith("UNK"):
             continue
-        line = Line(file, number, {})
+        line = KeyedLine(file, number, {})
         end = UNLIMITED if row["TimeEnd"] in ("Unknown", "None", "") else _unix(row["TimeEnd"], line, site.timezone)
         start, down = _unix(row["TimeStart"], line, site.timezone), bool(re.search("DOWN|FAIL", row["State"].upper()))
         if end < start:
@@ -183,7 +183,7 @@ def with_outages(site: Site, text: str, file: str) -> Site:
     return replace(site, outages=tuple(entries), notes=(*site.notes, *dropped(unknown, EVENTS)))
 
 
-def _unix(text: str, line: Line, timezone: str) -> int:
+def _unix(text: str, line: KeyedLine, timezone: str) -> int:
     try:
         time = datetime.strptime(text, "%Y-%m-%dT%H:%M:%S").replace(tzinfo=ZoneInfo(timezone))
         if not 1970 <= time.year <= 2261:

@@ -37,7 +37,7 @@ EXPORT = (
 """The command that exports a site's accounting; free text stands last, since only the last column can hold the delimiter."""
 
 
-class Line(NamedTuple):
+class KeyedLine(NamedTuple):
     """A line of a file: its pairs, with keys in lower case, and its ``text``."""
 
     file: str
@@ -65,7 +65,7 @@ class Line(NamedTuple):
         return float(self.pairs[key])
 
 
-def expand(names: str, line: Line) -> tuple[str, ...]:
+def expand(names: str, line: KeyedLine) -> tuple[str, ...]:
     """Return the names in a list such as ``n[1-3,07],b1``, in that order.
 
     Raises InputError for a list that cannot be read.
@@ -127,7 +127,7 @@ def natural(name: str) -> list[tuple[int, int, str]]:
     return [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in re.findall(r"\d+|\D+", name)]
 
 
-def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[Line]:
+def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -> Iterator[KeyedLine]:
     """Yield the lines of a configuration file and of the files that it includes.
 
     Continued lines are joined. Raises InputError for a missing file or a line without KEY=VALUE.
@@ -151,4 +151,4 @@ def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -
         pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
         if not pairs:
             raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is not a KEY=VALUE")
-        yield Line(f"{name}/{file}", at, pairs, text.strip())
+        yield KeyedLine(f"{name}/{file}", at, pairs, text.strip())

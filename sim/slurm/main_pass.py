@@ -22,7 +22,7 @@ from sim.slurm.queue import (
     waits_for_completion,
 )
 from sim.slurm.runs import start
-from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NEVER, NONE, PASS, PASSES, PENDING, QUEUED, STAMP, TRIED
+from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NO_TIME, NONE, PASS, PASSES, PENDING, QUEUED, STAMP, TRIED
 
 
 @apart
@@ -34,7 +34,7 @@ def main_pass(depth, now, slurm):
     heterogeneous job ends its partition; since 24.11 one in a partition that has ended already ends the pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
-    numbers[PASS], numbers[LAST_PASS] = NEVER, now
+    numbers[PASS], numbers[LAST_PASS] = NO_TIME, now
     completing = waits_for_completion(now, slurm)
     if numbers[DIRTY] == 0 or (completing and slurm.rules.reduce_completing_frag == 0):
         return

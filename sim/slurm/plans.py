@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import count_bits
-from sim.slurm.state import INTERVALS, LOW, NEVER, REACH, SHIFT, SPLIT
+from sim.slurm.state import INTERVALS, LOW, NO_TIME, REACH, SHIFT, SPLIT
 
 
 @apart
@@ -20,7 +20,7 @@ def clear_map(second, slurm):
     for word in range(len(room.mask)):
         plans.free[0, word] = state.up[word]
     for node in range(len(room.clear)):
-        room.clear[node] = NEVER
+        room.clear[node] = NO_TIME
     slurm.numbers[INTERVALS] = 1
 
 

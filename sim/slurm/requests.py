@@ -85,7 +85,7 @@ def _exempt_s(site: Site) -> int:
     return 0 if exempt_s == UNLIMITED else exempt_s  # -1 means none
 
 
-class Requests(NamedTuple):
+class SlurmRequests(NamedTuple):
     """The requests of jobs, the nodes that suit them, and the limits they count against.
 
     ``suits`` is int64 [sets, words]; ``kinds`` int64 [limits] is the kind of resource that each limit counts. Only the times of
@@ -141,7 +141,7 @@ def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
     return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order, "het": following}
 
 
-def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> Requests:
+def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> SlurmRequests:
     """Return the jobs' requests; raises InputError for an unknown partition or QOS."""
     jobs = jobs.astype(object)  # Arrow would make each string anew at each access
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
@@ -240,4 +240,4 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     )
     kinds = np.full(len(slots.most), OTHER)
     kinds[ask.slot] = ask.kind
-    return Requests(ask, sets, slots, kinds)
+    return SlurmRequests(ask, sets, slots, kinds)

@@ -21,8 +21,8 @@ import numpy as np
     LAST_FULL,  # the last full pass, ms
     LAST_ASKED,  # the last pass, full or requested, that the background loop started, ms
     LAST_PASS,  # the last pass, ms
-    TICK,  # the next turn of the background loop that may start a pass, ms; NEVER without one
-    PASS,  # the next postponed pass, ms; NEVER without one
+    TICK,  # the next turn of the background loop that may start a pass, ms; NO_TIME without one
+    PASS,  # the next postponed pass, ms; NO_TIME without one
     CYCLE,  # when the backfill scheduler wakes next, ms
     LAST_CYCLE,  # the end of the last cycle, ms
     DECAY,  # the next computation of priorities, ms
@@ -30,7 +30,7 @@ import numpy as np
     DIRTY,  # whether anything has changed since the last pass
     BACKFILL_DIRTY,  # whether anything has changed since the last cycle
     CHANGED_AT,  # the last start, end or submission, ms
-    OUTAGE,  # the next event, a row of Outages
+    OUTAGE,  # the next event, a row of SiteEvents
     STAMP,  # the number of the present pass or cycle
     INTERVALS,  # intervals of the map of plans
     SPLIT,  # of one job's looks at the map: see plans.free_throughout
@@ -41,7 +41,7 @@ import numpy as np
     CYCLES,  # backfill cycles so far
     ENDINGS,  # ends of runs so far, including stopped jobs
     STOPPED,  # jobs that the loop must stop
-    NOTICE,  # when a waiting job may begin or a grace time ends next, ms; NEVER without
+    NOTICE,  # when a waiting job may begin or a grace time ends next, ms; NO_TIME without
     PLACES,  # job records made by slurmctld so far
     NOW_ONLY,  # whether the job tried by a cycle may start but gets no plan
     TRIED,  # the partition in which the job is tried
@@ -50,7 +50,7 @@ import numpy as np
 ) = range(36)
 """Slots of ``Slurm.numbers``."""
 
-NEVER = 1 << 62
+NO_TIME = 1 << 62
 NEW, PENDING, RUNS, COMPLETING, DONE, ABSENT = range(6)
 """Values of ``Now.phase``; ABSENT: never submitted in this simulation."""
 MAIN, BACKFILL = 1, 2
@@ -58,7 +58,7 @@ MAIN, BACKFILL = 1, 2
 OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what happens to a preempted job."""
 UP, DRAINED, DOWN, MADE = 1, 0, 2, 3
-"""Values of ``Outages.up``: a node that is down loses its jobs; MADE: a reservation is made."""
+"""Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made."""
 OTHER, CPUS, NODES, BILLING = range(4)
 """Values of ``Ask.kind`` and ``Ask.metered_by``."""
 NONE = -1
@@ -246,7 +246,7 @@ class Preemption(NamedTuple):
     value: np.ndarray
 
 
-class Outages(NamedTuple):
+class SiteEvents(NamedTuple):
     """Events of the site, int64 [events] in order of ``time_ms``.
 
     A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
@@ -375,7 +375,7 @@ class Now(NamedTuple):
     jobs_on: np.ndarray
 
 
-class Room(NamedTuple):
+class CycleScratch(NamedTuple):
     """Scratch arrays of a choice of nodes and of a cycle's plans.
 
     ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have ``first`` and
@@ -446,11 +446,11 @@ class Slurm(NamedTuple):
     hardware: Hardware
     ask: Ask
     tree: Tree
-    outages: Outages
+    outages: SiteEvents
     reservations: Reservations
     preemption: Preemption
     now: Now
-    room: Room
+    room: CycleScratch
     plans: Plans
     meters: Meters
     numbers: np.ndarray

@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
-from models.packed.queue_state import NEVER
-from models.packed.queue_state import Jobs as Queued
+from models.packed.queue_state import NOT_YET
+from models.packed.queue_state import QueueJobs as Queued
 from models.packed.start_predictor import EASY
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
@@ -81,7 +81,7 @@ class Ahead:
     answers many questions and reuses its arrays.
     """
 
-    within_s = NEVER
+    within_s = NOT_YET
 
     def __init__(
         self,

@@ -13,7 +13,7 @@ import pandas as pd
 from features.clock import Clock, local_clock_s
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes
-from models.packed.queue_state import FEATURES, Jobs, states
+from models.packed.queue_state import FEATURES, QueueJobs, states
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import STARTS
 from models.runtime.remaining import from_table
@@ -27,7 +27,7 @@ PLAN = "plan_s"
 """Column of a job's planned start, seconds from the question on."""
 
 
-def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> Jobs:
+def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int = 0) -> QueueJobs:
     """Return the jobs of a trace as recorded, with predicted distributions of runtimes.
 
     The predictor ``quantile`` learns along the record and predicts at submission (:func:`sim.inputs.predicted_limits.told_along`).
@@ -36,7 +36,7 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
     requested = jobs["requested_s"].to_numpy(np.int64)
     quantiles = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
     submit, procs = jobs["submit_s"].to_numpy(np.int64), jobs["procs"].to_numpy(np.int64)
-    return Jobs(
+    return QueueJobs(
         submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), quantiles
     )
 
@@ -59,7 +59,12 @@ def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: in
 
 
 def ask(
-    jobs: Jobs, row: np.ndarray, at_s: np.ndarray, ahead: Ahead, clock: Clock, progress: Callable[[int, int], object] | None = None
+    jobs: QueueJobs,
+    row: np.ndarray,
+    at_s: np.ndarray,
+    ahead: Ahead,
+    clock: Clock,
+    progress: Callable[[int, int], object] | None = None,
 ) -> Questions:
     """Return questions about jobs ``row`` at ``at_s``, ascending.
 
@@ -77,7 +82,7 @@ def ask(
     return Questions(row, at_s, described, scenarios, planned)
 
 
-def queues(jobs: Jobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
+def queues(jobs: QueueJobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
     """Yield for each question the job, the second, and the jobs that run and wait then.
 
     Both are rows in order of submission.

@@ -9,7 +9,7 @@ import numpy as np
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform, masked
-from pipelines.dated.replay import Replay, replay
+from pipelines.dated.replay import ReplayedTrace, replay
 from pipelines.storage.lake import Lake
 
 ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
@@ -41,7 +41,7 @@ def arriving(jobs: int = 4200, users: bool = True, waits: bool = True, seed: int
     return clean(trace)
 
 
-def source(**kwargs: object) -> Replay:
+def source(**kwargs: object) -> ReplayedTrace:
     """The trace, ready to arrive."""
     return replay(arriving(**kwargs))  # type: ignore[arg-type]
 

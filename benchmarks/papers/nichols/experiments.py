@@ -19,7 +19,7 @@ from benchmarks.papers.nichols.workloads import Workload
 from features.errors import InputError
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability.classifiers import thresholds_of
-from models.variability.evaluation import Learning
+from models.variability.evaluation import ClassifierTraining
 from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser
 from sim.cluster.background import Level
@@ -121,12 +121,12 @@ def learn(
     """Train a model on the control runs ``run`` of ``applications``.
 
     It tells three classes apart, as Nichols et al. deploy it, or delays. ``columns`` are by default those of
-    :meth:`models.variability.evaluation.Learning.train`.
+    :meth:`models.variability.evaluation.ClassifierTraining.train`.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
     usual = baselines(runs["application"], runs["runtime_s"])
-    learning = Learning((classifier,), thresholds_of((classifier,)), options={classifier: options or {}}, seed=seed)
+    learning = ClassifierTraining((classifier,), thresholds_of((classifier,)), options={classifier: options or {}}, seed=seed)
     z = z_scores(runs["application"], runs["runtime_s"], usual)
     seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
     if columns is not None:

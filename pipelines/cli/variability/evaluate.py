@@ -12,7 +12,7 @@ from models.variability.classifiers import CLASSIFIERS, PUBLISHED
 from models.variability.evaluation import (
     BLOCKED,
     PROTOCOLS,
-    Learning,
+    ClassifierTraining,
     difference,
     earlier_medians,
     folds,
@@ -49,7 +49,7 @@ def command(system: str, names: tuple[str, ...], applications: bool, as_json: bo
     table = training_table(home(), system)
     protocols = PROTOCOLS if applications else (BLOCKED,)
     with shown_progress("classifiers trained", "training") as progress:
-        result = evaluate(table, Learning(names or PUBLISHED), protocols, progress=progress, judged=_show_f1)
+        result = evaluate(table, ClassifierTraining(names or PUBLISHED), protocols, progress=progress, judged=_show_f1)
     for reason, count in result.left_out.items():
         if count:
             note(f"{system}: {count:,} runs left out: {reason}")
@@ -144,7 +144,7 @@ class Evaluated:
 
 def evaluate(
     table: TrainingTable,
-    learning: Learning,
+    learning: ClassifierTraining,
     protocols: Sequence[str],
     progress: Callable[[int, int], None] | None = None,
     judged: Callable[[pd.DataFrame], None] | None = None,

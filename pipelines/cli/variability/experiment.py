@@ -33,10 +33,10 @@ def command(schedulers: tuple[str, ...], predictor: str, trials: int, seed: int,
     from pipelines.report.cluster import overall
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.trials import SERVED, Plan, policy, published_models, simulate_trials
+    from pipelines.workflows.trials import SERVED, TrialPlan, policy, published_models, simulate_trials
 
     source = SERVED if predictor == "served" else predictor
-    plan = Plan(trials, seed, (policy("EASY"), *(policy(name, source) for name in without_policies(schedulers))))
+    plan = TrialPlan(trials, seed, (policy("EASY"), *(policy(name, source) for name in without_policies(schedulers))))
     with shown_progress("trials") as progress:
         _, table = simulate_trials(plan, *published_models(plan, home(), tracking()), progress)
     if as_json:

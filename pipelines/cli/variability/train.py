@@ -51,7 +51,7 @@ def command(
     from models.registry.variability_registration import VARIABILITY
     from models.registry.versions import all_or_nothing
     from models.variability.classifiers import thresholds_of
-    from models.variability.evaluation import Learning
+    from models.variability.evaluation import ClassifierTraining
     from pipelines.dated.publish import Work
     from pipelines.dated.systems import train
     from pipelines.sources.systems import settings_of
@@ -68,7 +68,7 @@ def command(
         if count:
             note(f"{system}: {count:,} of {count + len(table.runs):,} runs left out: {reason}")
     thresholds = {"2": BINARY, "3": THREE_CLASSES, "delay": DELAYS}[classes] if classes else thresholds_of(names)
-    learning = Learning(names, thresholds, settings.elimination if eliminate is None else eliminate, seed=seed)
+    learning = ClassifierTraining(names, thresholds, settings.elimination if eliminate is None else eliminate, seed=seed)
     subject = VARIABILITY.registered(system)
     work = Work(
         Lake(home() / "lake", f"queuecast variability train {uuid.uuid4()}"),

@@ -13,9 +13,9 @@ import numpy as np
 
 from features.errors import InputError, shown, unknown
 from sim.inputs.prepare import Inputs, Prepared
-from sim.kernel.outside import CHOSEN_JOBS, HEAD, start_chosen
+from sim.kernel.outside import CHOSEN_JOBS, FIRST_WAITING, start_chosen
 from sim.kernel.passes import reserve
-from sim.kernel.scratch import Scratch, Work
+from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, EXTRA, FREE, NEXT, SHADOW
 from sim.metrics.schedule_metrics import TAU_S
 
@@ -48,7 +48,7 @@ class Backfilling:
         self._act, self._slots = act, slots
         self.candidates = np.zeros(0, np.int64)
 
-    def begin(self, workload: Prepared, given: Inputs, work: Work) -> Work:
+    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions; InputError on clusters."""
         if work.clusters is not None:
             raise InputError("agents decide on one pool of processors, and this is a machine of clusters")
@@ -131,7 +131,7 @@ class Backfilling:
     def look(self) -> None:
         """Read which jobs wait, and how many processors are free."""
         counters, outside = self.work.state.counters, self.outside
-        self.waiting, self.free = outside.waiting[outside.table[HEAD] : counters[NEXT]], int(counters[FREE])
+        self.waiting, self.free = outside.waiting[outside.table[FIRST_WAITING] : counters[NEXT]], int(counters[FREE])
 
     def _start(self, jobs: np.ndarray) -> None:
         self.outside.chosen[: len(jobs)] = jobs

@@ -18,7 +18,7 @@ from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
-from pipelines.dated.replay import Replay
+from pipelines.dated.replay import ReplayedTrace
 from pipelines.storage.runtime_features import features_of
 from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
@@ -267,7 +267,7 @@ def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() 
     assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone
     at_1000 = records.snapshot(1000).users.iloc[0]
     assert (at_1000["completed_jobs"], at_1000["last_runtime_s"], at_1000["last_end_s"]) == (2, 100, 1000)
-    replayed = Replay(cleaned, start, "recorded")
+    replayed = ReplayedTrace(cleaned, start, "recorded")
     assert replayed.accounting(999).jobs["job_id"].tolist() == [2]
     assert replayed.accounting(1000).jobs["job_id"].tolist() == [1, 2]
 

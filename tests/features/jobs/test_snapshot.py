@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.jobs.runtime_features import FEATURES, runtime_features, states_at
-from models.packed.snapshot import Snapshot
+from models.packed.snapshot import UserSnapshot
 from tests.conftest import needs_shared
 from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
@@ -20,7 +20,7 @@ from tests.support.fresh import seeds
 
 def features(jobs: pd.DataFrame, start: np.ndarray, at: int, asked: pd.DataFrame) -> pd.DataFrame:
     """Features of what is asked, from a snapshot at ``at``."""
-    served = Snapshot(*states_at(jobs, start, at), at).features(asked)
+    served = UserSnapshot(*states_at(jobs, start, at), at).features(asked)
     return pd.DataFrame(served, index=asked.index)
 
 
@@ -118,7 +118,7 @@ def test_one_submission_is_described_in_two_milliseconds() -> None:
     users = [f"user{number}" for number in range(5_000)]
     rng = np.random.default_rng(0)
     jobs = table([{"submit_s": number, "runtime_s": 5, "procs": 1, "user": users[rng.integers(5_000)]} for number in range(20_000)])
-    past = Snapshot(*states_at(jobs, local(jobs), 20_000), 20_000)
+    past = UserSnapshot(*states_at(jobs, local(jobs), 20_000), 20_000)
     asked = pd.DataFrame({"user": ["user17"], "procs": 2, "requested_s": 60, "submit_s": 20_001, "local_s": 20_001})
     seconds = []
     for _ in range(50):

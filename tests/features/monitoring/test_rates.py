@@ -7,14 +7,14 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from features.monitoring.rates import KINDS, NEVER, rates_of_sample
+from features.monitoring.rates import KINDS, NO_SAMPLE, rates_of_sample
 from features.monitoring.samplers import FEATURES, SAMPLERS, sampler_of
 from tests.support.counters_by_hand import growth_by_hand
 
 
 def grown(previous: float, value: float) -> tuple[str, float]:
     """Kind and growth of the second of two samples of a counter, a second apart."""
-    values, since, rate, counts = np.zeros(1), np.full(1, NEVER), np.zeros(1), np.zeros(len(KINDS), np.int64)
+    values, since, rate, counts = np.zeros(1), np.full(1, NO_SAMPLE), np.zeros(1), np.zeros(len(KINDS), np.int64)
     for micros, sample in ((0, previous), (1_000_000, value)):
         before = counts.copy()
         rates_of_sample(micros, np.array([sample], np.float64), np.zeros(1, bool), values, since, 10_000_000, rate, counts)

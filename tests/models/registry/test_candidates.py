@@ -12,7 +12,7 @@ import pytest
 from features.clock import DAY_S
 from features.jobs.runtime_features import FEATURES
 from models.packed.methods import PREDICTED, Boosting, Method, Quantile
-from models.packed.snapshot import Snapshot
+from models.packed.snapshot import UserSnapshot
 from models.registry.accounting import Accounting, accounting
 from models.registry.candidates import carried_on, carried_through, train, up_to_the_second
 from tests.support.learning import ORIGIN_S, ZONE, asked_after
@@ -62,13 +62,13 @@ def test_serving_computes_the_rows_of_the_table(records: Accounting) -> None:
     submit = records.jobs["submit_s"].to_numpy(np.int64)
     for row in range(500, 2500, 40):
         at = int(submit[row])
-        served = pd.DataFrame(Snapshot(*records.snapshot(at), at).features(records.asked(np.arange(row, row + 1))))
+        served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(records.asked(np.arange(row, row + 1))))
         np.testing.assert_array_equal(served[columns], records.features[columns].iloc[[row]])
         later = int(submit[row] + 60)
         changed = (records.end_s > at) & (records.end_s <= later)
         asked = records.asked(np.arange(row, row + 1)).assign(submit_s=later)
-        served = pd.DataFrame(Snapshot(*records.snapshot(at), at).features(asked))
-        fresh = pd.DataFrame(Snapshot(*records.snapshot(later), later).features(asked))
+        served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(asked))
+        fresh = pd.DataFrame(UserSnapshot(*records.snapshot(later), later).features(asked))
         if not changed.any():
             checked += 1
             pd.testing.assert_frame_equal(served, fresh, check_exact=True)

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from features.clock import local_clock_s
-from models.packed.queue_state import NEVER, Jobs, states
+from models.packed.queue_state import NOT_YET, QueueJobs, states
 from models.packed.squeue import read_queue
 from models.packed.start_predictor import StartPredictor, answers
 from models.registry.packing import assemble
@@ -23,17 +23,17 @@ def predictor(tmp_path_factory) -> StartPredictor:
     return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model).write).data)
 
 
-def some_queue(count: int = 70) -> tuple[pd.DataFrame, Jobs]:
+def some_queue(count: int = 70) -> tuple[pd.DataFrame, QueueJobs]:
     """Return a queue in any order with a consumer's columns, and its jobs in that order, in seconds from the origin."""
     draw = np.random.default_rng(1)
     submit, runs = draw.integers(0, AT_S, count), draw.random(count) < 0.3
-    start = np.where(runs, draw.integers(submit, AT_S), NEVER)
+    start = np.where(runs, draw.integers(submit, AT_S), NOT_YET)
     requested, user, queue = draw.integers(600, 90_000, count), draw.integers(-1, 5, count), draw.integers(0, 2, count)
     median = np.where(draw.random(count) < 0.2, requested, draw.integers(1, 600, count))
     procs = draw.integers(1, 5, count)
-    jobs = Jobs(submit, start, np.full(count, NEVER), procs, requested, user, queue, median[:, None])
+    jobs = QueueJobs(submit, start, np.full(count, NOT_YET), procs, requested, user, queue, median[:, None])
     submitted, started = (
-        local_clock_s(np.where(each == NEVER, 0, each), ORIGIN_S, ZONE).astype("datetime64[s]") for each in (submit, start)
+        local_clock_s(np.where(each == NOT_YET, 0, each), ORIGIN_S, ZONE).astype("datetime64[s]") for each in (submit, start)
     )
     table = pd.DataFrame(
         {
@@ -54,8 +54,8 @@ def some_queue(count: int = 70) -> tuple[pd.DataFrame, Jobs]:
 def test_a_queue_is_answered_as_its_states_are(predictor) -> None:
     table, jobs = some_queue()
     order = np.argsort(jobs.submit, kind="stable")
-    jobs = Jobs(*(each[order] for each in jobs))
-    waits = np.flatnonzero(jobs.start == NEVER)
+    jobs = QueueJobs(*(each[order] for each in jobs))
+    waits = np.flatnonzero(jobs.start == NOT_YET)
     at = np.full(len(waits), AT_S)
     here = answers(predictor.model.chances(states(jobs, waits, at, local_clock_s(at, ORIGIN_S, ZONE), PROCS)))
     queue = table.set_axis(table["job_id"])
@@ -65,7 +65,7 @@ def test_a_queue_is_answered_as_its_states_are(predictor) -> None:
     assert there["wait_50_s"].isna().tolist() == queue["start_time"].notna().tolist()
     assert (there["snapshot_age_s"] == 3_600).all()
     read = read_queue(table, PROCS, ZONE, 0)
-    unix = Jobs(jobs.submit + ORIGIN_S, np.where(jobs.start == NEVER, NEVER, jobs.start + ORIGIN_S), *jobs[2:])
+    unix = QueueJobs(jobs.submit + ORIGIN_S, np.where(jobs.start == NOT_YET, NOT_YET, jobs.start + ORIGIN_S), *jobs[2:])
     assert (read.row == order).all()
     for ours, theirs in zip(read.jobs._replace(user=unix.user, queue=unix.queue), unix, strict=True):
         assert (ours == theirs).all()

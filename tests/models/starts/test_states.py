@@ -3,10 +3,10 @@
 import numpy as np
 import pytest
 
-from models.packed.queue_state import FEATURES, NEVER, Jobs, by_priority, states
+from models.packed.queue_state import FEATURES, NOT_YET, QueueJobs, by_priority, states
 
 
-def some_jobs(seed: int, count: int = 40) -> Jobs:
+def some_jobs(seed: int, count: int = 40) -> QueueJobs:
     """Return jobs of a few users on a machine of 16 processors, which may overlap in any way."""
     draw = np.random.default_rng(seed)
     submit = np.sort(draw.integers(0, 4000, count))
@@ -15,12 +15,12 @@ def some_jobs(seed: int, count: int = 40) -> Jobs:
     end = start + np.minimum(draw.integers(30, 2000, count), requested)
     runtimes = np.sort(draw.integers(1, 2000, (count, 5)), axis=1)
     quantiles = np.minimum(runtimes, requested[:, None])
-    return Jobs(
+    return QueueJobs(
         submit, start, end, draw.integers(1, 9, count), requested, draw.integers(0, 3, count), draw.integers(0, 2, count), quantiles
     )
 
 
-def left(jobs: Jobs, job: int, ran: int) -> int:
+def left(jobs: QueueJobs, job: int, ran: int) -> int:
     """Return the median of what is left of a runtime."""
     more = [each for each in jobs.quantiles[job] if each > ran]
     return (
@@ -30,7 +30,7 @@ def left(jobs: Jobs, job: int, ran: int) -> int:
     )
 
 
-def described(jobs: Jobs, job: int, now: int, procs: int) -> dict[str, float]:
+def described(jobs: QueueJobs, job: int, now: int, procs: int) -> dict[str, float]:
     """Describe the state that ``job`` finds at ``now``, from lists."""
     everyone = [each for each in range(len(jobs.submit)) if jobs.submit[each] < now or (jobs.submit[each] == now and each <= job)]
     runs = [each for each in everyone if jobs.start[each] < now < jobs.end[each]]
@@ -131,10 +131,10 @@ def test_what_starts_ends_or_is_submitted_later_changes_no_state() -> None:
     at = np.full(len(asked), now)
     before = states(jobs, asked, at, at, 16)
     submitted = jobs.submit <= now
-    hidden = Jobs(
+    hidden = QueueJobs(
         jobs.submit[submitted],
-        np.where(jobs.start >= now, NEVER, jobs.start)[submitted],
-        np.where(jobs.end > now, NEVER, jobs.end)[submitted],
+        np.where(jobs.start >= now, NOT_YET, jobs.start)[submitted],
+        np.where(jobs.end > now, NOT_YET, jobs.end)[submitted],
         *(each[submitted] for each in jobs[3:]),
     )
     assert (states(hidden, asked, at, at, 16) == before).all()

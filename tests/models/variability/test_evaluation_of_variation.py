@@ -15,7 +15,7 @@ from models.variability.evaluation import (
     BLOCKED,
     LEFT_OUT,
     PROTOCOLS,
-    Learning,
+    ClassifierTraining,
     difference,
     earlier_medians,
     folds,
@@ -46,9 +46,9 @@ def predicted(control):
     """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
     true_contention = control.contention[["network", "io"]].join(control.features.filter(like="type."))
     sets = {"own": control.features.iloc[:, ::12], "told": true_contention}
-    quick, nodes = Learning(("lightgbm",), options=FAST), {"own": sets["own"], "all": control.all_nodes.iloc[:, ::24]}
+    quick, nodes = ClassifierTraining(("lightgbm",), options=FAST), {"own": sets["own"], "all": control.all_nodes.iloc[:, ::24]}
     forest = predictions(
-        nodes, table_of(control), Learning(("extra-trees",), options=FAST), protocols=(BLOCKED,), truth=control.truth
+        nodes, table_of(control), ClassifierTraining(("extra-trees",), options=FAST), protocols=(BLOCKED,), truth=control.truth
     )
     return pd.concat([predictions(sets, table_of(control), quick, truth=control.truth), forest], ignore_index=True)
 
@@ -92,7 +92,7 @@ def test_the_rows_without_counters_know_only_runs_that_ended_before(control):
         before = runs.index[(runs["application"] == runs["application"][row]) & (end <= runs["start_s"][row])]
         last = runs["runtime_s"][end[before].sort_values(kind="stable").index[-5:]]
         assert median == pytest.approx(last.median(), nan_ok=True)
-    table = measured(without_features(runs, Learning(), (BLOCKED,))).query("application == 'all'")
+    table = measured(without_features(runs, ClassifierTraining(), (BLOCKED,))).query("application == 'all'")
     f1 = table[table["measure"] == "f1"].set_index("classifier")
     share = f1["varied"] / f1["runs"]
     assert f1["value"]["constant"] == pytest.approx(2 * share["constant"] / (1 + share["constant"]))
@@ -182,7 +182,7 @@ def test_three_classes_count_the_last_as_variation(control):
     some = predictions(
         {"own": control.features.iloc[:, ::18]},
         table_of(control),
-        Learning(("lightgbm",), (1.2, 1.5), options=FAST),
+        ClassifierTraining(("lightgbm",), (1.2, 1.5), options=FAST),
         protocols=(BLOCKED,),
     )
     assert set(some["label"]) == {0, 1, 2}
@@ -193,7 +193,7 @@ def test_three_classes_count_the_last_as_variation(control):
 
 
 def test_the_same_seed_gives_the_same_predictions(control, predicted):
-    sets, quick = {"own": control.features.iloc[:, ::12]}, Learning(("lightgbm",), options=FAST)
+    sets, quick = {"own": control.features.iloc[:, ::12]}, ClassifierTraining(("lightgbm",), options=FAST)
     again = predictions(sets, table_of(control), quick, protocols=(BLOCKED,), truth=control.truth)
     first = predicted.query(f"protocol == '{BLOCKED}' and features == 'own' and classifier == 'lightgbm'")
     pd.testing.assert_frame_equal(first.reset_index(drop=True), again)
@@ -229,7 +229,7 @@ def test_elimination_in_an_evaluation_sees_the_training_part_alone(control, monk
 
     monkeypatch.setattr(evaluation, "eliminate", watched)
     runs = table_of(control)
-    learning = Learning(("lightgbm",), elimination=True, options={"lightgbm": {"trees": 2}})
+    learning = ClassifierTraining(("lightgbm",), elimination=True, options={"lightgbm": {"trees": 2}})
     forecast = predictions({"own": control.features.iloc[:, ::9]}, runs, learning, protocols=(BLOCKED,))
     assert (forecast["columns"] <= 6).all()
     judged = [fold.train for fold in folds(runs, BLOCKED)[0]]

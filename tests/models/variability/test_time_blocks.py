@@ -9,7 +9,7 @@ import pytest
 from features.errors import InputError
 from features.monitoring.samplers import WINDOW_S
 from models.variability.elimination import eliminate
-from models.variability.evaluation import PROTOCOLS, Learning, folds, forward, measured, predictions
+from models.variability.evaluation import PROTOCOLS, ClassifierTraining, folds, forward, measured, predictions
 from models.variability.learners import learn, permuted_importance
 from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
 
@@ -37,7 +37,7 @@ def signatures() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 @pytest.mark.parametrize(("name", "protocol"), [*zip(("extra-trees", "lightgbm"), PROTOCOLS, strict=True), ("knn", PROTOCOLS[1])])
 def test_a_signature_of_the_hour_predicts_no_better_than_chance(signatures, name, protocol):
     features, runs, _ = signatures
-    predicted = predictions({"own": features}, runs, Learning((name,), options=OPTIONS), protocols=(protocol,))
+    predicted = predictions({"own": features}, runs, ClassifierTraining((name,), options=OPTIONS), protocols=(protocol,))
     measures = measured(predicted).set_index(["application", "measure"]).loc["all"]
     chance = predicted["varied"].mean()
     assert 0.1 < chance < 0.3
@@ -126,5 +126,5 @@ def test_what_judges_a_challenger_begins_a_window_after_what_taught_it(monkeypat
     first = int(np.argmax(runs["start_s"].to_numpy() > runs["start_s"].iloc[600]))
     long = runs.assign(runtime_s=np.where(np.arange(len(runs)) == first - 1, 2400 - WINDOW_S + 1.0, runs["runtime_s"]))
     with pytest.raises(StopIteration):
-        forward(features, long, int(long["start_s"].iloc[first]) - WINDOW_S - 1, Learning(("extra-trees",)))
+        forward(features, long, int(long["start_s"].iloc[first]) - WINDOW_S - 1, ClassifierTraining(("extra-trees",)))
     assert taught[0] < long["start_s"].iloc[first] - WINDOW_S

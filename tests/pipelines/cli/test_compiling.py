@@ -15,7 +15,7 @@ from sim import simulate
 from sim.cluster.cluster_loop import drive
 from sim.kernel.planning_search import search
 from sim.kernel.run import run
-from sim.machine.description import Cluster, Machine, Nodes
+from sim.machine.description import Cluster, Machine, NodeGroup
 from tests.oracle.decisions import Whim
 from tests.support.workloads import crowd
 
@@ -57,7 +57,7 @@ def test_all_kernels_are_compiled_beforehand_where_that_is_asked_for():
     assert drive.signatures
     forms = len(run.signatures), len(search.signatures)
     jobs = crowd(np.random.default_rng(0), 40).table()
-    nodes = Machine("nodes", (Cluster("all", (Nodes(64, 1),)),))
+    nodes = Machine("nodes", (Cluster("all", (NodeGroup(64, 1),)),))
     for scheduler in ("EASY", "JustBF", "Harm", "PlanRS", "OrigBF"):
         simulate(jobs, procs=64, scheduler=scheduler)
         simulate(jobs, machine=nodes, scheduler=scheduler)

@@ -13,7 +13,7 @@ from pipelines.cli.options import options
 from pipelines.dated.run_settings import RunSettings
 from pipelines.workflows.evaluation import Protocol
 from sim.campaigns.learned_order import Learning
-from sim.settings import Campaign, Settings, TraceSettings
+from sim.settings import Campaign, CheckedSettings, TraceSettings
 from tests.support.command import queuecast
 
 SWF = """; MaxProcs: 4
@@ -22,9 +22,9 @@ SWF = """; MaxProcs: 4
 """
 
 
-def given(shape: type[Settings], *arguments: str, once: tuple[str, ...] = ()) -> Settings:
+def given(shape: type[CheckedSettings], *arguments: str, once: tuple[str, ...] = ()) -> CheckedSettings:
     """Return the settings that a command with the options of ``shape`` gets."""
-    received: list[Settings] = []
+    received: list[CheckedSettings] = []
     command = click.command()(click.argument("trace")(options(shape, once=once)(received.append)))
     done = CliRunner().invoke(command, ["log.swf", *arguments], standalone_mode=False)
     if done.exception is not None:
@@ -34,7 +34,7 @@ def given(shape: type[Settings], *arguments: str, once: tuple[str, ...] = ()) ->
 
 
 @pytest.mark.parametrize("shape", [TraceSettings, Campaign, Protocol, RunSettings, Learning])
-def test_without_options_a_command_gets_the_settings_defaults(shape: type[Settings]) -> None:
+def test_without_options_a_command_gets_the_settings_defaults(shape: type[CheckedSettings]) -> None:
     settings = given(shape)
     assert settings == shape(trace="log.swf")
     assert settings.model_fields_set == {"trace"}, "what was not given is told from what was"

@@ -23,7 +23,7 @@ from pipelines.dated import queue_states
 from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
 from pipelines.dated.publish import Work
-from pipelines.dated.queue_states import Asked, keep_states, read_states
+from pipelines.dated.queue_states import QueueQuestions, keep_states, read_states
 from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import tracking
@@ -49,7 +49,7 @@ def why_none(lake: Lake, clean: CleanTrace, date: Dated) -> str:
     return keep_states(lake, clean, keep_features(lake, clean), date, lambda done, of: None)
 
 
-def kept(lake: Lake, clean: CleanTrace, date: Dated) -> Asked:
+def kept(lake: Lake, clean: CleanTrace, date: Dated) -> QueueQuestions:
     """Keep the states of a trace, and return what was asked."""
     assert why_none(lake, clean, date) == ""
     asked = read_states(lake, clean, read_features(lake, clean))

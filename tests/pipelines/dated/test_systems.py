@@ -22,7 +22,7 @@ from models.registry.registration import set_aliases
 from models.registry.variability_registration import registered_classifier
 from models.registry.versions import aliases, all_versions
 from models.variability import learners
-from models.variability.evaluation import PROTOCOLS, Learning, forward
+from models.variability.evaluation import PROTOCOLS, ClassifierTraining, forward
 from pipelines.assets import variability_model as variability_asset
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
@@ -39,8 +39,8 @@ FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
 NAMES = ("extra-trees", "lightgbm")
 
 
-def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> Learning:
-    return Learning(names, THREE_CLASSES, options=FAST, seed=seed)
+def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> ClassifierTraining:
+    return ClassifierTraining(names, THREE_CLASSES, options=FAST, seed=seed)
 
 
 def table_of(control: Runs, rows: slice = slice(None), system: str = "ours", every: int = 6) -> TrainingTable:
@@ -118,7 +118,9 @@ def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened,
 def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(control):
     few, many = (table_of(control, slice(0, count)) for count in (400, 480))
     since = int(control.start_s[150])
-    answers = [forward(each.features["own"], each.runs, since, Learning(("lightgbm",), options=FAST)) for each in (few, many)]
+    answers = [
+        forward(each.features["own"], each.runs, since, ClassifierTraining(("lightgbm",), options=FAST)) for each in (few, many)
+    ]
     assert len(answers[1]) > len(answers[0]) > 200
     pd.testing.assert_frame_equal(answers[0], answers[1].iloc[: len(answers[0])])
 
@@ -192,7 +194,7 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
 def test_elimination_shortens_what_is_registered(opened, control):
     small = table_of(control, slice(0, 300), "fifth")
     few = TrainingTable("fifth", small.runs, {"own": control.features.iloc[:300, 66:108:3]})
-    outcome = retrained(few, "own", opened, Learning(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
+    outcome = retrained(few, "own", opened, ClassifierTraining(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
     assert len(outcome.model.columns) < 14
     version = opened.client.get_model_version("variability-fifth", "1")
     assert version.tags["columns"] == str(len(outcome.model.columns))

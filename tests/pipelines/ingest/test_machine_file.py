@@ -8,7 +8,7 @@ import pytest
 
 from features.jobs.schema import ASKED
 from pipelines.ingest.machine_file import read_machine
-from sim.machine.description import Cluster, Limit, Machine, Nodes
+from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 from tests.support.refusals import refusal
 
 TOML = """
@@ -56,12 +56,12 @@ def read(tmp_path: Path, text: str, name: str = "site.toml") -> Machine:
 
 
 def test_toml_says_clusters_nodes_and_limits(tmp_path: Path) -> None:
-    thin = Cluster("thin", (Nodes(48, 12, 94035968, 0, ("x86_64",)),))
-    fat = Cluster("fat", (Nodes(20, 80, 3 * 2**29, 0, ("big",)), Nodes(2, 64, None, 4, ("big", "gpu"))))
+    thin = Cluster("thin", (NodeGroup(48, 12, 94035968, 0, ("x86_64",)),))
+    fat = Cluster("fat", (NodeGroup(20, 80, 3 * 2**29, 0, ("big",)), NodeGroup(2, 64, None, 4, ("big", "gpu"))))
     limits = (Limit("user", "processors", 500), Limit("class", "share", 0.7, longer_than_s=7 * 86400, cluster="fat"))
     assert read(tmp_path, TOML) == read(tmp_path, "\ufeff" + TOML) == Machine("ours", (thin, fat), limits, ("nodes", "memory_kib"))
     assert read(tmp_path, '[[cluster]]\nname = "a"\nnodes = 1\nprocs = 2', "A site.toml") == Machine(
-        "a-site", (Cluster("a", (Nodes(1, 2),)),), (), ASKED
+        "a-site", (Cluster("a", (NodeGroup(1, 2),)),), (), ASKED
     )
 
 
@@ -74,7 +74,7 @@ def test_the_example_of_the_documentation_is_one() -> None:
 
 def test_a_machines_file_has_a_line_a_cluster(tmp_path: Path) -> None:
     machine = read(tmp_path, "\ufeff# number name nodes procs speed KiB\n\n0\ta\t2\t8\t1\t100\n1 b 3 4 1 50\n", "Log.machines")
-    assert machine == Machine("log", (Cluster("a", (Nodes(2, 8, 100),)), Cluster("b", (Nodes(3, 4, 50),))))
+    assert machine == Machine("log", (Cluster("a", (NodeGroup(2, 8, 100),)), Cluster("b", (NodeGroup(3, 4, 50),))))
 
 
 LINE = "0 a 2 8 1 100\n"

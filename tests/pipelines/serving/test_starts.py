@@ -15,7 +15,7 @@ from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
-from models.packed.queue_state import NEVER, Jobs
+from models.packed.queue_state import NOT_YET, QueueJobs
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartPredictor
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
@@ -53,7 +53,7 @@ def service(registry: Registry, *names: str, log: AskedLog | None = None) -> Fas
     return application(Service(models, 2.0 * DAY_S, log, clock=lambda: NOW_S))
 
 
-def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
+def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], QueueJobs]:
     """Return a queue as a client tells it, and as the model's features are made of it, with a job submitted now."""
     draw = np.random.default_rng(seed)
     waits, ran = draw.integers(0, 9_000, count), draw.integers(1, 9_000, count)
@@ -64,12 +64,12 @@ def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], Jobs]:
         | {"running_s": int(ran[row]) if runs[row] else None, "queue": f"q{of[row]}"}
         for row in range(count)
     ]
-    start = np.append(np.where(runs, CLOCK_S - ran, NEVER), NEVER)
+    start = np.append(np.where(runs, CLOCK_S - ran, NOT_YET), NOT_YET)
     submit = np.append(np.where(runs, CLOCK_S - ran, CLOCK_S) - waits, CLOCK_S)
     order = np.append(np.argsort(submit[:-1], kind="stable"), count)
     requested = np.append(requested, 3_600)
-    columns = (submit, start, np.full(count + 1, NEVER), np.append(procs, 8), requested, np.append(user, 3), np.append(of, 0))
-    return entries, Jobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
+    columns = (submit, start, np.full(count + 1, NOT_YET), np.append(procs, 8), requested, np.append(user, 3), np.append(of, 0))
+    return entries, QueueJobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
 
 
 JOB = {"user": "user3", "procs": 8, "requested_s": 3_600, "queue": "q0"}
@@ -81,11 +81,11 @@ def start(app: FastAPI, body: object, status: int = 200) -> dict:
     return answer
 
 
-def expected(predictor: StartPredictor, jobs: Jobs) -> pd.Series:
+def expected(predictor: StartPredictor, jobs: QueueJobs) -> pd.Series:
     """Return what the registered model answers its consumers about the last of ``jobs``."""
     queue = pd.DataFrame({"procs": jobs.procs, "requested_s": jobs.requested, "user": jobs.user.astype(str)})
     queue = queue.assign(queue=jobs.queue.astype(str), submit_time=jobs.submit.astype("datetime64[s]"))
-    started = np.where(jobs.start == NEVER, np.datetime64("NaT"), np.minimum(jobs.start, CLOCK_S).astype("datetime64[s]"))
+    started = np.where(jobs.start == NOT_YET, np.datetime64("NaT"), np.minimum(jobs.start, CLOCK_S).astype("datetime64[s]"))
     return predictor.predict(queue.assign(start_time=started)).iloc[-1]
 
 

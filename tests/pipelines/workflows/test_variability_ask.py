@@ -17,7 +17,7 @@ from features.monitoring.labels import DELAYS, baselines, labels, z_scores
 from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES
 from models.registry.variability_registration import Registered, VariabilityContent
 from models.variability.classifiers import ORDINAL_CUTOFF
-from models.variability.evaluation import Learning
+from models.variability.evaluation import ClassifierTraining
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
 from pipelines.cli.variability.ask import command, moment
@@ -103,7 +103,7 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     table = training_table(tree, "small", ("own",))
     features = table.features["own"]
     assert set(MORE_FEATURES) <= set(features)
-    learning = Learning(("ordinal",), DELAYS, options={"ordinal": {"trees": 5, "min_rows_in_leaf": 2}})
+    learning = ClassifierTraining(("ordinal",), DELAYS, options={"ordinal": {"trees": 5, "min_rows_in_leaf": 2}})
     usual = baselines(table.runs["application"], table.runs["runtime_s"])
     z = z_scores(table.runs["application"], table.runs["runtime_s"], usual)
     model = learning.train("ordinal", features, labels(z, DELAYS), times_of(table.runs), usual, z)

@@ -11,10 +11,10 @@ from features.errors import InputError
 from features.jobs.cleaning import NO_CLUSTER, clean
 from features.jobs.frames import jobs_from
 from features.jobs.schema import Trace
-from sim.machine.description import UNLIMITED, Cluster, Limit, Machine, Nodes
+from sim.machine.description import UNLIMITED, Cluster, Limit, Machine, NodeGroup
 from sim.machine.nodes import NO_LIMIT
 
-BIG, SMALL = Cluster("big", (Nodes(2, 80, 1000), Nodes(1, 40, 500, 4, ("gpu",)))), Cluster("small", (Nodes(3, 12, 90),))
+BIG, SMALL = Cluster("big", (NodeGroup(2, 80, 1000), NodeGroup(1, 40, 500, 4, ("gpu",)))), Cluster("small", (NodeGroup(3, 12, 90),))
 SITE = Machine("site", (BIG, SMALL))
 
 
@@ -140,11 +140,14 @@ def test_jobs_that_no_cluster_can_hold_are_dropped_and_counted() -> None:
         (lambda: Machine("m", (BIG, BIG)), "cluster big appears twice"),
         (lambda: Machine("m", (BIG,), (Limit("user", "jobs", 1, cluster="x"),)), "unknown cluster 'x' in a limit; known: big"),
         (lambda: Machine("m", (BIG,), asked=("disk",)), "unknown column 'disk' in asked; known: nodes"),
-        (lambda: Machine("m", tuple(Cluster(f"c{n}", (Nodes(1, 1),)) for n in range(63))), "a machine of 63 clusters; at most 62"),
-        (lambda: Machine("m", (Cluster("c", (Nodes(10**7, 11),)),)), "a machine has at most 100,000,000 processors"),
-        (lambda: Nodes(0, 1), "nodes is 0, not a whole number of 1 to 10,000,000"),
-        (lambda: Nodes(1, 1, 10**13), "memory_kib is 10000000000000, not a whole number of 1 to 1,000,000,000,000"),
-        (lambda: Nodes(1, 1, gpus=-1), "gpus is -1, not a whole number of 0 to 100,000,000"),
+        (
+            lambda: Machine("m", tuple(Cluster(f"c{n}", (NodeGroup(1, 1),)) for n in range(63))),
+            "a machine of 63 clusters; at most 62",
+        ),
+        (lambda: Machine("m", (Cluster("c", (NodeGroup(10**7, 11),)),)), "a machine has at most 100,000,000 processors"),
+        (lambda: NodeGroup(0, 1), "nodes is 0, not a whole number of 1 to 10,000,000"),
+        (lambda: NodeGroup(1, 1, 10**13), "memory_kib is 10000000000000, not a whole number of 1 to 1,000,000,000,000"),
+        (lambda: NodeGroup(1, 1, gpus=-1), "gpus is -1, not a whole number of 0 to 100,000,000"),
         (lambda: Limit("team", "jobs", 1), "of is 'team'; known: user, group, class"),  # type: ignore[arg-type]
         (lambda: Limit("user", "share", 1.5), "value is 1.5, not a share above 0 and up to 1"),
         (lambda: Limit("user", "jobs", 1.5), "value is 1.5, not a whole number of jobs"),

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from features.jobs.cleaning import clean
 from pipelines.ingest.read import read_trace
 from sim import decide, simulate
-from sim.machine.description import Cluster, Limit, Machine, Nodes
+from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 from sim.machine.failures import failures
 from sim.schedulers.semantics import SEMANTICS
 from tests.conftest import SHARED, needs_shared
@@ -94,8 +94,8 @@ def test_nodes_of_one_with_a_request_for_nodes_memory_and_limits_are_a_pool_too(
         exclusive=pd.array([1, 0] * 60, "Int64"),
     )
     limit = (Limit("user", "processors", 12),)
-    small = Machine("small", (Cluster("all", (Nodes(16, 1, memory_kib=2),)),), limit)
-    large = Machine("large", (Cluster("all", (Nodes(1, 16, memory_kib=32),)),), limit)
+    small = Machine("small", (Cluster("all", (NodeGroup(16, 1, memory_kib=2),)),), limit)
+    large = Machine("large", (Cluster("all", (NodeGroup(1, 16, memory_kib=32),)),), limit)
     plain = table.drop(columns=["nodes", "exclusive"])
     plain = plain[plain["procs"] <= 12]
     for scheduler in ("EASY", "JustBF", "Conservative"):

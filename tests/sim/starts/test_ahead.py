@@ -7,7 +7,7 @@ import pytest
 from features.clock import DAY_S, WEEK_S, Clock
 from features.jobs.frames import jobs_from
 from features.jobs.schema import codes
-from models.packed.queue_state import NEVER, Jobs
+from models.packed.queue_state import NOT_YET, QueueJobs
 from models.runtime.remaining import LEVELS
 from sim.policy import Policy
 from sim.simulate import simulate
@@ -34,14 +34,14 @@ def workload(seed: int, count: int = 120, slow: int = 1) -> pd.DataFrame:
     )
 
 
-def scheduled(table: pd.DataFrame, scheduler: str = "EASY", pool: Closed | None = None) -> Jobs:
+def scheduled(table: pd.DataFrame, scheduler: str = "EASY", pool: Closed | None = None) -> QueueJobs:
     """Return jobs as they start on the machine, each of whose quantiles is the runtime itself."""
     start = simulate(table, procs=PROCS, scheduler=scheduler, machine=pool).jobs["start_s"].to_numpy(np.int64)
     submit, runtime, procs, requested = (
         table[name].to_numpy(np.int64) for name in ("submit_s", "runtime_s", "procs", "requested_s")
     )
     same = np.zeros(len(table), np.int64)
-    return Jobs(
+    return QueueJobs(
         submit, start, start + runtime, procs, requested, codes(table, "user"), same, np.repeat(runtime[:, None], 3, axis=1)
     )
 
@@ -104,8 +104,8 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
     count = 400
     submit = np.arange(count) * (4 * WEEK_S // count)
     end = submit + 2000
-    end[-120:] = NEVER
-    jobs = Jobs(submit, submit + 1000, end, *(np.full(count, each) for each in (4, 5000, 0, 0)), np.full((count, 1), 900))
+    end[-120:] = NOT_YET
+    jobs = QueueJobs(submit, submit + 1000, end, *(np.full(count, each) for each in (4, 5000, 0, 0)), np.full((count, 1), 900))
     now = int(submit[-1])
     for coming in arrivals(jobs, now, 20, seed=3):
         back = now + coming.after_s - jobs.submit[coming.row]
@@ -121,10 +121,10 @@ def test_jobs_that_are_taken_out_leave_the_runtimes_of_all_others() -> None:
     quantiles = np.tile(np.linspace(100, 4_000, len(LEVELS)).astype(np.int64), (3, 1))
     quantiles[0] = 60  # ends before the other in any case, so only the other decides when the third fits
     running, waiting = np.array([0, 1]), np.array([2])
-    jobs = Jobs(
+    jobs = QueueJobs(
         submit=np.array([0, 1, 2]),
-        start=np.array([0, 1, NEVER]),
-        end=np.full(3, NEVER),
+        start=np.array([0, 1, NOT_YET]),
+        end=np.full(3, NOT_YET),
         procs=np.array([1, 1, 2]),
         requested=np.array([60, 5_000, 5_000]),
         user=np.zeros(3, np.int64),
@@ -149,8 +149,8 @@ def test_questions_read_nothing_of_later_moments() -> None:
     before = ask(jobs, row, at, Ahead(PROCS), Clock())
     now = 10_000
     hidden = jobs._replace(
-        start=np.where(jobs.start >= now, NEVER, jobs.start),
-        end=np.where(jobs.end > now, NEVER, jobs.end),
+        start=np.where(jobs.start >= now, NOT_YET, jobs.start),
+        end=np.where(jobs.end > now, NOT_YET, jobs.end),
         procs=np.where(jobs.submit > now, 1, jobs.procs),
         requested=np.where(jobs.submit > now, 77, jobs.requested),
     )
