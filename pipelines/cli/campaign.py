@@ -14,7 +14,7 @@ import click
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, tell_of_prior
 from pipelines.cli.options import (
     check_outputs,
     on_option,
@@ -79,6 +79,7 @@ def command(
     check_outputs({"--out": out, **with_rows(report), "--table": table}, inputs)
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
+    tell_of_prior(campaigns[0].predictors)
     runs = [run_of(each) for each in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
         results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)

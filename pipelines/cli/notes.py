@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+from collections.abc import Iterable
 from typing import Any
 
 import click
@@ -13,6 +14,12 @@ from features.errors import printable
 def note(text: str) -> None:
     """Print one line about the work to standard error."""
     print(printable(text), file=sys.stderr)
+
+
+def tell_of_prior(predictors: Iterable[str]) -> None:
+    """Say which schedulers use ``requested`` and which ``prior``, if both are asked for."""
+    if {"requested", "prior"} <= set(predictors):
+        note("requested and prior are the same requests: Harm is simulated with prior, other schedulers with requested")
 
 
 def record(fields: Any) -> None:

@@ -19,7 +19,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
-from pipelines.cli.notes import note
+from pipelines.cli.notes import note, tell_of_prior
 from pipelines.cli.options import check_outputs, check_used, json_option, load, options
 from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
@@ -73,6 +73,7 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
         check_site(asked, schedule_out, plans_out)
         simulate_site(asked, schedule_out, as_json)
         return
+    tell_of_prior(asked.predictors)
     combinations = policies(asked)
     for option, out, endings in (("--schedule-out", schedule_out, ENDINGS), ("--plans-out", plans_out, ENDINGS[:1])):
         if out is not None:

@@ -51,13 +51,13 @@ def interval(low: float, high: float, coverage: float | None = None) -> str:
 def predictions(predictor: str) -> str:
     """Return the source of predictions in the words of all tables, pages and figures.
 
-    Requests are users' limits, of which ``prior`` makes distributions; a registered model answers as served.
+    Requests are users' limits; a registered model answers as served.
     """
     if predictor.startswith("registry:"):
         _, _, alias = predictor.removesuffix(SEEN).partition("@")
         by = f" by {alias}" if alias not in ("", "champion") else ""
         return f"as served{by}" + (", trained on these jobs" if predictor.endswith(SEEN) else "")
-    words = {"requested": "requests", "prior": "requests", "clairvoyant": "exact runtimes", "champion": "as served"}
+    words = {"requested": "requests", "clairvoyant": "exact runtimes", "champion": "as served"}
     return words.get(predictor, predictor)
 
 

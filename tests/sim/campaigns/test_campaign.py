@@ -20,6 +20,7 @@ from sim.campaigns.campaign import points, policies
 from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
+from sim.metrics.formats import combinations as labels
 from sim.schedulers.names import scheduler
 from tests.conftest import SHARED, needs_shared
 from tests.support.process import LIBRARIES
@@ -257,5 +258,7 @@ def test_where_requests_and_their_distribution_are_both_chosen_each_scheduler_ha
         return [policy[:2] for policy in policies(Campaign(schedulers=("EASY", "Harm"), predictors=predictors))]
 
     assert combinations("requested", "prior") == [("EASY", "requested"), ("Harm", "prior")]
+    shown = labels([(*names, "requested") for names in [("Harm", "requested"), ("Harm", "prior")]])
+    assert list(shown.values()) == ["Harm / requests", "Harm / prior"], "two simulations have two names"
     assert combinations("prior") == [("EASY", "prior"), ("Harm", "prior")]
     assert combinations("requested") == [("EASY", "requested"), ("Harm", "requested")]
