@@ -20,15 +20,13 @@ from pipelines.cli.options import (
     on_option,
     options,
     out_option,
-    report_option,
     restart_option,
     simulating,
-    with_rows,
     workers_option,
 )
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
-from pipelines.report.comparison import write_tables
+from pipelines.report.comparison import summary_tables, write_tables
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.names import READ_FIRST
@@ -52,7 +50,6 @@ if TYPE_CHECKING:
 @workers_option
 @on_option
 @out_option("Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.", required=True)
-@report_option
 @click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this .md or .tex file.")
 @restart_option
 def command(
@@ -61,7 +58,6 @@ def command(
     workers: int | None,
     on: str | None,
     out: Path,
-    report: Path | None,
     table: Path | None,
     restart: bool,
 ) -> None:
@@ -71,12 +67,12 @@ def command(
     scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
     and the comparisons are pooled.
     """
-    from pipelines.workflows.campaigns import identity, resumable_campaign
+    from pipelines.workflows.campaigns import resumable_campaign
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
     campaigns = campaigns_of(suite, asked)
     inputs = [*(each.trace for each in campaigns), *table_files(campaigns[0].predictors)]
-    check_outputs({"--out": out, **with_rows(report), "--table": table}, inputs)
+    check_outputs({"--out": out, "--table": table}, inputs)
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
     tell_of_prior(campaigns[0].predictors)
@@ -90,8 +86,8 @@ def command(
 
         pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
         generated = any(run.workload.generated for run in runs)
-        shown, ranks = print_summary(pooled, generated, asked.windows), [f"{each}." for each in ranks_of(pooled)]
-        click.echo("\n".join(ranks) + "\n")
+        shown = print_summary(pooled, generated, asked.windows)
+        click.echo("".join(f"{each}.\n" for each in ranks_of(pooled)))
     else:
         workload, windows = runs[0].workload, runs[0].windows
         shown = print_summary(summary, workload.generated, windows.split)
@@ -100,19 +96,6 @@ def command(
     if table is not None:
         write_tables(table, shown)
         note(f"wrote {table}")
-    if report is not None:
-        from pipelines.report.campaign import render_campaign, render_suite
-        from pipelines.report.html import data_of, write_report
-        from pipelines.storage.provenance import software
-
-        if suite:
-            suite_provenance = {"traces": ", ".join(run.label for run in runs), "software": software()}
-            page = render_suite(pooled, summary, Path(suite).stem, ranks, suite_provenance, generated, data=data_of(report))
-        else:
-            provenance = {**identity(*runs[0]), "software": software()}
-            page = render_campaign(results, summary, windows, provenance, notes=workload.notes, data=data_of(report))
-        write_report(report, page, summary)
-        note(f"wrote {report}")
 
 
 def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
@@ -162,7 +145,6 @@ def told_how_to_go_on() -> Iterator[None]:
 
 def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Print the tables of a comparison, with verdicts; return them."""
-    from pipelines.report.campaign import summary_tables
     from sim.campaigns.window_comparison import as_changes
     from sim.metrics.verdict import verdict
 

@@ -12,7 +12,7 @@ import click
 import pandas as pd
 
 from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, json_option, load, options, out_option, report_option, with_rows
+from pipelines.cli.options import check_outputs, json_option, load, options, out_option
 from pipelines.cli.simulate import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
@@ -31,8 +31,7 @@ if TYPE_CHECKING:
 @options(Protocol)
 @json_option
 @out_option("Write every figure to this Parquet file.")
-@report_option
-def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | None) -> None:
+def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
@@ -40,7 +39,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     and each is told when it is done. lightgbm, svr and quantile then learn anew each week of the trace; named without options they
     learn each midnight, at seven times the cost.
     """
-    check_outputs({"--out": out, **with_rows(report)}, [protocol.trace, *table_files(protocol.predictors)])
+    check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)
     check_names(workload, protocol)
     evaluation = evaluate_predictors(
@@ -48,8 +47,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
         protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)}),
         progress=Told(len(protocol.predictors)),
     )
-    remarks = said_of(workload, evaluation)
-    for text in remarks:
+    for text in said_of(workload, evaluation):
         note(f"{workload.name}: {text}")
     if as_json:
         for record in as_records(evaluation):
@@ -57,33 +55,23 @@ def command(protocol: Protocol, as_json: bool, out: Path | None, report: Path | 
     else:
         for quality in evaluation.qualities:
             print_quality(quality, workload, evaluation, protocol.levels)
-    metadata = {
-        "trace": workload.name,
-        "generated": workload.generated,
-        "procs": workload.procs,
-        "scheduler": evaluation.schedules[0].scheduler,
-        "correction": evaluation.schedules[0].correction,
-        "semantics": evaluation.schedules[0].semantics,
-        "predictors": [schedule.predictor for schedule in evaluation.schedules],
-        "parts": list(protocol.parts),
-        "levels": list(protocol.levels),
-        "seed": protocol.seed,
-    }
     if out is not None:
         from pipelines.storage.parquet import write_parquet
 
+        metadata = {
+            "trace": workload.name,
+            "generated": workload.generated,
+            "procs": workload.procs,
+            "scheduler": evaluation.schedules[0].scheduler,
+            "correction": evaluation.schedules[0].correction,
+            "semantics": evaluation.schedules[0].semantics,
+            "predictors": [schedule.predictor for schedule in evaluation.schedules],
+            "parts": list(protocol.parts),
+            "levels": list(protocol.levels),
+            "seed": protocol.seed,
+        }
         write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
         note(f"wrote {out}")
-    if report is not None:
-        from features.jobs.schema import fingerprint
-        from pipelines.report.evaluation import render_evaluation
-        from pipelines.report.html import data_of, write_report
-        from pipelines.storage.provenance import code_version, software
-
-        provenance = {"version": code_version(), **metadata, "jobs": fingerprint(workload.jobs), "software": software()}
-        page = render_evaluation(evaluation, provenance, notes=[*workload.notes, *remarks], data=data_of(report))
-        write_report(report, page, as_table(evaluation))
-        note(f"wrote {report}")
 
 
 class Told:
@@ -130,7 +118,6 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
 
 def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
     """Print the figures of one part, one row per predictor."""
-    from pipelines.report.sharpness_tables import sharpness_tables
     from pipelines.report.table import Table
 
     part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
@@ -171,8 +158,9 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
     caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
     if stages:
         caption += "; by stage of the user's experience: accuracy"
-    for table in (Table(title, headings, cells, caption), *sharpness_tables(quality)):
-        table.show(below=False)
+    Table(title, headings, cells, caption).show()
+    if not quality.calibration.empty:
+        note("how sharp and how calibrated predicted distributions are stands in --json and --out")
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

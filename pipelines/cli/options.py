@@ -288,15 +288,6 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
             raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
 
 
-def with_rows(report: Path | None) -> dict[str, Path | None]:
-    """Return a page, if asked for, and the file of its rows beside it, as outputs."""
-    if report is None:
-        return {}
-    from pipelines.report.html import data_of
-
-    return {"--report": report, "--report, its rows": report.with_name(data_of(report))}
-
-
 def load_machine(settings: TraceSettings) -> Machine | None:
     """Return the machine of ``--machine`` or, without ``--procs``, the catalogue's."""
     if isinstance(settings, Campaign) and settings.machine is not None:

@@ -49,7 +49,7 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
             "node for them, or a limit below what they ask for; figures leave them out"
         )
     if report is not None:
-        from pipelines.report.html import write_report
+        from pipelines.storage.places import write
 
         provenance = {
             "accounting": asked.accounting.name,
@@ -58,7 +58,7 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
             "seed": asked.seed,
             "log": asked.log.name if asked.log else "none",
         }
-        write_report(report, shown.render_parity(parity, provenance))
+        write(report, shown.render_parity(parity, provenance))
     if as_json:
         without = parity.left_out.set_index("rule").to_dict("index")
         named = {"not_modelled": list(site.not_modelled), "warnings": list(site.warnings)}

@@ -38,7 +38,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.candidates)))])
     what_if = answered(asked, on)
     if report is not None:
-        from pipelines.report.html import write_report
+        from pipelines.storage.places import write
 
         provenance = {
             "accounting": asked.accounting.name,
@@ -47,7 +47,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
             "shake": f"{asked.shake_s} s",
             "seed": asked.seed,
         }
-        write_report(report, shown.render_what_if(what_if, provenance))
+        write(report, shown.render_what_if(what_if, provenance))
     if as_json:
         for record in records(what_if):
             click.echo(json.dumps(record))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import html
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -13,14 +13,15 @@ import pandas as pd
 from rich.console import Console
 
 from features.errors import InputError
-from pipelines.report.campaign import summary_tables
+from features.statistics import FEWEST_BLOCKS
 from pipelines.report.table import Row, Table
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.places import write
 from sim.campaigns.results import Results
+from sim.campaigns.window_comparison import as_changes
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS, READ_FIRST
-from sim.metrics.verdict import policy_labels
+from sim.metrics.verdict import policy_labels, verdict
 from sim.policy import NAMES
 
 _WIDTH = 150
@@ -73,6 +74,49 @@ def _cell(row: dict[str, Any], baseline: bool) -> str:
         return value
     moved = f"{change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
     return f"{value}  {moved}{' *' if row['sure'] else ''}"
+
+
+def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
+    """Return tables of the metrics that are read first.
+
+    Each trace, semantics, threshold and tau has a table: means, changes from the baseline and their intervals. ``summary`` is
+    pooled over traces, or over windows of a ``split``.
+    """
+    tables = []
+    for trace, of_trace in summary.groupby("trace", sort=False):
+        over, caption = _means_and_intervals(of_trace, generated, split)
+        for (semantics, starvation_s, tau_s), part in as_changes(of_trace).items():
+            base, labels = verdict(part).baseline, policy_labels(part)
+            at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
+            threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
+            order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
+            rows = [[labels[key], *(_mean(at[key, name], key == base) for name in READ_FIRST)] for key in order]
+            title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
+            against = f"changes against {labels[base]}, {caption}"
+            tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
+    return tables
+
+
+def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> tuple[str, str]:
+    """Return in words what means and intervals of a trace or a suite's load are taken over."""
+    if "traces" in summary:
+        over = f"geometric means over {summary['traces'].max()} traces"
+        return over + (", some of generated workloads" if generated else ""), "95 % intervals over traces"
+    windows, replays = int(summary["windows"].iloc[0]), int(summary["replicates"].iloc[0])
+    over, caption = f"means over {windows} windows ({split})" if split != "whole" else "the whole trace", "one replay of each"
+    caption = f"{replays} replicates" if replays > 1 else caption
+    if summary["low"].notna().any():
+        several = "windows and replicates" if windows >= FEWEST_BLOCKS else "replicates"
+        caption += f", 95 % intervals over {several if replays > 1 else 'windows'}" + (
+            "" if replays > 1 else ", which leave out a schedule's chaos"
+        )
+    return over + (", a generated workload" if generated else ""), caption
+
+
+def _mean(row: Mapping[Any, Any], baseline: bool) -> str:
+    """Format a mean and, except for the baseline, its change with its interval, if any."""
+    mean = format(row["value"], METRICS[row["metric"]].form)
+    return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:

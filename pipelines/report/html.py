@@ -1,7 +1,6 @@
 """The page of a comparison: the best policies and their cost, and which jobs wait."""
 
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 
 import pandas as pd
 
@@ -21,8 +20,6 @@ from pipelines.report.tables import (
     prediction_table,
 )
 from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
-from pipelines.storage.csv_text import csv_text
-from pipelines.storage.places import write
 from sim.metrics.names import FAIRNESS, READ_FIRST
 from sim.metrics.schedule_metrics import TAU_S
 from sim.metrics.verdict import is_bound, verdict
@@ -105,15 +102,3 @@ def render_report(
         by_experience=experience_table(quality),
         cleaning=cleaning_table(cleaning_counts),
     )
-
-
-def write_report(path: Path, html: str, rows: pd.DataFrame | None = None) -> None:
-    """Write the page, and ``rows`` as CSV beside it (:func:`data_of`), each atomically."""
-    if rows is not None:
-        write(path.with_name(data_of(path)), csv_text(rows))
-    write(path, html)
-
-
-def data_of(path: Path) -> str:
-    """Return the name of the file beside a page that holds all its rows."""
-    return f"{path.name}.csv"  # a table that a user calls as the page stays

@@ -73,11 +73,11 @@ class Table:
         """Tell whether the column ``place`` holds words."""
         return place < self.keys or self.heads[place].text in self.left
 
-    def show(self, to: Console | None = None, *, below: bool = True) -> None:
-        """Print the table on standard output or ``to``; without ``below`` only the cells' texts."""
+    def show(self, to: Console | None = None) -> None:
+        """Print the table on standard output or ``to``."""
         from pipelines.report.terminal import print_table
 
-        rows = [["\n".join(cell.lines()) if below else cell.text for cell in row] for row in self.cells]
+        rows = [["\n".join(cell.lines()) for cell in row] for row in self.cells]
         headings = [head.text for head in self.heads]
         print_table(headings, rows, title=self.title, caption=self.note, keys=self.keys, left=self.left, to=to)
 

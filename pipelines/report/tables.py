@@ -98,22 +98,14 @@ def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
     return tuple((line, tone) for line in lines)
 
 
-def intervals_hint(
-    comparison: pd.DataFrame, baseline: str, confidence: float, over: str = "weeks and users", replayed: bool = True
-) -> str:
-    """Return an explanation of the lines below the values of :func:`metric_table`.
-
-    Intervals are ``over`` something and, if ``replayed``, over replays.
-    """
+def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float) -> str:
+    """Return an explanation of the lines below the values of :func:`metric_table`."""
     replays = int(comparison.loc[comparison["predictor"] != "", "replicates"].min())  # a site recorded one schedule
     of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
     there = bool((comparison["low"].notna() & ~of_base).any())
     words = f"Below each value: its change against {baseline}"
-    words += (
-        f", with its {100 * confidence:g} % interval over {' and '.join(filter(None, (over, f'{replays} replays' * (replayed and replays > 1))))}. "
-        if there
-        else ". "
-    )
+    over = "weeks and users" + (f" and {replays} replays" if replays > 1 else "")
+    words += f", with its {100 * confidence:g} % interval over {over}. " if there else ". "
     if replays > 1:
         return words + "Coloured where sure for all combinations together. Bold: the best value."
     return (

@@ -58,16 +58,6 @@ def brief(name: str) -> str:
     return re.sub(r"^registry:runtime-", "registered: ", re.sub(r"^SCORE\(.*?\)-(?=[A-Z])", "SCORE(…)-", name))
 
 
-def group_name(by: str, begin: float) -> str:
-    """Return the name of a group of :attr:`sim.predictions.sharpness.Sharpness.coverage`."""
-    if by == "request":
-        return f"request from {begin / 60:,.0f} min" if begin < 7200 else f"request from {begin / 3600:,.3g} h"
-    if by == "width":
-        first = int(begin)
-        return f"{first} processor{'s' * (first > 1)}" if first <= 2 else f"{first}-{2 * (first - 1)} processors"
-    return "any request, any width"
-
-
 def takes_correction(scheduler: str) -> bool:
     """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
 

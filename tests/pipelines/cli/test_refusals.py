@@ -17,10 +17,9 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
     "arguments",
     [
         ["campaign", "TRACE", "--out", "TRACE"],
-        ["campaign", "TRACE", "--out", "x.parquet", "--report", "TRACE"],
+        ["campaign", "TRACE", "--out", "x.parquet", "--table", "TRACE"],
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
         ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
-        ["evaluate", "log.html.csv", "--report", "log.html"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "TRACE"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "SITE/slurm.conf"],
         ["whatif", "TRACE", "--machine", "SITE", "--report", "TRACE"],
@@ -34,22 +33,21 @@ def test_what_is_read_is_never_overwritten(
     monkeypatch.chdir(tmp_path)
     (tmp_path / "site").mkdir()
     (tmp_path / "site" / "slurm.conf").touch()
-    (tmp_path / "log.html.csv").write_text(SWF)
     (tmp_path / "queuecast.toml").write_text(f'[traces.mine]\nplace = "{trace}"\n')
     given = (part.replace("TRACE", str(trace)).replace("SITE", str(tmp_path / "site")) for part in arguments)
     done = queuecast(*given, home=tmp_path)
     assert done.returncode == 2
     assert "would overwrite what is read" in done.stderr.splitlines()[-1]
-    assert trace.read_text() == SWF == (tmp_path / "log.html.csv").read_text()
+    assert trace.read_text() == SWF
 
 
 def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Path, tmp_path: Path) -> None:
     both = str(tmp_path / "x")
-    done = queuecast("campaign", str(trace), "--out", both, "--report", both, home=tmp_path)
+    done = queuecast("campaign", str(trace), "--out", both, "--table", both, home=tmp_path)
     assert done.returncode == 2
     assert "is what --out writes" in done.stderr
     nowhere = str(trace / "x.html")  # below a file
-    done = queuecast("campaign", str(trace), "--out", both, "--report", nowhere, home=tmp_path)
+    done = queuecast("campaign", str(trace), "--out", both, "--table", nowhere, home=tmp_path)
     assert done.returncode == 2
     assert "no directory that can be written to" in done.stderr.splitlines()[-1]
     assert not Path(both).exists()

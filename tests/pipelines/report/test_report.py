@@ -14,7 +14,7 @@ import pytest
 from features.clock import WEEK_S
 from pipelines.report import page as pages
 from pipelines.report import plots
-from pipelines.report.html import render_report, write_report
+from pipelines.report.html import render_report
 from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import encode
 from pipelines.report.tables import leading
@@ -199,16 +199,6 @@ def test_extreme_comparisons_are_drawn_without_a_warning(compared):
     assert "No job was dropped or altered." in text
     assert text.count("correction: ") <= 2 * MOST_ROWS
     assert ("The trace names no users." in text) == compared[0].jobs["user"].isna().all()
-
-
-def test_a_report_that_cannot_be_written_leaves_the_last_one(tmp_path, monkeypatch):
-    path = tmp_path / "sub" / "report.html"
-    write_report(path, "first")
-    assert path.read_text() == "first"
-    with pytest.raises(UnicodeEncodeError):
-        write_report(path, "second \ud800")
-    assert path.read_text() == "first"
-    assert list(path.parent.iterdir()) == [path]
 
 
 @pytest.mark.usefixtures("undrawn")
