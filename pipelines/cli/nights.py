@@ -77,7 +77,7 @@ def command(
     if lake.has("nights", source.clean.name):
         nights_table(lake.read("nights", source.clean.name)[0]).show()
     note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
-    click.echo(f"report      {place / 'reports' / 'nights' / source.clean.name / 'index.html'}")
+    click.echo(f"report      {place / 'reports' / f'{source.clean.name}.html'}")
     sys.stdout.flush()
 
 

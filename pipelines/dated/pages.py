@@ -15,7 +15,7 @@ from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
 from pipelines.report import plots
 from pipelines.report.html import render_report
-from pipelines.report.night import Night, render_index, render_night
+from pipelines.report.night import Night, render_night
 from pipelines.report.style import encode
 from pipelines.report.tables import leading
 from pipelines.storage.csv_text import csv_text
@@ -27,8 +27,8 @@ from sim.metrics.verdict import verdict
 def write_pages(work: Work, clean: CleanTrace) -> str:
     """Write and return the report of a trace; for a night, the night's page.
 
-    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights`` and to the index
-    of nights.
+    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights``, and writes that as
+    CSV.
     """
     if dated_of(work.lake.read_for(clean, "runtime_model")[1]).night:
         return write_night(work, clean).html
@@ -68,10 +68,8 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
-    lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="index.html"', f'href="{pages}/index.html"'))
-    index = render_index(clean.name, nights, clean.generated, "nights.csv")
+    lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="nights.csv"', f'href="{pages}/nights.csv"'))
     lake.write_page(f"{pages}/nights.csv", work.subject, csv_text(nights))
-    lake.write_page(f"{pages}/index.html", work.subject, index)
     return replace(night, html=page)
 
 

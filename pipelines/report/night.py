@@ -1,4 +1,4 @@
-"""The pages of nights: one per night, and one over all nights."""
+"""The page of a night, and the table of all nights."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,11 +20,10 @@ from models.registry.promotion import (
     TIE,
     UNDERPREDICTION_MARGIN,
 )
-from pipelines.report.night_plots import over_nights
-from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
+from pipelines.report.page import Front, render
 from pipelines.report.plots import picture_of_changes
 from pipelines.report.style import looks
-from pipelines.report.table import Cell, Row, Table
+from pipelines.report.table import Table
 from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
 from pipelines.report.wording import instant
 from pipelines.storage.provenance import code_version, software
@@ -34,11 +33,6 @@ from sim.metrics.verdict import verdict
 from sim.policy import NAMES
 
 _BASELINE = ("EASY", "requested")
-_SLOWDOWNS = {
-    "slowdown_sjbf_requested": "SJBF, requested",
-    "slowdown_sjbf_champion": "SJBF, champion",
-    "slowdown_harm_champion": "Harm, champion",
-}
 _INPUTS = {
     "procs": "processors",
     "requested_s": "requested time",
@@ -171,69 +165,12 @@ def accuracies_of(row: Mapping[str, Any]) -> dict[str, float]:
     return {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
 
 
-def render_index(trace: str, nights: pd.DataFrame, generated: bool, data: str = "") -> str:
-    """Return the page over all nights, newest first.
-
-    ``data`` is the file beside it that holds their table.
-    """
-    count, last = len(nights), nights.iloc[-1]
-    promotions, drifted = int(nights["promoted"].sum()), int((nights["drifted"] != "").sum())
-    served = number(last["accuracy_champion"], "share")
-    accuracy = (
-        f"had an accuracy of {served}, last2 of {number(last['accuracy_last2'], 'share')}"
-        if served != "–"
-        else "is too little to be judged yet"
-    )
-    front = Front(
-        title=f"{trace}: the nights",
-        answer=[
-            f"In the night {last['night']} version {last['champion']} {'was promoted' if last['promoted'] else 'stayed champion'}; what was served "
-            f"in the {JUDGED_DAYS} days before {accuracy}.",
-            f"Nights: {count:,}; promotions, the first champion included: {promotions:,}; nights with drift: {drifted:,}.",
-        ],
-        table=_index(nights.iloc[-MOST_ROWS:]),
-        hint=f"The newest nights. Accuracies are means over the jobs that ended in the last {JUDGED_DAYS} days, as served. Slowdowns are mean bounded "
-        "slowdowns of the last 30 days, of EASY with requested times, and what EASY-SJBF and Harm change.",
-        picture=Picture(
-            "",
-            data_uri(over_nights(nights, generated)),
-            "Accuracy is min(p/r, r/p) of runtime p and prediction r. All lines are over the same jobs of a night. Until a champion has answered 200 of "
-            "them it has no line, and the others are over all.",
-        ),
-        data=data,
-        generated="pipeline" if generated else "",
-    )
-    return render("nights.html.j2", front, rule=_rule(), labels=list(nights["night"].iloc[::-1]))
-
-
 def nights_table(nights: pd.DataFrame) -> Table:
     """Return each night's champion, accuracies, evidence and drift, one row per night."""
     headings = ("night", "new jobs", "champion", "", "served", "last2", "challenger", "difference, points", "evidence", "drift")
     rows = [_night_cells(row) for row in nights.to_dict("records")]
     title = f"accuracy as served over the last {JUDGED_DAYS} days"
     return Table(title, headings, rows, left=("champion", "", "challenger", "drift"))
-
-
-def _index(nights: pd.DataFrame) -> Table:
-    """Return :func:`nights_table` with slowdowns and links to pages, the newest first."""
-    nights = nights.iloc[::-1]
-    rows: list[Row] = []
-    for row, (night, _, champion, promoted, served, last2, *judged, drift) in zip(
-        nights.to_dict("records"), nights_table(nights).rows, strict=True
-    ):
-        easy = row["slowdown_easy"]
-        changes = tuple(
-            (f"{words} {signed(100 * (row[name] / easy - 1), '.0f')} %", "")
-            for name, words in _SLOWDOWNS.items()
-            if easy and not pd.isna(row[name])
-        )
-        link = Cell(str(night), ((str(promoted), ""),), link=f"{night}.html")
-        rows.append(
-            [link, champion, Cell(str(served), ((f"last2 {last2}", ""),)), *judged, Cell(number(easy, "ratio"), changes), drift]
-        )
-    headings = ["night", "champion", "served", "challenger", "difference, points", "evidence", "slowdown of EASY", "drift"]
-    classes = ["baseline" if promoted else "" for promoted in nights["promoted"]]
-    return Table("Nights", headings, rows, left=("champion", "challenger", "evidence", "drift"), classes=classes)
 
 
 def _night_cells(row: Mapping[Any, Any]) -> list[str]:

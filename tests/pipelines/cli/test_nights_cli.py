@@ -43,7 +43,7 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     done = nights(trace, "--start", "8", "--nights", "1")
     assert done.returncode == 0, done.stderr
     assert "1/1 2023-11-23: " in done.stderr
-    assert done.stdout.rstrip().endswith("home/replays/arriving/reports/nights/arriving/index.html")
+    assert done.stdout.rstrip().endswith("home/replays/arriving/reports/arriving.html")
     again = nights(trace, "--nights", "2", "--until", "2023-11-24")
     assert again.returncode == 0, again.stderr
     assert "the night 2023-11-23 is done, 1 night left" in again.stderr
