@@ -27,7 +27,7 @@ from benchmarks.common.pages import SHARED
 from benchmarks.papers.legrand.mixed_policies import SOURCES
 from features.jobs.cleaning import CleanTrace
 from pipelines.workers import mapped
-from pipelines.workflows.campaigns import journal_of
+from pipelines.workflows.campaigns import Journal
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.maps import Map, threads
 
@@ -143,7 +143,7 @@ def limits(trace: CleanTrace, on_workers: Map) -> None:
     print(
         f"sent once: {shared:,} bytes; a simulation: {len(cloudpickle.dumps(groups)) / points:.0f} bytes there, {len(results) / points:.0f} back"
     )
-    with tempfile.TemporaryDirectory() as folder, journal_of(Path(folder) / "out", {}) as journal:
+    with tempfile.TemporaryDirectory() as folder, Journal(Path(folder) / "out", {}) as journal:
         began = time.perf_counter()
         for points_and_rows in cloudpickle.loads(results):
             for point, rows in points_and_rows:

@@ -4,11 +4,14 @@ When all points are done the results are written as Parquet, atomically, and the
 """
 
 import hashlib
+import json
+import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from types import TracebackType
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 import pandas as pd
@@ -17,8 +20,8 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.runtime.protocol import TablePredictor
-from pipelines.storage.journal import Journal, JournalKind
 from pipelines.storage.parquet import write_parquet
+from pipelines.storage.places import made_folder, regular, writing
 from pipelines.storage.provenance import code_version
 from sim.campaigns.campaign import Progress, points, predictor_name, run_campaign
 from sim.campaigns.maps import Map
@@ -29,6 +32,84 @@ from sim.settings import Campaign, TraceSettings
 
 KIND = "campaign"
 """The kind of Parquet file that holds results."""
+
+
+_ANEW = "give --restart to throw it away, or another --out"
+
+
+class Journal:
+    """The finished points of a campaign, in a SQLite database beside its output, so that it can resume.
+
+    As a context it is open and locked. ``done`` has the rows of finished points by trace and point. A process that dies loses no
+    point, a power loss those of the last seconds. When all points are done, the results are written and the journal is removed.
+    """
+
+    def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:
+        self.path = out.with_name(f"{out.name}.journal")
+        self.done: dict[tuple[str, Point], Sequence[Row]] = {}
+        with writing(self.path):
+            made_folder(self.path.parent)
+        try:
+            self._open(regular(self.path))
+        except sqlite3.OperationalError as error:
+            raise InputError(f"{self.path}: another process is running this campaign, or it cannot be written ({error})") from error
+        except sqlite3.DatabaseError as error:
+            if not restart:
+                raise InputError(f"{self.path}: is not the journal of a campaign; {_ANEW}") from error
+            self.remove()
+            self._open(self.path)
+        try:
+            self._take_up(json.loads(json.dumps(dict(identity))), restart)
+        except BaseException:
+            self._database.close()
+            raise
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self._database.close()
+        if not self.done:  # there is nothing to resume
+            self.remove()
+
+    def write(self, key: tuple[str, Point], rows: Sequence[Row]) -> None:
+        """Record a point as done; a process that dies later does not lose it."""
+        trace, point = key
+        record = (trace, point.window, json.dumps(point.policy._asdict()), json.dumps(list(rows)))
+        self._database.execute("INSERT INTO points VALUES (?, ?, ?, ?)", record)
+        self.done[key] = rows
+
+    def remove(self) -> None:
+        """Remove the journal of finished work."""
+        self._database.close()
+        for suffix in ("", "-wal", "-shm"):
+            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+
+    def _open(self, place: Path) -> None:
+        """Open the database and lock it until it is closed."""
+        self._database = sqlite3.connect(place, timeout=0, isolation_level=None)
+        for statement in (
+            "PRAGMA locking_mode = EXCLUSIVE",
+            "PRAGMA journal_mode = WAL",  # each point is there at once, and on the disk within seconds
+            "PRAGMA synchronous = NORMAL",
+            "CREATE TABLE IF NOT EXISTS campaign (identity TEXT)",
+            "CREATE TABLE IF NOT EXISTS points (trace TEXT, at INTEGER, policy TEXT, results TEXT)",
+        ):
+            self._database.execute(statement)
+
+    def _take_up(self, identity: dict[str, Any], restart: bool) -> None:
+        """Read the finished points; without any, or to ``restart``, begin anew."""
+        points = self._database.execute("SELECT * FROM points").fetchall()
+        if restart or not points:
+            self._database.execute("DELETE FROM points")
+            self._database.execute("DELETE FROM campaign")
+            self._database.execute("INSERT INTO campaign VALUES (?)", [json.dumps(identity)])
+            return
+        [theirs] = [json.loads(text) for (text,) in self._database.execute("SELECT identity FROM campaign")]
+        if names := [name for name in {**identity, **theirs} if identity.get(name) != theirs.get(name)]:
+            raise InputError(f"{self.path}: is the journal of another campaign (of other {', '.join(names)}); {_ANEW}")
+        for trace, window, policy, rows in points:
+            self.done[trace, Point(window, Policy(**json.loads(policy)))] = json.loads(rows)
 
 
 class Run(NamedTuple):
@@ -64,7 +145,7 @@ def resumable_campaign(
     shared = identities[0] if len(runs) == 1 else {"version": code_version(), "campaigns": identities}
     total = sum(len(points(run.campaign, run.windows)) for run in runs)
     tables: list[pd.DataFrame] = []
-    with journal_of(out, shared, restart) as journal:
+    with Journal(out, shared, restart) as journal:
         for run in runs:
             before = sum(len(each) for each in tables) // len(run.campaign.taus_s)
             done = {point: rows for (label, point), rows in journal.done.items() if label == run.label}
@@ -96,7 +177,7 @@ def resumable_campaign(
     return table
 
 
-def _finished(journal: Journal[tuple[str, Point], Sequence[Row]], trace: str, point: Point, rows: Sequence[Row]) -> None:
+def _finished(journal: Journal, trace: str, point: Point, rows: Sequence[Row]) -> None:
     journal.write((trace, point), rows)
 
 
@@ -128,20 +209,3 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict
         **named.model_dump(mode="json", exclude=excluded),
         "predictions": predictions,
     }
-
-
-def _encoded(key: tuple[str, Point], rows: Sequence[Row]) -> dict[str, Any]:
-    trace, point = key
-    return {"trace": trace, "window": point.window, "policy": point.policy._asdict(), "rows": list(rows)}
-
-
-def _decoded(record: dict[str, Any]) -> tuple[tuple[str, Point], Sequence[Row]]:
-    return (record["trace"], Point(record["window"], Policy(**record["policy"]))), record["rows"]
-
-
-_POINTS = JournalKind("campaign", _encoded, _decoded)
-
-
-def journal_of(out: Path, identity: Mapping[str, Any], restart: bool = False) -> Journal[tuple[str, Point], Sequence[Row]]:
-    """Return the journal beside ``out``: rows of finished points, by trace and point."""
-    return Journal(out, _POINTS, identity, restart)

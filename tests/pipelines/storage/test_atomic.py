@@ -17,7 +17,6 @@ ELSEWHERE = {
     "pipelines/serving/asked_log.py": 1,  # a log is appended to as answers come
     "pipelines/storage/places.py": 3,  # this is the place
     "pipelines/storage/counters_store.py": 1,  # parts are synced where they are staged
-    "pipelines/storage/journal.py": 1,  # a journal is synced line by line
 }
 
 
