@@ -35,9 +35,9 @@ from pipelines.ingest.control_runs import read_accounting_runs, read_runs
 from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
 from pipelines.ingest.ldms_files import scan
 from pipelines.ingest.ldms_header import Header
-from pipelines.ingest.prediction_table import table_predictor
-from pipelines.ingest.probes import read_probes, read_types
+from pipelines.ingest.people_tables import table_predictor
 from pipelines.ingest.read import read_file, read_trace
+from pipelines.ingest.system_tables import read_probes, read_types
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems
 from pipelines.storage.policies import read_policy

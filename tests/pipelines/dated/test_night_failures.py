@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import shutil
-import signal
 from pathlib import Path
 
 import mlflow
@@ -20,7 +19,6 @@ from pipelines.dated.night import night, own_registry
 from pipelines.dated.traces import Memo
 from pipelines.storage import publishing, runtime_features
 from tests.support.arriving import CHANGE_DAY, contents, source
-from tests.support.process import python
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 FIRST = CHANGE_DAY - 3
@@ -114,15 +112,6 @@ def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, st
     fails(failing, prepared[1], stage)
 
 
-@pytest.mark.thorough
-def test_the_night_after_one_that_raised_works(prepared, home: Path) -> None:
-    trace, champion = prepared[1], aliases(home)["champion"]
-    fails(home, trace, "registering")
-    outcome = do(home, trace, 2)
-    assert aliases(home)["champion"] == outcome.row["champion"] != champion
-    assert len(outcome.nights) == 2
-
-
 def cut(folder: Path) -> None:
     file = folder / "history.parquet"
     file.write_bytes(file.read_bytes()[:-100])
@@ -176,69 +165,6 @@ def test_accounting_that_cannot_be_read_and_a_registry_that_is_away_are_failed_n
         with pytest.raises(InputError, match="no such file"):
             do(home, trace, 1, **broken)
         assert contents(home) == before
-
-
-KILLED = """
-import os, shutil, signal, sys
-from pathlib import Path
-from models.packed.methods import Quantile
-from models.registry import registration
-from models.registry.candidates import TRAINERS
-from pipelines.storage import versions
-from tests.pipelines.dated.test_night_failures import POINTS, do, source
-from tests.support.pictures import undrawn
-home, owners = Path(sys.argv[1]), {"registration": registration, "Versions": versions.Versions}
-calls = {}
-def watched(module, name, real):
-    def left(*arguments, **keywords):
-        after = calls[name] = calls.get(name, -1) + 1
-        for moment, (*point, _) in POINTS.items():
-            if point == [module, name, after]:
-                shutil.copytree(home, home.with_name(moment))
-                if moment == list(POINTS)[-1]:
-                    os.kill(os.getpid(), signal.SIGKILL)
-        return real(*arguments, **keywords)
-    return left
-for module, name in {tuple(point[:2]) for point in POINTS.values()}:
-    setattr(owners[module], name, watched(module, name, getattr(owners[module], name)))
-del TRAINERS[Quantile.name]
-with undrawn():
-    do(home, source(jobs=900), 1)
-"""
-POINTS = {
-    "before the pointer": ("Versions", "_put", 0, False),
-    "before the pages": ("Versions", "_show", 0, True),
-    "before the aliases": ("registration", "set_aliases", 0, True),
-    "before old files go": ("Versions", "sweep", 0, True),
-}
-"""Moments of a night in their order: the function that is about to be called, after how many calls, and whether the night has happened."""
-
-
-@pytest.fixture(scope="module")
-def killed(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of homes by moment: the files as the second night leaves them when it is killed then. At the last moment it is, in truth."""
-    home = Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("killed") / "home"))
-    done = python(["-c", KILLED, str(home)])
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    return home.parent
-
-
-@pytest.mark.parametrize(
-    "moment",  # of a night that is killed before its pointer, the tests of the scheduled job say the same
-    [pytest.param(each, marks=pytest.mark.thorough) for each in POINTS],
-)
-def test_a_night_that_is_killed_has_happened_or_not_and_the_next_one_works(prepared, killed: Path, moment: str) -> None:
-    (trace, home), happened = (prepared[1], killed / moment), POINTS[moment][-1]
-    if moment == list(POINTS)[-1]:
-        assert contents(home) == contents(killed / "home"), "as the process that was killed left its files"
-    if not happened:
-        assert contents(home) == contents(prepared[0])
-        assert aliases(home) == aliases(prepared[0])
-    outcome = do(home, trace, 2)
-    assert len(outcome.nights) == (3 if happened else 2)
-    assert aliases(home)["champion"] == outcome.row["champion"]
-    label = trace.label(trace.midnights[FIRST + 1])
-    assert (home / f"reports/nights/arriving/{label}.html").exists() == happened
 
 
 def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:

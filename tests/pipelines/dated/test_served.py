@@ -16,7 +16,6 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import carried_on
 from models.registry.runtime_registration import trained_method
-from models.registry.versions import aliases
 from pipelines.dated.compare import judged, prediction_quality
 from pipelines.dated.dated import as_of, dated, midnights
 from pipelines.dated.night import own_registry
@@ -184,22 +183,6 @@ def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_
     assert schedule.predictor == f"registry:{NAME}(seen=yes)"
     assert predictions(schedule.predictor) == "as served, trained on these jobs"
     assert (fresh.estimate(later.jobs) >= 1).all()
-
-
-@pytest.mark.thorough
-def test_a_champion_that_knows_what_is_simulated_stays_and_another_version_is_simulated(ran, clean: CleanTrace, record) -> None:
-    home, run = ran
-    store = own_registry(home)
-    before = aliases(store, NAME)
-    early = str(run.date.until_s - 6 * DAY_S)
-    other = registered_in(home, clean, until=early)
-    assert other.models["champion"] == before["champion"]
-    assert other.simulated not in {before["champion"], run.simulated}
-    assert "has learned from jobs up to" in other.why
-    assert aliases(store, NAME) == {**before, "simulated": other.simulated}
-    assert simulated_model(NAME, other.simulated, clean, record, other.date, store).learned_until_s <= other.date.until_s
-    assert registered_in(home, clean).simulated == run.simulated
-    assert aliases(store, NAME) == before
 
 
 def test_nothing_of_a_job_that_had_not_ended_is_in_the_accounting_of_the_date(clean: CleanTrace, record) -> None:
