@@ -19,7 +19,7 @@ from pipelines.assets import (
     variability_features,
     variability_model,
 )
-from pipelines.assets.external import external
+from pipelines.assets.described import external
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining, nightly_variability_retraining
 

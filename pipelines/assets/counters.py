@@ -3,8 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from pipelines.assets.described import digest, written_table
-from pipelines.assets.external import LDMS_DIRECTORY, RUN_FILES
+from pipelines.assets.described import LDMS_DIRECTORY, RUN_FILES, digest, written_table
 from pipelines.assets.partitions import counter_days, days
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import system_stage
@@ -29,7 +28,7 @@ counters_by_day = dg.AssetSpec(
     partitions_def=counter_days,
     group_name="ingest",
     kinds={"parquet"},
-    description="The days of each system's counters, as ingested: rows, nodes, minutes and values by sampler. Written by counters.",
+    description="The days of each system's counters, as ingested: rows and values by sampler. Written by counters.",
 )
 
 
@@ -41,6 +40,8 @@ def counters_version(store: CountersStore) -> dg.DataVersion:
 
 def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.DataFrame) -> None:
     """Log each day with new data as a materialisation of its own partition."""
+    if sampled_days.empty:
+        return
     for day, rows in sampled_days[sampled_days["new"]].groupby("day"):
         context.instance.add_dynamic_partitions(str(days.name), [str(day)])
         table = rows.drop(columns=["day", "new"])
@@ -50,9 +51,7 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
                 partition=dg.MultiPartitionKey({"day": str(day), "system": name}),
                 metadata={
                     "dagster/row_count": int(rows["rows"].sum()),
-                    "nodes": int(rows["nodes"].max()),
                     "values": int(rows["values"].sum()),
-                    "min_sampled_share": float(rows["share"].min()),
                     "samplers": dg.MetadataValue.md(markdown_of(table)),
                     "simulated": name == SIMULATED,
                 },

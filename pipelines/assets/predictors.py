@@ -8,10 +8,9 @@ import pandas as pd
 
 from models.registry.versions import all_or_nothing
 from pipelines.assets.checks import as_before, holds
-from pipelines.assets.config import config_of
 from pipelines.assets.described import models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.stages import trace_stage
+from pipelines.assets.stages import config_of, trace_stage
 from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.policy import learn_by_the_date
 from pipelines.dated.promote import RULES

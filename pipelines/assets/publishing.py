@@ -97,6 +97,7 @@ def _of_trace(work: Work) -> dict[str, Any]:
         "jobs": row["jobs"],
         "champion": f"models:/{work.subject}/{row['champion']}",
         "accuracy": dg.MetadataValue.json(served),
+        **{f"accuracy_{name}": served[name] for name in ("champion", "last2") if name in served},  # the UI plots numbers by night
         **({"http_answers": dg.MetadataValue.json(answers)} if answers else {}),
         "drifted": row["drifted"] or "nothing",
         "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in decided["notes"]) or "none"),

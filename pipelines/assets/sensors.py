@@ -8,8 +8,7 @@ from collections.abc import Sequence
 
 import dagster as dg
 
-from pipelines.assets.applicable import applicable
-from pipelines.assets.partitions import NIGHT_TAG, night_of, systems, traces
+from pipelines.assets.partitions import NIGHT_TAG, applicable, night_of, systems, traces
 from pipelines.dated.ledger import days_to_come
 from pipelines.sources.catalogue import load_catalogue
 from pipelines.sources.systems import systems as remembered_systems

@@ -6,10 +6,9 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.checks import broken, holds
-from pipelines.assets.config import config_of
 from pipelines.assets.described import page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.stages import trace_stage
+from pipelines.assets.stages import config_of, trace_stage
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
 from pipelines.dated.compare import BASELINE, judged, keep_comparison, kept_schedules
 from pipelines.dated.dated import date_of

@@ -6,14 +6,16 @@ that was not made, and shows no result of a check that was not evaluated.
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial, wraps
-from typing import Any
+from typing import Any, get_args, get_origin
 
 import dagster as dg
+from pydantic import Field, create_model
 
 from features.errors import first_line
 from pipelines.assets.checks import specs
 from pipelines.assets.partitions import NIGHT_TAG, systems, traces
 from pipelines.workflows.progress import report_progress
+from sim.settings import CheckedSettings
 
 OWNER = "team:operations"
 RETRY = dg.RetryPolicy(max_retries=2, delay=60, backoff=dg.Backoff.EXPONENTIAL)
@@ -108,3 +110,18 @@ def _may_pass(run: dg.DagsterRun, error: Exception) -> bool:
     while cause is not None and not isinstance(cause, outside):
         cause = cause.__cause__
     return NIGHT_TAG in run.tags and cause is not None
+
+
+def config_of(shape: type[CheckedSettings], *names: str) -> type[dg.Config]:
+    """Return Dagster's config with the fields ``names`` of ``shape``.
+
+    Defaults and descriptions are those of the fields. Tuples become lists, since Dagster has no tuples.
+    """
+    fields: dict[str, Any] = {}
+    for name in names:
+        field = shape.model_fields[name]
+        several = get_origin(field.annotation) is tuple
+        kind = list[get_args(field.annotation)[0]] if several else field.annotation  # type: ignore[misc]
+        default = list(field.default) if several else field.default
+        fields[name] = (kind, Field(default=default, description=field.description))
+    return create_model(f"{shape.__name__}Config", __base__=dg.Config, **fields)

@@ -5,15 +5,14 @@ from collections.abc import Iterator
 import dagster as dg
 from pydantic import Field
 
-from pipelines.assets.described import page_link, picture, written_table
+from pipelines.assets.described import picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import TRIALS as CHECKS
 from pipelines.assets.variability_checks import check_trials
 from pipelines.dated.compare import keep_trials
-from pipelines.report.cluster import PAGE, answer, drawn, overall, render_trials
+from pipelines.report.cluster import answer, drawn, overall
 from pipelines.sources.system import SIMULATED
-from pipelines.storage.provenance import code_version, software
 from pipelines.workflows.progress import report_progress
 from pipelines.workflows.trials import TRIALS, TrialPlan, published_models, simulate_trials
 
@@ -46,8 +45,6 @@ def system_comparison(
         return
     plan = TrialPlan(config.trials, config.seed)
     runtimes, classifier = published_models(plan, system_lake.place(), work.store)
-    assert runtimes is not None
-    assert classifier is not None
     runs, table = simulate_trials(
         plan, runtimes, classifier, lambda done, total: report_progress("simulate with both", done, total)
     )
@@ -55,15 +52,11 @@ def system_comparison(
     marks = {"generated": True, "variability": classifier.uri, "runtimes": runtimes.name, "seed": config.seed}
     work.lake.models(work.subject)  # what is written is made from them
     keep_trials(work.lake, name, runs, table, marks)
-    provenance = {**marks, "code": code_version(), "software": software(), "Dagster run": context.run.run_id}
-    work.lake.write_page(page := PAGE.format(name), work.subject, render_trials(plan, len(runs), table, provenance))
-
     work.publish()
 
     yield written_table(work.lake, "comparison", name).materialized(
         {
             "simulated": True,
-            "page": page_link(page),
             "trials": plan.trials,
             "runtime_model": runtimes.name,
             "variability_model": classifier.uri,

@@ -5,8 +5,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from features.jobs.schema import fingerprint, recorded_end_s
-from pipelines.assets.described import written_table
-from pipelines.assets.external import TRACE_FILE
+from pipelines.assets.described import TRACE_FILE, written_table
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import trace_stage
 from pipelines.assets.trace_checks import FEATURES, JOBS, check_features, check_jobs

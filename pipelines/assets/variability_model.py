@@ -5,16 +5,18 @@ import dagster as dg
 from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import ClassifierTraining
-from pipelines.assets.described import models_version, picture, registry_link, written_table
+from pipelines.assets.described import models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
 from pipelines.dated.promote import RULES
 from pipelines.dated.systems import train
-from pipelines.report.importances import importances
 from pipelines.report.table import markdown_of
 from pipelines.sources.systems import system
 from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+
+TOP = 25
+"""Number of features whose importance is shown."""
 
 
 class VariabilityConfig(dg.Config):
@@ -48,13 +50,7 @@ def variability_model(
         trained = train(work, table, settings.scope, learning)
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
-    plot = importances(
-        trained.importance,
-        trained.model.classifier,
-        name,
-        permuted=trained.model.classifier == "knn",
-        generated=table.generated,
-    )
+    importance = trained.importance.head(TOP).rename("importance").rename_axis("feature").reset_index()
     return dg.MaterializeResult(
         data_version=models_version(store, model, trained.serves),
         metadata={
@@ -69,7 +65,7 @@ def variability_model(
             "mlflow_run": champion.run_id or "",
             "mlflow": registry_link(store.place, model),
             "candidates": dg.MetadataValue.md(markdown_of(trained.registered.drop(columns="why"), ".4f")),
-            "importance": picture(plot),
+            "importance": dg.MetadataValue.md(markdown_of(importance, ".3f")),
         },
         check_results=check_model(trained, *asked_back(trained, table.features[settings.scope]), champion.tags),
     )

@@ -26,8 +26,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     from pipelines.storage.home import home as site_home
     from pipelines.storage.places import is_url
     from pipelines.storage.registry import tracking
-    from pipelines.workflows.doctor import examine, repair
-    from pipelines.workflows.finding import Finding
+    from pipelines.workflows.doctor import Finding, examine, repair
 
     place = home.absolute() if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")

@@ -95,7 +95,7 @@ class Told:
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:
     """Raise InputError for an unknown scheduler or predictor before any work."""
     from models.runtime.names import predictor as named_predictor
-    from pipelines.ingest.prediction_table import PREFIX
+    from pipelines.ingest.people_tables import PREFIX
 
     check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
     for name in protocol.predictors:
@@ -160,7 +160,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         caption += "; by stage of the user's experience: accuracy"
     Table(title, headings, cells, caption).show()
     if not quality.calibration.empty:
-        note("how sharp and how calibrated predicted distributions are stands in --json and --out")
+        note("how sharp and how calibrated predicted distributions are stands in the file of --out")
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

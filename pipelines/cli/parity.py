@@ -11,7 +11,7 @@ import click
 from features.errors import one_line
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, options, report_option
-from pipelines.cli.progress import shown_progress
+from pipelines.cli.progress import stage_bars
 from pipelines.workflows.questions import ParitySettings
 
 if TYPE_CHECKING:
@@ -40,9 +40,8 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
     announce_compilation()
     timezone = asked.timezone or "UTC"
     site, jobs = load_site_jobs(asked.accounting, asked.machine, timezone, asked.cluster, asked.log)
-    with shown_progress("replays") as whole, shown_progress("rules left out") as rules:
-        bars = {"replays": whole, "rules left out": rules}
-        parity = measure(site, jobs, asked.replays, asked.seed, lambda stage, done, of: bars[stage](done, of), asked.log, timezone)
+    with stage_bars() as bars:
+        parity = measure(site, jobs, asked.replays, asked.seed, bars, asked.log, timezone)
     if parity.lost:
         note(
             f"WARNING: {len(parity.lost):,} jobs do not start in every replay, the first are {', '.join(parity.lost[:5])}: the site's files have no "

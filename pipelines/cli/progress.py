@@ -4,8 +4,7 @@ import sys
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
@@ -23,31 +22,13 @@ EVERY_S = 60.0
 def shown_progress(what: str = "points", doing: str = "simulating", after_s: float = 0.0) -> Iterator[Callable[[int, int], None]]:
     """Yield a callback (steps done, steps in total); show progress after ``after_s`` seconds."""
     began = time.monotonic()
-    if not sys.stderr.isatty():
-        last_note_s = began + after_s - EVERY_S if after_s else began
-        first: int | None = None
+    with stage_bars() as listener:
 
-        def line(done: int, total: int) -> None:
-            nonlocal last_note_s, first
-            first = done if first is None else first  # resumed points took no time in this run
-            now = time.monotonic()
-            if now - last_note_s >= EVERY_S or (done == total and not after_s):
-                last_note_s = now
-                left = f", about {(now - began) / (done - first) * (total - done):,.0f} s left" if first < done < total else ""
-                note(f"{done:,} of {total:,} {what}{left}")
+        def report(done: int, total: int) -> None:
+            if time.monotonic() - began >= after_s:
+                listener(f"{doing}: {what}", done, total)
 
-        yield line
-        return
-    with ExitStack() as stack:
-        shown: list[Callable[[int, int], None]] = []
-
-        def bar(done: int, total: int) -> None:
-            if not shown and time.monotonic() - began >= after_s:
-                shown.append(partial(stack.enter_context(stage_bars()), doing))
-            if shown:
-                shown[0](done, total)
-
-        yield bar
+        yield report
 
 
 @contextmanager

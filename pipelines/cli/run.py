@@ -240,8 +240,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
 
     Prints the checks that did not pass; returns False if one of them is an error.
     """
-    from pipelines.assets.applicable import applicable
-    from pipelines.assets.partitions import NIGHT_TAG, systems, traces
+    from pipelines.assets.partitions import NIGHT_TAG, applicable, systems, traces
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
     from pipelines.storage.instance import instance

@@ -102,8 +102,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 def print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
-    from pipelines.cli.variability.train import variability_versions
-    from pipelines.report.cluster import PAGE, answer, overall
+    from pipelines.report.cluster import answer, overall
     from pipelines.workflows.variability_table import MODEL_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
@@ -118,7 +117,15 @@ def print_variability(lake: Lake, name: str) -> None:
     overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
     for line in answer(compared):
         click.echo(line)
-    click.echo(f"report      {home() / 'reports' / PAGE.format(name)}")
+
+
+def variability_versions(registered: pd.DataFrame, title: str) -> Table:
+    """Return the versions that training registered, with their F1 on the judged runs."""
+    rows = []
+    for row in registered.to_dict("records"):
+        f1 = "–" if pd.isna(row["f1"]) else f"{row['f1']:.3f}"
+        rows.append([str(row["version"]), row["method"], row["alias"], f1, f"{row['judged_runs']:,.0f}"])
+    return Table(title, ["version", "classifier", "alias", "F1", "judged runs"], rows, left=["classifier", "alias"])
 
 
 def print_news(lake: Lake, trace: str) -> None:

@@ -10,10 +10,9 @@ import math
 import textwrap
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
-import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
@@ -23,7 +22,7 @@ from pipelines.cli.notes import note, tell_of_prior
 from pipelines.cli.options import check_outputs, check_used, json_option, load, options
 from pipelines.cli.progress import shown_progress
 from pipelines.ingest.slurm_site import is_site
-from pipelines.storage.schedule_files import ENDINGS, check_ending, check_nodes, check_unchanged, write_schedules
+from pipelines.storage.schedule_files import check_ending, check_nodes, check_unchanged, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
@@ -31,13 +30,9 @@ from sim.metrics.schedule_metrics import evaluate, nothing_waits
 from sim.metrics.verdict import of_single_replays
 from sim.replays import moved_by_seed
 from sim.schedule import IDENTITY, Schedule
-from sim.schedulers.names import PLANNERS, PLANNING, SLURM
-from sim.schedulers.names import scheduler as scheduler_named
+from sim.schedulers.names import SLURM
 from sim.settings import Campaign
 from sim.simulate import simulate_policy
-
-if TYPE_CHECKING:
-    pass
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
@@ -57,34 +52,26 @@ _OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "t
     type=click.Path(path_type=Path, dir_okay=False),
     help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf or jobs.csv (of Batsim and evalys).",
 )
-@click.option(
-    "--plans-out",
-    type=click.Path(path_type=Path, dir_okay=False),
-    help="Write when the planned start of each job changed, and to what, to this Parquet file (PlanRS, OrigBF, Conservative, JustBF).",
-)
 @json_option
-def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, as_json: bool) -> None:
+def command(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
     """
-    check_outputs({"--schedule-out": schedule_out, "--plans-out": plans_out}, [asked.trace, *table_files(asked.predictors)])
+    check_outputs({"--schedule-out": schedule_out}, [asked.trace, *table_files(asked.predictors)])
     if asked.machine is not None and is_site(asked.machine):
-        check_site(asked, schedule_out, plans_out)
+        check_site(asked, schedule_out)
         simulate_site(asked, schedule_out, as_json)
         return
     tell_of_prior(asked.predictors)
     combinations = policies(asked)
-    for option, out, endings in (("--schedule-out", schedule_out, ENDINGS), ("--plans-out", plans_out, ENDINGS[:1])):
-        if out is not None:
-            check_ending(option, out, len(combinations), endings)
-            check_distinct(option, asked)
-            check_unchanged(option, out, asked.submissions.changes)
-    if plans_out is not None:
-        check_planning(asked.schedulers)
+    if schedule_out is not None:
+        check_ending("--schedule-out", schedule_out, len(combinations))
+        check_distinct("--schedule-out", asked)
+        check_unchanged("--schedule-out", schedule_out, asked.submissions.changes)
     workload, predictors = prepared(asked)
     rows: list[dict[str, Any]] = []
-    schedules, plans = [], []
+    schedules = []
     for policy in policies(asked.model_copy(update={"predictors": predictors})):
         moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
         with shown_progress(
@@ -98,15 +85,13 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
                 generated=workload.generated,
                 clock=workload.clock,
                 machine=workload.machine,
-                plans=plans_out is not None or policy.plan().promises,
+                plans=policy.plan().promises,
                 progress=progress,
             )
         schedule = replace(schedule, seed=policy.seed)
         rows.append(as_row(schedule, asked.taus_s[0]))
         if schedule_out is not None:
             schedules.append(schedule)
-        if plans_out is not None and schedule.plans is not None:
-            plans.append(schedule.plans.assign(scheduler=schedule.scheduler, predictor=schedule.predictor))
     weighed = of_single_replays(rows)
     if as_json:
         for row in rows:
@@ -122,19 +107,13 @@ def command(asked: Campaign, schedule_out: Path | None, plans_out: Path | None, 
     if schedule_out is not None:
         write_schedules(schedule_out, schedules, workload, metadata)
         note(f"wrote {schedule_out}")
-    if plans_out is not None:
-        from pipelines.storage.parquet import write_parquet
-
-        write_parquet(pd.concat(plans, ignore_index=True), plans_out, kind="plans", metadata=metadata)
-        note(f"wrote {plans_out}")
 
 
-def check_site(asked: Campaign, schedule_out: Path | None, plans_out: Path | None) -> None:
+def check_site(asked: Campaign, schedule_out: Path | None) -> None:
     """Raise InputError for settings and outputs that a replay of a Slurm site does not have."""
     if asked.schedulers != (SLURM,):
         raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
-    more = ["--plans-out"] * (plans_out is not None)
-    check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site", *more)
+    check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site")
     if schedule_out is not None:
         check_ending("--schedule-out", schedule_out, 1)
         check_nodes(schedule_out)
@@ -212,13 +191,6 @@ def say_users(workload: CleanTrace, name: str) -> None:
             note(f"{workload.name}: {text}")
 
 
-def check_planning(schedulers: tuple[str, ...]) -> None:
-    """Raise InputError for a scheduler that plans no starts."""
-    for name in schedulers:
-        if scheduler_named(name).algorithm not in (*PLANNING, *PLANNERS):
-            raise InputError(f"--plans-out: {name} plans no starts; {', '.join((*PLANNERS, *PLANNING))} do")
-
-
 def check_distinct(written: str, asked: Campaign) -> None:
     """Raise InputError if rows of an output could not be distinguished.
 
@@ -234,7 +206,7 @@ def check_distinct(written: str, asked: Campaign) -> None:
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:
     """Return the paths of prediction tables among the predictors."""
-    from pipelines.ingest.prediction_table import PREFIX
+    from pipelines.ingest.people_tables import PREFIX
 
     return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
 
@@ -244,7 +216,7 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
 
     A table comes from a file or a registered model.
     """
-    from pipelines.ingest.prediction_table import PREFIX, table_predictor
+    from pipelines.ingest.people_tables import PREFIX, table_predictor
 
     if name.startswith(PREFIX):
         return table_predictor(name, workload.jobs)

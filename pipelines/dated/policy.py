@@ -17,10 +17,9 @@ from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
 from models.registry.versions import all_or_nothing, all_versions, keep_made
-from pipelines.dated.champions import RUN
 from pipelines.dated.dated import dated_of
 from pipelines.dated.promote import MADE_FROM, made_from
-from pipelines.dated.publish import Work
+from pipelines.dated.publish import RUN, Work
 from pipelines.dated.run_settings import shaken
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.lake import Lake

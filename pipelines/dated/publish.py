@@ -3,13 +3,13 @@
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from models.registry.policy_registration import POLICY
+from models.registry.start_registration import START
 from models.registry.tracking import Tracking
-from models.registry.versions import Keep
-from pipelines.dated.champions import point_champion, point_start_champion
+from models.registry.versions import Keep, aliases
 from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import finish, publish
+from pipelines.storage.publishing import finish, publish, restored
 from pipelines.storage.registry import kept_versions, pruned
-from pipelines.storage.resolved import restored
 from pipelines.storage.versions import Published
 
 
@@ -17,7 +17,7 @@ from pipelines.storage.versions import Published
 class Work:
     """Where a run or night of ``subject`` reads and writes: a lake and a registry.
 
-    ``night`` is the day of a night, "" for a run. ``run_id`` is the Dagster run that versions record, "" for a ``command``.
+    ``night`` is the day of a night, "" for a run. ``run_id`` is the Dagster run that versions record.
     """
 
     lake: Lake
@@ -25,7 +25,6 @@ class Work:
     subject: str
     night: str = ""
     run_id: str = ""
-    command: str = ""
 
     @property
     def name(self) -> str:
@@ -40,8 +39,8 @@ class Work:
 
     @property
     def made_by(self) -> str:
-        """Return the origin that a publication records: a command, a night or a run."""
-        return self.command or (f"the night {self.night}" if self.night else f"run {self.run_id}")
+        """Return the origin that a publication records: a night or a run."""
+        return f"the night {self.night}" if self.night else f"run {self.run_id}"
 
     def begin(self) -> list[str]:
         """Set the aliases of what was published before, if they were lost; return a line for each.
@@ -73,3 +72,27 @@ class Work:
         models = [versions.draft().models, *(version.models for version in versions.kept())]
         named = {number for by_alias in models for number in by_alias.values()}
         return pruned(self.store, self.subject, keep or kept_versions(), named)
+
+
+RUN = "dagster_run_id"
+"""Tag of a version that a run or night registered. Versions without it were registered by hand."""
+
+
+def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
+    """Point the champion of ``policy-<trace>`` to the published version.
+
+    A champion that was registered by hand stays.
+    """
+    version = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
+    model = POLICY.registered(trace)
+    champion = aliases(store, model).get("champion")
+    if version and (champion is None or RUN in store.client.get_model_version(model, champion).tags):
+        store.client.set_registered_model_alias(model, "champion", version)
+
+
+def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
+    """Point champion and challenger of ``start-<trace>`` to the published versions."""
+    serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
+    for alias, number in serves.items():
+        if number:
+            store.client.set_registered_model_alias(START.registered(trace), alias, number)

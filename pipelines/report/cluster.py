@@ -1,4 +1,4 @@
-"""The page and the table of trials on the simulated cluster, with both predictors."""
+"""Answer, table and figure of trials on the simulated cluster, with both predictors."""
 
 from __future__ import annotations
 
@@ -8,19 +8,14 @@ from typing import Any
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.page import Front, Picture, data_uri, render
 from pipelines.report.style import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.trials import POLICIES, RUSH, SERVED, TrialPlan
-from sim.kernel.start_decision import WAKE_S
-from sim.metrics.formats import change, interval, number, sentence
+from pipelines.workflows.trials import POLICIES, RUSH, SERVED
+from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS
 from sim.metrics.verdict import Key
 from sim.policy import NAMES
 
-PAGE = "variability/{}.html"
-"""The page under ``reports`` in the home directory."""
-QUESTION = "What does knowing both give over each alone?"
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "makespan_s", "varied_runs", "largest_runtime")
 _ASKED = ("mean_bounded_slowdown", "varied_runs")
 """Metrics of the answer and the picture: what runtimes are known for, and what variability is known for."""
@@ -91,36 +86,6 @@ def drawn(table: pd.DataFrame) -> Figure:
             panel.set_title(METRICS[metric].title + " a trial" * (metric == "varied_runs"))
             panel.grid(axis="x", visible=False)
     return drawing
-
-
-def render_trials(plan: TrialPlan, runs: int, table: pd.DataFrame, provenance: Mapping[str, object]) -> str:
-    """Return the page of the trials of ``plan`` as one self-contained HTML file.
-
-    ``table`` comes from :func:`pipelines.workflows.trials.simulate_trials`, ``runs`` counts simulated runs; ``provenance`` is
-    printed in its order.
-    """
-    front = Front(
-        title=QUESTION,
-        answer=answer(table)[:3],
-        table=overall(table),
-        hint="Means over trials; below each, the change from EASY by requests with its 95 % interval over trials. Coloured and marked * where sure for all "
-        "policies together. Runtimes are those of the registered model, as served; before each start the registered classifier says whether the run would "
-        "vary, and then the job waits (after RUSH, Nichols et al.).",
-        picture=Picture(
-            "",
-            data_uri(drawn(table)),
-            "EASY by requests; EASY-SJBF with runtimes; EASY that asks the classifier; EASY-SJBF with both.",
-        ),
-        warnings=[
-            "Simulated: users, cluster, counters and runtimes come from a simulator, not from a machine. They show what the methods do there, and say "
-            "nothing about any site. The columns that the classifier reads were chosen on such simulations, of other seeds.",
-            f"A skip here lasts at most {WAKE_S} s: then the scheduler asks again, ten times at most by default.",
-        ],
-        facts=[(plan.trials, "trials, paired"), (len(plan.policies), "policies"), (f"{runs:,}", "simulated runs")],
-        notes=[text for text in (sentence(table["note"].iloc[0]),) if text],
-        provenance=provenance,
-    )
-    return render("cluster.html.j2", front, described=[METRICS[name] for name in COLUMNS])
 
 
 def _by_policy(table: pd.DataFrame, *more: str) -> dict[Any, dict[str, dict[Any, Any]]]:

@@ -15,7 +15,6 @@ from features.jobs.schema import ASKED
 from features.jobs.usage import occupied_apart
 from pipelines.report.table import Table
 from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
-from sim.users.names import SESSION_S
 
 _LONGEST = 1000
 """Max characters of a note, and of a value of the header."""
@@ -31,12 +30,9 @@ def render(inspection: Inspection, console: Console) -> None:
         _missing(inspection),
         _gaps(inspection),
         _cleanings(inspection),
-        _users(inspection),
         _machine(inspection),
     ):
         _show(table, console)
-    if inspection.users_unknown is not None and not inspection.refused:
-        console.print(f"[yellow]no sessions of users:[/yellow] {escape(inspection.users_unknown)}", highlight=False)
     refusals: dict[str, list[str]] = {}
     for way, cleaning in inspection.cleaning.items():
         if cleaning.refused:
@@ -135,26 +131,6 @@ def _gaps(inspection: Inspection) -> Table:
     rows = [[gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}"] for gap in inspection.gaps]
     title = f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)"
     return Table(title, ["from", "from second", "days"], rows)
-
-
-def _users(inspection: Inspection) -> Table:
-    rules = inspection.users
-    lines = {
-        "users": lambda facts: f"{facts.users:,}",
-        "sessions": lambda facts: f"{facts.sessions:,}",
-        "batches": lambda facts: f"{facts.batches:,}",
-        "median think time between batches of a session, s": lambda facts: (
-            "" if facts.median_think_s is None else f"{facts.median_think_s:,}"
-        ),
-        "jobs that wait for batches": lambda facts: f"{facts.jobs - facts.as_recorded:,}",
-        "of these for several": lambda facts: f"{facts.of_several:,}",
-        "of these beyond SWF fields 17 and 18": lambda facts: f"{facts.beyond_swf:,}",
-        "most batches waited for": lambda facts: f"{facts.most:,}",
-        "jobs submitted as recorded": lambda facts: f"{facts.as_recorded:,}",
-        "of these without a user": lambda facts: f"{facts.unnamed:,}",
-    }
-    rows = [[name, *(text(facts) for facts in rules.values())] for name, text in lines.items()] if rules else []
-    return Table(f"Reacting users, by the rule that delimits sessions ({SESSION_S:,} s)", ["", *rules], rows)
 
 
 def _machine(inspection: Inspection) -> Table:

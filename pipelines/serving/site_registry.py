@@ -13,8 +13,8 @@ from models.packed.site_names import check_key
 from models.packed.start_predictor import StartModel
 from pipelines.storage.home import home
 from pipelines.storage.lake import Lake
+from pipelines.storage.publishing import candidates
 from pipelines.storage.registry import tracking
-from pipelines.storage.resolved import candidates
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking

@@ -13,7 +13,6 @@ import json
 import math
 import os
 import secrets
-import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
 from contextlib import ExitStack, contextmanager
@@ -27,7 +26,6 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features.clock import DAY_S
 from features.errors import InputError
 from features.names import check_name
 from pipelines.storage.lake import Lake
@@ -121,7 +119,7 @@ class CountersStore:
         self.root = lake / COUNTERS / check_name(system, COUNTERS)
         self.versions = self.lake.versions(subject_of(COUNTERS, system))
         self.ledger = SamplerLedger()
-        self._loaded_s, self._version = 0.0, Version()
+        self._version = Version()
         self._load(self.versions.current())
 
     @property
@@ -175,49 +173,10 @@ class CountersStore:
         if unknown := [name for name in metrics or () if name not in every]:
             raise InputError(f"{self.root / sampler}: has no metric {unknown[0]}; known: {', '.join(every)}")
         schema = schema_of(every if metrics is None else metrics)
-        with self.reading():
-            for part in self.parts(sampler):
-                if part.last_s >= start_s and part.first_s < end_s:
-                    for table in read_part(self.path(part), part, schema, start_s, end_s):
-                        yield from table.combine_chunks().to_batches()
-
-    def coverage(self, sampler: str, days: Sequence[str] | None = None) -> pd.DataFrame:
-        """Return the coverage of each of ``days`` (all if None).
-
-        Rows, nodes, minutes in which any node was sampled, node-minutes sampled, metric values and nulls, first and last time.
-        """
-        with self.reading():
-            return pd.DataFrame([self._coverage(sampler, day) for day in (self.days(sampler) if days is None else days)])
-
-    def _coverage(self, sampler: str, day: str) -> dict[str, Any]:
-        parts = self.parts(sampler, day)
-        sampled = set[tuple[int, str]]()
-        for part in parts:
-            for table in read_part(self.path(part), part, schema_of(())):
-                minute = pd.Series(table["time_s"].to_numpy() // 60)
-                pairs = pd.DataFrame({"minute": minute.astype(np.int64), "node": table["node"].to_pandas()}).drop_duplicates()
-                sampled.update(pairs.itertuples(index=False, name=None))
-        rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
-        return {
-            "day": day,
-            "rows": rows,
-            "nodes": len({node for _, node in sampled}),
-            "minutes": len({minute for minute, _ in sampled}),
-            "node_minutes": len(sampled),
-            "values": values,
-            "nulls": rows * len(self.metrics(sampler)) - values,
-            "first_s": parts[0].first_s,
-            "last_s": parts[-1].last_s,
-        }
-
-    @contextmanager
-    def reading(self) -> Iterator[None]:
-        """Load the ledger again if it is so old that its parts may be gone."""
-        if time.monotonic() - self._loaded_s >= DAY_S / 2:
-            version = self.versions.current()
-            if version.version != self._version.version:
-                self._load(version)
-        yield
+        for part in self.parts(sampler):
+            if part.last_s >= start_s and part.first_s < end_s:
+                for table in read_part(self.path(part), part, schema, start_s, end_s):
+                    yield from table.combine_chunks().to_batches()
 
     @contextmanager
     def changing(self, writers: Executor) -> Iterator[Change]:
@@ -263,7 +222,7 @@ class CountersStore:
 
     def _load(self, version: Version) -> None:
         """Load the ledger of a version."""
-        self._loaded_s, self._version, self.ledger = time.monotonic(), version, SamplerLedger()
+        self._version, self.ledger = version, SamplerLedger()
         if PARTS not in version.files:
             return
         lake = replace(self.lake, seen=(self.versions.subject, version))

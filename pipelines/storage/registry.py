@@ -120,8 +120,7 @@ def predict_registered(
 
     from models.registry.runtime_registration import ask, load
     from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import check_registry
-    from pipelines.storage.resolved import loaded
+    from pipelines.storage.publishing import check_registry, loaded
 
     name, _, alias = spec.partition("@")
     try:

@@ -9,29 +9,43 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.errors import InputError
+from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.home import LAKE, local_home
 from pipelines.storage.home import home as site_home
 from pipelines.storage.lake import Lake
 from pipelines.storage.locks import Busy
 from pipelines.storage.publishing import aliases_of, alone, finish, lock_of
-from pipelines.storage.version import Version
+from pipelines.storage.version import COUNTERS, Version
 from pipelines.storage.versions import Versions
-from pipelines.workflows.doctor_counters import counters
-from pipelines.workflows.finding import BY_HAND, Finding
 
 if TYPE_CHECKING:
     from mlflow.entities.model_registry import ModelVersion
 
     from models.registry.tracking import Tracking
 
+BY_HAND = "by hand"
 _RESTORE = f"{BY_HAND}: restore it from a backup"
 _ANEW = f"{_RESTORE}, or let a run or night make it anew"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault: ``part`` of the home, ``where``, ``what``, and how to ``mend`` it.
+
+    ``repair`` mends it; without one, it must be mended by hand.
+    """
+
+    part: str
+    where: str
+    what: str
+    mend: str
+    repair: Callable[[], object] | None = None
 
 
 def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
@@ -56,7 +70,7 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
         for model in store.client.search_registered_models():
             if model.name not in subjects:
                 yield from _faults(store, model.name, {})
-    yield from counters(home)
+    yield from _counters(home)
 
 
 def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
@@ -178,3 +192,16 @@ def _edited(store: Tracking, version: ModelVersion) -> str:
         return "its logged model was deleted"
     run = run_of(store, version)
     return "its run was deleted" if version.run_id and (run is None or run.info.lifecycle_stage != "active") else ""
+
+
+def _counters(home: Path) -> Iterator[Finding]:
+    """Find parts of counters that the pointer names and that are not there, or not whole."""
+    for root in sorted((home / "lake" / COUNTERS).glob("*")):
+        try:
+            store = CountersStore(home / "lake", root.name)
+        except InputError:  # reported with its subject
+            continue
+        if bad := [part.file for sampler in store.samplers for part in store.parts(sampler) if not store.is_whole(part)]:
+            pointer = home / "lake" / "current" / f"{store.versions.subject}.*"
+            mend = f"{BY_HAND}: restore them from a backup, or remove {pointer} and ingest again"
+            yield Finding(COUNTERS, root.name, f"{len(bad):,} parts missing or damaged: {', '.join(bad[:3])}", mend)

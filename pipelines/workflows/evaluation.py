@@ -147,23 +147,20 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return one record per part and predictor, in plain Python values for JSON.
 
     It has identity, cost, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline;
-    then lists of the same ``by_experience``, ``by_completed`` and ``by_month``. ``crps_s``, with ``_low``, ``_high`` and
-    ``_against_request``, and ``losses`` by level score it as a distribution. A predictor with quantiles also has ``calibration``,
-    ``coverage``, ``windows`` and ``references``, with the same scores. Missing values are None.
+    ``crps_s`` scores the predictor as a distribution. Missing values are None. :func:`as_table` has groups, levels and references, too.
     """
     records = []
     for quality in evaluation.qualities:
+        scores = quality.sharpness.scores.set_index("predictor")
         for schedule in evaluation.schedules:
-            mine = quality.measures[quality.measures["predictor"] == schedule.predictor]
-            [overall] = _by_group(mine[mine["by"] == "all"])
-            record = _identity(evaluation, quality, schedule) | overall
-            for by in ("experience", "completed", "month"):
-                record[f"by_{by}"] = _by_group(mine[mine["by"] == by])
-            record |= _sharpness_of(quality, schedule.predictor)
-            record["references"] = [
-                {"name": name, **_sharpness_of(quality, name)} for name in REFERENCES if schedule.quantiles is not None
-            ]
-            record["calibration"] = _rows(quality.calibration, schedule.predictor)
+            measures = quality.measures
+            rows = measures[(measures["predictor"] == schedule.predictor) & (measures["by"] == "all")]
+            first, score = rows.iloc[0], scores.loc[schedule.predictor]
+            record = _identity(evaluation, quality, schedule)
+            record |= {"jobs": first["jobs"], "weeks": first["weeks"], "note": first["note"]}
+            for row in rows.to_dict("records"):
+                record |= {row["measure"] + ("" if name == "value" else f"_{name}"): row[name] for name in _FIGURES}
+            record |= {"crps_s": score["crps_s"], "crps_s_low": score["low"], "crps_s_high": score["high"]}
             records.append({key: _plain(value) for key, value in record.items()})
     return records
 
@@ -217,40 +214,6 @@ def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> d
         "microseconds": cost.microseconds if cost else None,
         "retraining_share": cost.retraining_share if cost else None,
     }
-
-
-def _by_group(rows: pd.DataFrame) -> list[dict[str, Any]]:
-    """Return one record per group, with every measure and its interval by name."""
-    records = []
-    for (group, begin), part in rows.groupby(["group", "begin"], sort=False, dropna=False):
-        first = part.iloc[0]
-        record: dict[str, Any] = {"group": group, "begin": _plain(begin), "jobs": int(first["jobs"]), "weeks": int(first["weeks"])}
-        for row in part.to_dict("records"):
-            for figure in _FIGURES:
-                name = row["measure"] if figure == "value" else f"{row['measure']}_{figure}"
-                record[name] = _plain(row[figure])
-        records.append({**record, "note": first["note"]})
-    return records
-
-
-def _rows(table: pd.DataFrame, predictor: str) -> list[dict[str, Any]]:
-    if table.empty:
-        return []
-    mine = table[table["predictor"] == predictor].drop(columns="predictor")
-    return [{str(key): _plain(value) for key, value in row.items()} for row in mine.to_dict("records")]
-
-
-def _sharpness_of(quality: Quality, predictor: str) -> dict[str, Any]:
-    """Return the scores of a predictor or reference as a distribution, and its lists."""
-    sharpness = quality.sharpness
-    row = sharpness.scores[sharpness.scores["predictor"] == predictor].iloc[0]
-    record: dict[str, Any] = {"crps_s": _plain(row["crps_s"])}
-    for end in ("", "_low", "_high"):
-        if end:
-            record[f"crps_s{end}"] = _plain(row[end[1:]])
-        record[f"crps_s_against_request{end}"] = _plain(row[f"difference{end}"])
-    lists = {"losses": sharpness.losses.drop(columns="kind"), "coverage": sharpness.coverage, "windows": sharpness.windows}
-    return record | {name: _rows(table, predictor) for name, table in lists.items()}
 
 
 def _scored_rows(quality: Quality, predictor: str) -> list[pd.DataFrame]:

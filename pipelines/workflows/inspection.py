@@ -17,9 +17,6 @@ from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
 from features.jobs.usage import Usage, advised, occupied, offered_load, usage
 from sim.machine.description import Machine
-from sim.replays import user_facts
-from sim.users.facts import Facts
-from sim.users.names import CLOSED, RULES, Users
 
 NAMED = 10
 """Max number of jobs that fit no cluster and are named."""
@@ -128,8 +125,7 @@ class Inspection:
     allocated over the requested work. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
     ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs that ran for longer than
     they had requested, ``requests_stated`` those with both values; ``over_a_year`` implausible times by column. ``cleaning`` has
-    one entry for each way to treat missing requests, ``missing_request`` is the chosen way; ``users`` has the sessions and
-    batches of the jobs that it keeps, by delimiting rule; ``users_unknown`` says why there are none.
+    one entry for each way to treat missing requests, ``missing_request`` is the chosen way.
     """
 
     name: str
@@ -160,8 +156,6 @@ class Inspection:
     over_a_year: Mapping[str, Outlier]
     missing_request: str
     cleaning: Mapping[str, Cleaning]
-    users: Mapping[str, Facts]
-    users_unknown: str | None
     machine: Demand | None
     notes: tuple[str, ...]
     header: Mapping[str, str]
@@ -205,7 +199,6 @@ def inspect_trace(
     cleaned = {way: _cleaned(trace, procs, way, holds) for way in MISSING_REQUEST}
     chosen = cleaned[missing_request]
     asking = chosen if holds is None else _cleaned(trace, procs, missing_request, None)  # including jobs that fit nowhere
-    users, unknown = _users(chosen)
     return Inspection(
         name=trace.name,
         source=trace.source,
@@ -238,21 +231,9 @@ def inspect_trace(
         missing_request=missing_request,
         cleaning={way: _cleaning(clean_or_refusal) for way, clean_or_refusal in cleaned.items()},
         machine=None if machine is None or isinstance(asking, str) else demand(machine, asking.jobs),
-        users=users,
-        users_unknown=unknown,
         notes=trace.notes,
         header=dict(trace.header),
     )
-
-
-def _users(cleaned: CleanTrace | str) -> tuple[dict[str, Facts], str | None]:
-    """Return facts of reacting users, by rule, or why there are none."""
-    if isinstance(cleaned, str):
-        return {}, cleaned
-    try:
-        return {rule: user_facts(cleaned.jobs, Users(CLOSED, rule=rule)) for rule in RULES}, None
-    except InputError as error:
-        return {}, str(error)
 
 
 def _over_a_year(jobs: pd.DataFrame) -> dict[str, Outlier]:

@@ -22,14 +22,13 @@ from pipelines.sources.simulated_site import CLUSTER, SEED
 from pipelines.sources.system import SIMULATED
 from pipelines.storage.lake import Lake
 from pipelines.storage.registry import PREFIX, predict_registered, registered_predictor
-from sim.cluster.advisers import WITHOUT_MODEL, Adviser
+from sim.cluster.advisers import Adviser
 from sim.cluster.applications import APPLICATIONS, INPUTS
 from sim.cluster.comparison import as_schedules, compare_trials
 from sim.cluster.experiments import trials, usual
 from sim.cluster.users import SIZES, population, submissions
 from sim.metrics.verdict import Key
 from sim.policy import Policy
-from sim.schedulers.names import scheduler as named_scheduler
 from sim.workloads.people import HOUR_S
 
 TRIALS = 100
@@ -46,13 +45,7 @@ USUAL_DAYS = 4.0
 
 
 def policy(scheduler: str, predictor: str = "requested") -> Policy:
-    """Return a policy with the correction that the predictor takes; Harm needs none.
-
-    Raises InputError for an unknown scheduler, and one that asks an unknown model.
-    """
-    rush = named_scheduler(scheduler).rush
-    if rush is not None and rush.model not in (REGISTERED, *WITHOUT_MODEL):
-        raise InputError(f"scheduler {scheduler!r}; known models: {', '.join((REGISTERED, *WITHOUT_MODEL))}")
+    """Return a policy with the correction that the predictor takes; Harm needs none."""
     corrections = {SERVED: "conditional(when=pass)", "clairvoyant": "tsafrir"}  # the first as in runs of a trace
     return Policy(scheduler, predictor, "requested" if scheduler.startswith("Harm") else corrections.get(predictor, "requested"))
 
@@ -81,10 +74,6 @@ class TrialPlan:
     seed: int = 0
     policies: tuple[Policy, ...] = POLICIES
 
-    def __post_init__(self) -> None:
-        if len(set(self.policies)) < len(self.policies):
-            raise InputError("a scheduler is named twice; EASY by requests is always there")
-
     @property
     def seeds(self) -> range:
         first = 10_000 * self.seed + 5_000  # no trial with such a seed was looked at when anything was chosen
@@ -108,19 +97,16 @@ class TrialPlan:
         return {key: [other for other in alone[key] if other in keys] for key in keys if key[0].endswith(RUSH) and key[1] == SERVED}
 
 
-def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[TablePredictor | None, Registered | None]:
-    """Return the published models that the plan's policies ask; None for one that none asks.
+def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[TablePredictor, Registered]:
+    """Return the published models that the plan's policies ask.
 
-    Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a model is missing.
+    Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a model is
+    missing.
     """
-    runtimes, classifier = None, None
-    if any(policy.predictor == SERVED for policy in plan.policies):
-        runtimes = served(plan, place, store)
-    if any(REGISTERED in policy.scheduler for policy in plan.policies):
-        name = VARIABILITY.registered(SIMULATED)
-        named = Lake(place / "lake").models(name)
-        classifier = registered_classifier(store, name, named.get("champion") or named.get("simulated") or "champion")
-    return runtimes, classifier
+    name = VARIABILITY.registered(SIMULATED)
+    named = Lake(place / "lake").models(name)
+    classifier = registered_classifier(store, name, named.get("champion") or named.get("simulated") or "champion")
+    return served(plan, place, store), classifier
 
 
 def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
@@ -148,8 +134,8 @@ def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
 
 def simulate_trials(
     plan: TrialPlan,
-    runtimes: TablePredictor | None,
-    classifier: Registered | None,
+    runtimes: TablePredictor,
+    classifier: Registered,
     progress: Callable[[int, int], None] | None = None,
 ) -> tuple[pd.DataFrame, pd.DataFrame]:
     """Simulate the trials of ``plan``, with the registered models of :func:`published_models`.
@@ -159,7 +145,7 @@ def simulate_trials(
     """
     policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in plan.policies]
     names = tuple(f"{name}{suffix}" for name in APPLICATIONS for suffix in INPUTS)
-    advisers = {REGISTERED: Adviser(classifier.model, classifier.scope, classifier.thresholds)} if classifier else {}
+    advisers = {REGISTERED: Adviser(classifier.model, classifier.scope, classifier.thresholds)}
     runs = trials(
         CLUSTER,
         plan.submitted,

@@ -45,29 +45,14 @@ class Delay:
 
 
 @dataclass(frozen=True)
-class Neighbour:
-    """A running job under the same leaf switches.
-
-    ``beside`` of its ``nodes`` nodes are under those of the asked nodes. ``type`` is None if the site has not stated it.
-    """
-
-    job_id: str
-    application: str
-    type: str | None
-    nodes: int
-    beside: int
-
-
-@dataclass(frozen=True)
 class VariationAnswer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
     ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
     ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would
     count as varying (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is the
-    expected number of seconds above the usual runtime (NaN if the model has none). ``leaves`` has the nodes under each leaf
-    switch, ``neighbours`` the running jobs under the same switches, most nodes first, of ``running`` jobs in all; None without a
-    topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
+    expected number of seconds above the usual runtime (NaN if the model has none). ``running`` counts the jobs that could run
+    beside it, None without a topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
     without a sample there, of which nothing is known. ``missing`` names columns without a value, which count as the median of the training part.
     """
 
@@ -85,8 +70,6 @@ class VariationAnswer:
     varies_above_s: float
     delays: tuple[Delay, ...]
     longer_s: float
-    leaves: Mapping[str, int] | None
-    neighbours: tuple[Neighbour, ...] | None
     running: int | None
     samples: int
     expected: float
@@ -122,9 +105,8 @@ def ask(
             f"unknown application {shown(application)}: {system} has no control runs and no type of it; known: {', '.join(sorted(applications))}"
         )
     mine = PlacedJob(_ASKED, application, tuple(nodes), at_s)
-    beside = (
-        _Beside.of(mine, machine, _running(lake, system, at_s) if running is None else running) if machine is not None else None
-    )
+    running = _running(lake, system, at_s) if running is None else running
+    beside = _beside(mine, machine, running) if machine is not None else None
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
     windows = windows_before(counters, run, (scope,), lag_s)
@@ -139,7 +121,7 @@ def ask(
     assert window is not None
     features = feature_matrix(window, waits, types, run)
     if beside is not None:
-        features = features.join(newest_before(counters, run, windows.interval_s, lag_s, model.columns)).assign(**beside.features)
+        features = features.join(newest_before(counters, run, windows.interval_s, lag_s, model.columns)).assign(**beside)
     probability = model.probabilities(features)
     mean_s, sigma_s = _usual(model, application)
     variation = float(model.variation_of(probability)[0])
@@ -160,9 +142,7 @@ def ask(
             Delay(z, z * sigma_s, float(probability[0, first:].sum())) for first, z in enumerate(champion.thresholds, start=1)
         ),
         longer_s=float(model.longer(probability)[0]) * sigma_s,
-        leaves=beside.leaves if beside else None,
-        neighbours=beside.neighbours if beside else None,
-        running=beside.running if beside else None,
+        running=len(running) if beside is not None else None,
         samples=samples,
         expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),
         silent=_silent(counters, nodes, at_s - lag_s),
@@ -170,35 +150,15 @@ def ask(
     )
 
 
-@dataclass(frozen=True)
-class _Beside:
-    """The places of the asked nodes and the jobs there, as in :class:`VariationAnswer` and as features."""
-
-    leaves: Mapping[str, int]
-    neighbours: tuple[Neighbour, ...]
-    running: int
-    features: Mapping[str, float]
-
-    @classmethod
-    def of(cls, mine: PlacedJob, machine: MonitoredMachine, running: Sequence[PlacedJob]) -> _Beside:
-        unknown = [node for node in mine.nodes if node not in machine.leaf_of]
-        if unknown:
-            raise InputError(
-                f"node {shown(unknown[0])} is under no leaf switch of the ingested topology ({len(machine.leaf_of):,} nodes)"
-            )
-        leaves = machine.spread(mine)
-        others = [(job, machine.spread(job)) for job in running]
-        neighbours = [
-            Neighbour(job.name, job.application, machine.types.get(job.application), len(job.nodes), beside)
-            for job, spread in others
-            if (beside := sum(spread.get(leaf, 0) for leaf in leaves))
-        ]
-        return cls(
-            dict(sorted(leaves.items(), key=lambda each: (-each[1], each[0]))),
-            tuple(sorted(neighbours, key=lambda each: -each.beside)),
-            len(running),
-            dict(zip(SITUATION_FEATURES, situation(mine, leaves, others, machine), strict=True)),
+def _beside(mine: PlacedJob, machine: MonitoredMachine, running: Sequence[PlacedJob]) -> Mapping[str, float]:
+    """Return the features of the jobs that run under the same leaf switches."""
+    unknown = [node for node in mine.nodes if node not in machine.leaf_of]
+    if unknown:
+        raise InputError(
+            f"node {shown(unknown[0])} is under no leaf switch of the ingested topology ({len(machine.leaf_of):,} nodes)"
         )
+    others = [(job, machine.spread(job)) for job in running]
+    return dict(zip(SITUATION_FEATURES, situation(mine, machine.spread(mine), others, machine), strict=True))
 
 
 def _running(lake: Lake, system: str, at_s: float) -> list[PlacedJob]:

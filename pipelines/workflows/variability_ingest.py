@@ -12,8 +12,7 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_jobs, read_accounting_runs, read_runs
 from pipelines.ingest.ldms_ingest import IngestReport, ingest_counters
-from pipelines.ingest.probes import read_probes, read_types
-from pipelines.ingest.topology import read_topology
+from pipelines.ingest.system_tables import read_probes, read_topology, read_types
 from pipelines.sources.system import SIMULATED, System
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
@@ -70,17 +69,18 @@ def read_tables(lake: Lake, system: System) -> list[IngestedFile]:
 
 
 def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
-    """Return coverage of each sampler and day with new data, or else of each last day.
+    """Return what is stored of each sampler and day with new data, or else of each last day.
 
-    Columns are those of :meth:`CountersStore.coverage`, ``share`` (sampled minutes x nodes, of those of the day) and ``new``.
+    Columns: ``sampler day rows values new``.
     """
-    tables = []
+    days = []
     for sampler in store.samplers:
         new = report.samplers[sampler].days if sampler in report.samplers else set()
-        days = sorted(new) or list(store.days(sampler)[-1:])
-        table = store.coverage(sampler, days).assign(sampler=sampler)
-        tables.append(table.assign(share=table["node_minutes"] / (table["nodes"] * table["minutes"]), new=table["day"].isin(new)))
-    return pd.concat(tables, ignore_index=True) if tables else pd.DataFrame()
+        for day in sorted(new) or store.days(sampler)[-1:]:
+            parts = store.parts(sampler, day)
+            rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
+            days.append({"sampler": sampler, "day": day, "rows": rows, "values": values, "new": day in new})
+    return pd.DataFrame(days)
 
 
 def simulate_if_needed(home: Path, name: str, nights: int) -> None:

@@ -14,15 +14,12 @@ import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from features.clock import DAY_S
 from features.errors import InputError
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
-from pipelines.assets.applicable import applicable
-from pipelines.assets.partitions import NIGHT_TAG
+from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.assets.variability_checks import check_features
 from pipelines.cli.variability.ask import command as ask_command
-from pipelines.cli.variability.experiment import command as experiment_command
 from pipelines.cli.variability.ingest import command as ingest_command
 from pipelines.dated.ledger import SYSTEM_NIGHTS
 from pipelines.definitions import defs
@@ -46,7 +43,6 @@ from pipelines.workflows.variability_table import (
     unpack_table,
 )
 from sim.cluster.presets import CONGESTED as WHOLE
-from sim.policy import NAMES
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
 SMALL = WHOLE.but(
@@ -171,30 +167,6 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     jobs = features[~features["control"]]
     assert jobs.groupby("scope")["job_id"].nunique().min() > 50
     assert jobs["user"].nunique() > 3
-    page = (home / "reports" / "variability" / f"{SIMULATED}.html").read_text()
-    assert "simulated" in page.lower()
-    assert 'src="http' not in page
-
-
-def test_the_command_compares_as_the_asset_does(simulated: dg.ExecuteInProcessResult, home: Path) -> None:
-    arguments = [
-        "--trials",
-        "2",
-        "--predictor",
-        "served",
-        "--scheduler",
-        "EASY-SJBF",
-        "--scheduler",
-        "EASY-SJBF+RUSH(model=registered)",
-        "--json",
-    ]
-    done = CliRunner().invoke(experiment_command, arguments, catch_exceptions=False)
-    rows = pd.DataFrame(map(json.loads, done.stdout.splitlines()))
-    stored_rows, _ = Lake(home / "lake", system=True).read("comparison", SIMULATED)
-    keys = [*NAMES, "metric", "compared_with"]
-    both = rows.merge(stored_rows, on=keys, suffixes=("", "_stored"))
-    assert len(both) == len(rows) > 0
-    pd.testing.assert_series_equal(both["value"], both["value_stored"], check_names=False)
 
 
 def test_one_comparison_holds_traces_and_systems(simulated: dg.ExecuteInProcessResult, home: Path) -> None:
@@ -414,17 +386,3 @@ def test_other_settings_simulate_anew_and_forget_what_was_read(
     assert simulated_site.simulate_site(tmp_path)
     assert CountersStore(tmp_path / "lake", SIMULATED).samplers == ()
     assert len(stored(Lake(tmp_path / "lake"), RUNS, SIMULATED)) == 0
-
-
-@pytest.mark.thorough
-def test_a_night_of_the_simulated_cluster_has_one_more_day(
-    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
-) -> None:
-    lake, ops = Lake(home / "lake"), {"system_comparison": {"config": {"trials": 1}}}
-    last_s = int(stored(lake, RUNS, SIMULATED)["start_s"].max())
-    for _ in range(2):
-        assert run(instance, "nightly_variability", SIMULATED, ops, day="2026-08-01").success
-    nights, _ = lake.read(SYSTEM_NIGHTS, SIMULATED)
-    assert nights["night"].tolist() == ["2026-08-01"]
-    assert DAY_S / 2 < nights["last_start_s"].iloc[0] - last_s < 1.5 * DAY_S, "a night that is done again brings no other day"
-    assert nights["files"].iloc[0] == 0, "of the second time"

@@ -9,10 +9,8 @@ from pipelines.cli.lazy import LazyGroup
 
 _COMMANDS = {
     "ingest": "read counters, control runs and probe results",
-    "train": "train classifiers, register them, promote the best by the rule",
     "evaluate": "cross-validate classifiers on the control runs",
     "ask": "would a job vary if it started now? The champion's answer",
-    "experiment": "compare schedulers that ask a registered model, on a simulated cluster",
     "emit": "write what monitoring would record of a simulated cluster",
 }
 

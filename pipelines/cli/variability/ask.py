@@ -24,7 +24,6 @@ if TYPE_CHECKING:
     from pipelines.workflows.variability_ask import VariationAnswer
 
 _SHOWN = 3
-_NEIGHBOURS = 10
 _PUBLISHED = 2
 """Number of thresholds of the three published classes. Their probabilities say little about the length of a delay."""
 
@@ -50,11 +49,10 @@ def command(
 ) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
-    It uses the ingested counters of the five minutes before, and prints their number of samples. With an ingested topology it
-    also prints the jobs under the same leaf switches.
+    It uses the ingested counters of the five minutes before, and prints their number of samples.
     """
     from features.node_list import expand_nodes
-    from pipelines.ingest.topology import read_running
+    from pipelines.ingest.system_tables import read_running
     from pipelines.storage.home import home
     from pipelines.storage.registry import tracking
     from pipelines.workflows.variability_ask import ask
@@ -76,7 +74,7 @@ def command(
         _probes(probes) if probes else None,
         read_running(running, at_s) if running else None,
     )
-    if running and answer.leaves is None:
+    if running and answer.running is None:
         note(f"{running}: not used, as no topology of {name} was ingested: queuecast variability ingest --topology")
     if as_json:
         record(asdict(answer))
@@ -102,22 +100,12 @@ def moment(text: str) -> float:
 
 
 def _probes(path: Path) -> pd.DataFrame:
-    from pipelines.ingest.probes import read_probes
+    from pipelines.ingest.system_tables import read_probes
 
     probes = read_probes(path)
     if probes["run_id"].nunique() > 1:
         raise InputError(f"{path}: has results of {probes['run_id'].nunique()} runs, and one start is asked about")
     return probes
-
-
-def _print_neighbours(answer: VariationAnswer) -> None:
-    neighbours = answer.neighbours or ()
-    click.echo(f"beside it     {len(neighbours)} of {answer.running} running jobs")
-    for each in neighbours[:_NEIGHBOURS]:
-        kind = each.type or "type not known"
-        click.echo(f"              {each.job_id}: {each.application} ({kind}), {each.beside} of {each.nodes} nodes")
-    if len(neighbours) > _NEIGHBOURS:
-        click.echo(f"              and {len(neighbours) - _NEIGHBOURS} more (--json has all)")
 
 
 def _print(answer: VariationAnswer) -> None:
@@ -143,11 +131,6 @@ def _print(answer: VariationAnswer) -> None:
     for each in answer.delays if len(answer.delays) > _PUBLISHED else ():
         longer = f" ({each.longer_s:,.1f} s longer)" if math.isfinite(each.longer_s) else ""
         click.echo(f"z > {each.above_z:<10g}{each.probability:.3f}{longer}")
-    if answer.leaves is not None:
-        click.echo(
-            f"leaf switches {', '.join(f'{leaf} ({nodes:,} of {len(answer.nodes):,} nodes)' for leaf, nodes in answer.leaves.items())}"
-        )
-        _print_neighbours(answer)
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.silent:

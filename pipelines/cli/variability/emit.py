@@ -40,7 +40,7 @@ def command(cluster_name: str, days: float, seed: int, packed: bool, out: Path) 
     """
     check_outputs({"--out": out}, [])
     cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
-    with shown_progress("simulated seconds", after_s=1.0) as progress:
+    with shown_progress("seconds of the cluster", after_s=1.0) as progress:
         emitted = emit(cluster, out, days=days, seed=seed, packed=packed, progress=progress)
     jobs, runs = len(emitted.recorded.jobs), len(emitted.recorded.runs)
     note(

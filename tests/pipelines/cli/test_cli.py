@@ -118,18 +118,6 @@ def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_pa
     assert line.startswith(f"queuecast: --schedule-out {out}: with users closed, load 2 the jobs are not the trace's")
 
 
-def test_plans_out_has_what_each_job_was_told(trace: Path, tmp_path: Path) -> None:
-    out = tmp_path / "plans.parquet"
-    asked = ("--scheduler", "PlanRS(iterations=0)", "--scheduler", "Conservative", "--plans-out", str(out))
-    done = queuecast("simulate", str(trace), *asked, home=tmp_path)
-    assert done.returncode == 0, done.stderr
-    table = pd.read_parquet(out)
-    assert list(table.columns) == ["job_id", "time_s", "planned_start_s", "cluster", "nodes", "scheduler", "predictor"]
-    assert table.groupby("scheduler")["job_id"].nunique().to_dict() == {"Conservative": 3, "PlanRS(iterations=0)": 3}
-    done = queuecast("simulate", str(trace), "--scheduler", "EASY", "--plans-out", str(out), home=tmp_path)
-    assert done.stderr.splitlines()[-1] == "queuecast: --plans-out: EASY plans no starts; PlanRS, OrigBF, JustBF, Conservative do"
-
-
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [

@@ -57,8 +57,8 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
     ("arguments", "words"),
     [
         (
-            ("--load", "3", "--shake", "--users", "closed", "--starvation", "5", "--plans-out", "p.parquet"),
-            "a replay of a Slurm site takes no --starvation, --shake, --users, --load, --plans-out",
+            ("--load", "3", "--shake", "--users", "closed", "--starvation", "5"),
+            "a replay of a Slurm site takes no --starvation, --shake, --users, --load",
         ),
         (("--predictor", "clairvoyant", "--correction", "nonsense"), "Slurm site takes no --predictor, --correction"),
         (("--schedule-out", "foo.txt"), "--schedule-out foo.txt: must end in .parquet"),

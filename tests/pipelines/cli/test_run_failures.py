@@ -53,7 +53,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def run_of(monkeypatch: pytest.MonkeyPatch, *assets: Any) -> bool:
     """Run a job of these assets as the command does."""
     monkeypatch.setattr(pipelines.definitions, "defs", dg.Definitions(assets=assets, jobs=[dg.define_asset_job("full_run")]))
-    monkeypatch.setattr("pipelines.assets.applicable.applicable", lambda job, name: [each.key for each in assets])
+    monkeypatch.setattr("pipelines.assets.partitions.applicable", lambda job, name: [each.key for each in assets])
     return run._materialise("full_run", "arriving", {})
 
 

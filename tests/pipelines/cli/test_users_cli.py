@@ -1,4 +1,4 @@
-"""``--users``, ``--load`` and ``--squeeze`` on the command line, and what ``inspect`` says of users."""
+"""``--users``, ``--load`` and ``--squeeze`` on the command line."""
 
 from __future__ import annotations
 
@@ -33,20 +33,3 @@ def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Pat
     assert "2 reacting users, in 3 sessions of 4 batches: 2 of 4 jobs are submitted when batches have ended" in done.stderr
     # job 1 runs 0-50, job 2 (at 5) 50-100; job 3 is submitted 10/2 s after 50 and runs 100-150; job 4 (5000 - 160)/2 s after that
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]
-
-
-def test_inspect_counts_sessions_and_batches(trace: Path, tmp_path: Path) -> None:
-    done = queuecast("inspect", str(trace), "--json", home=tmp_path)
-    assert json.loads(done.stdout)["users"]["last"] == {
-        "users": 2,
-        "sessions": 3,
-        "batches": 4,
-        "jobs": 4,
-        "unnamed": 0,
-        "median_think_s": 10,
-        "as_recorded": 2,
-        "of_several": 0,
-        "most": 1,
-        "beyond_swf": 0,
-    }
-    assert "Reacting users" in queuecast("inspect", str(trace), home=tmp_path).stdout

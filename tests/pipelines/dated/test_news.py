@@ -15,7 +15,7 @@ import pytest
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from models.registry.versions import aliases
-from pipelines.assets.applicable import applicable
+from pipelines.assets.partitions import applicable
 from pipelines.assets.sensors import nightly_retraining
 from pipelines.dated.ledger import days_to_come
 from pipelines.dated.replay import arrived, replay

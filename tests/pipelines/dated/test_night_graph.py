@@ -16,9 +16,8 @@ import pytest
 from features.jobs.schema import Trace, fingerprint
 from models.registry import tracking
 from models.registry.versions import aliases
-from pipelines.assets.applicable import applicable
 from pipelines.assets.columns import described
-from pipelines.assets.partitions import NIGHT_TAG
+from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.dated.night import replay_nights
 from pipelines.definitions import defs
 from pipelines.ingest.canonical import write_canonical

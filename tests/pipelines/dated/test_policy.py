@@ -14,9 +14,8 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.dated.champions import point_champion
 from pipelines.dated.policy import keep_learned_policy, policy_schedules, register_policy
-from pipelines.dated.publish import Work
+from pipelines.dated.publish import Work, point_champion
 from pipelines.storage.lake import Lake
 from pipelines.storage.policies import registered_policy
 from pipelines.storage.registry import tracking

@@ -15,9 +15,8 @@ from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.registry.start_registration import load
 from pipelines.cli.when import answered
 from pipelines.dated import queue_moments, queue_states
-from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
-from pipelines.dated.publish import Work
+from pipelines.dated.publish import Work, point_start_champion
 from pipelines.dated.queue_states import keep_states, read_states
 from pipelines.dated.starts import keep_start_model
 from pipelines.ingest.queue_file import OF_SLURM

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from models.registry import tracking
-from pipelines.assets.applicable import applicable
-from pipelines.assets.partitions import NIGHT_TAG
+from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.assets.sensors import drift
 from pipelines.dated import site as dated_site
 from pipelines.dated.site import _as_of, site_of

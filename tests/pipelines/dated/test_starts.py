@@ -20,9 +20,8 @@ from models.registry.versions import aliases
 from models.starts.evaluation import ranked_scores
 from models.starts.model import better
 from pipelines.dated import queue_states
-from pipelines.dated.champions import point_start_champion
 from pipelines.dated.dated import Dated
-from pipelines.dated.publish import Work
+from pipelines.dated.publish import Work, point_start_champion
 from pipelines.dated.queue_states import QueueQuestions, keep_states, read_states
 from pipelines.dated.starts import keep_start_model, worse_than_before
 from pipelines.storage.lake import Lake

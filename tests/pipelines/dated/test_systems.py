@@ -8,31 +8,28 @@ import re
 from types import SimpleNamespace
 
 import dagster as dg
-import mlflow
 import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
 
-from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
 from models.registry.registration import set_aliases
 from models.registry.variability_registration import registered_classifier
-from models.registry.versions import aliases, all_versions
+from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import PROTOCOLS, ClassifierTraining, forward
 from pipelines.assets import variability_model as variability_asset
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.variability_checks import asked_back
 from pipelines.cli.variability.evaluate import command as evaluate_command
-from pipelines.cli.variability.train import command as train_command
 from pipelines.dated.systems import retrain
 from pipelines.sources.systems import remember_system, remembered
 from pipelines.storage.lake import Lake
 from pipelines.workflows import variability_table
-from pipelines.workflows.variability_table import MODEL_TABLE, TrainingTable
+from pipelines.workflows.variability_table import TrainingTable
 from tests.support.contention import Runs, control_runs
 
 FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
@@ -87,34 +84,6 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
         retrained(table, "all", opened, learning(NAMES))
 
 
-@pytest.mark.thorough
-def test_a_champion_that_learned_little_is_replaced_by_what_learned_more(opened, control):
-    """A champion trained on a few runs whose counters said nothing is judged on runs it never saw, and loses."""
-    blind = table_of(control, slice(0, 150), "second")
-    shuffled = blind.features["own"].sample(frac=1, random_state=0).reset_index(drop=True)
-    blind = TrainingTable("second", blind.runs, {"own": shuffled})
-    weak = retrain(blind, "own", opened, learning())
-    assert (weak.champion, weak.challenger, weak.model_version, weak.promoted) == ("", "", "1", False)
-    assert re.match(
-        r"No champion: F1 0\.\d+ is not surely above 0\.\d+, which warning of every run reaches \(difference [-+]0", weak.why
-    )
-    opened.client.set_registered_model_alias(weak.name, "simulated", weak.simulated)
-    again = retrain(blind, "own", opened, learning())
-    assert again.nothing_new
-    assert (again.champion, again.versions, again.model_version, again.why) == ("", ("1",), "1", weak.why)
-    set_aliases(opened, weak.name, "1")
-    outcome = retrained(table_of(control, system="second"), "own", opened, learning(NAMES))
-    assert outcome.promoted, outcome.why
-    assert (outcome.champion, outcome.challenger) == ("2", "1")
-    assert outcome.comparison.low > 0
-    first, last = blind.runs["start_s"].max(), control.start_s.max()
-    expected = (control.start_s > max(first, last - 90 * DAY_S)).sum()
-    assert 0.9 * expected <= outcome.judged <= expected
-    assert outcome.comparison.evidence.value >= outcome.comparison.evidence.needed == 40
-    assert f"Promoted over version 1 (lightgbm): {outcome.comparison.evidence}; F1 0." in outcome.why
-    assert opened.client.get_model_version_by_alias("variability-second", "champion").version == 2
-
-
 def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(control):
     few, many = (table_of(control, slice(0, count)) for count in (400, 480))
     since = int(control.start_s[150])
@@ -156,7 +125,7 @@ class Asked(Exception):
     """A retraining that is not done."""
 
 
-def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path):
+def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
     remember_system(tmp_path, "sixth", {"scope": "all"})
     with remembered(tmp_path).open("a") as file:
         file.write("elimination = true\nclassifiers = ['knn']\n")
@@ -167,7 +136,6 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
         asked.append((scope, learning.elimination, learning.names))
         raise Asked
 
-    monkeypatch.setattr("pipelines.dated.systems.train", train)
     monkeypatch.setattr(variability_asset, "train", train)
     monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
     monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
@@ -179,46 +147,10 @@ def test_assets_and_the_command_train_as_the_system_states(monkeypatch, tmp_path
     with pytest.raises(dg.Failure) as failed:
         list(asset(context, **given))
     assert isinstance(failed.value.__cause__, Asked)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: SimpleNamespace(left_out={}))
-    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: None)
-    with pytest.raises(Asked):
-        CliRunner().invoke(train_command, ["--system", "sixth"], catch_exceptions=False)
-    assert asked == [("all", True, ("knn",))] * 2
-    own = ["--system", "sixth", "--scope", "own", "--no-eliminate", "--classifier", "adaboost"]
-    with pytest.raises(Asked):
-        CliRunner().invoke(train_command, own, catch_exceptions=False)
-    assert asked[2] == ("own", False, ("adaboost",))
+    assert asked == [("all", True, ("knn",))]
 
 
-@pytest.mark.thorough
-def test_elimination_shortens_what_is_registered(opened, control):
-    small = table_of(control, slice(0, 300), "fifth")
-    few = TrainingTable("fifth", small.runs, {"own": control.features.iloc[:300, 66:108:3]})
-    outcome = retrained(few, "own", opened, ClassifierTraining(("lightgbm",), THREE_CLASSES, True, {"lightgbm": {"trees": 5}}))
-    assert len(outcome.model.columns) < 14
-    version = opened.client.get_model_version("variability-fifth", "1")
-    assert version.tags["columns"] == str(len(outcome.model.columns))
-    wanted = mlflow.models.get_model_info("models:/variability-fifth/1").signature.inputs.required_input_names()
-    assert wanted == list(outcome.model.columns)
-    assert opened.client.get_run(version.run_id).data.params["elimination"] == "True"
-    assert outcome.importance.index.tolist() == sorted(outcome.model.columns, key=lambda name: -outcome.importance[name])
-
-
-def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path):
-    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 15)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 300), "sixth"))
-    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda: opened)
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    arguments = ["--system", "sixth", "--classifier", "lightgbm", "--classes", "2"]
-    done = CliRunner().invoke(train_command, arguments, catch_exceptions=False)
-    assert "variability-sixth, simulated: 300 runs" in done.output
-    assert "champion    version 1: First champion by F1 over 300 runs" in done.output
-    assert "3 of 303 runs left out: no counter sampled in the window" in done.output
-    published = Lake(tmp_path / "lake").versions("variability-sixth").current()
-    assert published.made_by == "queuecast variability train"
-    assert published.models == {"champion": "1", "challenger": ""}
-    assert aliases(opened, "variability-sixth") == {"champion": "1"}
-    assert Lake(tmp_path / "lake").read(MODEL_TABLE, "sixth")[0]["alias"].tolist() == ["champion"]
+def test_the_command_says_what_was_found(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
     monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
@@ -244,20 +176,6 @@ def test_the_commands_say_what_was_found(opened, control, monkeypatch, tmp_path)
     learned = itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))
     assert cells == {*learned, *itertools.product(PROTOCOLS, ("none",), ("constant", "median"))}
     assert all(row["generated"] is True for row in rows)
-
-
-@pytest.mark.thorough
-def test_too_few_days_are_said_in_a_line_and_no_interval_is_printed(control, monkeypatch):
-    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    few = table_of(control, slice(0, 60), "seventh", every=30)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: few)
-    days = len(np.unique(few.runs["start_s"] // DAY_S))
-    assert days < 5
-    asked = ["--system", "seventh", "--classifier", "lightgbm"]
-    done = CliRunner().invoke(evaluate_command, asked, catch_exceptions=False)
-    assert f"seventh: no intervals: the runs are of {days} days, and 5 are needed" in done.output
-    assert "own less all nodes, blocks-of-time, lightgbm: F1 " in done.output
-    assert "nan" not in done.output
 
 
 def test_a_table_is_made_of_what_was_ingested(tmp_path):

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from features.node_list import expand_nodes
 from pipelines.ingest.control_runs import ControlRuns, read_accounting_runs, read_runs
-from pipelines.ingest.probes import read_probes, read_types
+from pipelines.ingest.system_tables import read_probes, read_types
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import RUNS, keep, stored
 from tests.conftest import SHARED, needs_shared

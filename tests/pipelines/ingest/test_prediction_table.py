@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.ingest.prediction_table import table_predictor
+from pipelines.ingest.people_tables import table_predictor
 from tests.pipelines.cli.test_cli import SWF, queuecast, trace
 from tests.support.refusals import refusal
 

@@ -19,11 +19,11 @@ from features.errors import InputError
 from pipelines.ingest import accounting, slurm, swf, text
 from pipelines.ingest.ldms_files import scan
 from pipelines.ingest.people_tables import read_table
-from pipelines.ingest.probes import read_types
 from pipelines.ingest.read import read_trace
 from pipelines.ingest.slurm import parse_sacct
 from pipelines.ingest.source import Source, load
 from pipelines.ingest.swf import parse_swf, read_swf
+from pipelines.ingest.system_tables import read_types
 from tests.pipelines.ingest.test_swf import LINE
 from tests.support.refusals import refusal
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipelines.ingest.topology import read_running, read_topology
+from pipelines.ingest.system_tables import read_running, read_topology
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import TOPOLOGY, keep, stored
 from tests.support.refusals import refusal

@@ -74,17 +74,6 @@ def test_the_accounting_read_back_is_what_users_submitted_and_when_it_ran(site: 
     assert trace.jobs["user"].nunique() > 3
 
 
-def test_users_repeat_what_their_requests_do_not_tell() -> None:
-    jobs = submissions(population(1), 3.0, 1, procs=480)
-    users = jobs[jobs["user"] != CONTROL]
-    assert not (users["requested_s"] % 300).any()
-    assert (users["requested_s"] / users["runtime_s"]).quantile([0.05, 0.5]).tolist() > [1.5, 3.0]
-    repeats = users.groupby(["user", "executable", "procs"], observed=True).size()
-    assert repeats.median() > 10
-    spread = np.log(users["runtime_s"]).groupby(users["requested_s"]).std()
-    assert spread.median() > 0.3, "a request leaves open which of a user's inputs it is"
-
-
 def test_runs_keep_their_exact_runtime_and_the_folder_says_what_it_is(site: Site) -> None:
     recorded = site.emitted.recorded
     assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.runs["runtime_s"].tolist()
@@ -179,16 +168,6 @@ def test_counters_never_fall_and_every_node_is_there_every_time(site: Site) -> N
         assert counts[f"{name}.first"] == SMALL.nodes * len(growing)
 
 
-def test_files_are_rotated_and_named_after_their_first_sample(site: Site) -> None:
-    files = sorted((site.folder / COUNTERS).glob("opa_info.*"))
-    assert len(files) * len(SAMPLERS) == site.emitted.files > 3 * 5
-    assert not list((site.folder / COUNTERS).glob(".*"))
-    first = files[1].read_text().splitlines()
-    assert first[0] == "#Time,Time_usec,ProducerName,component_id,job_id," + ",".join(SAMPLERS["opa_info"].metrics)
-    assert first[1].split(",")[0] == files[1].suffix[1:] + ".000000"
-    assert len(first) == 1 + 50 * SMALL.nodes
-
-
 def test_the_same_seed_writes_the_same_bytes_packed_or_not(tmp_path: Path) -> None:
     given = {"days": 0.01, "seed": 9, "rotate": 1000}
     for name, packed in (("plain", False), ("one", True), ("two", True)):
@@ -216,19 +195,3 @@ def test_a_day_more_adds_what_a_longer_record_has(tmp_path: Path) -> None:
     assert all((tmp_path / "daily" / COUNTERS / name).read_bytes() == content for name, content in before.items())
     with pytest.raises(InputError, match="not mixed"):
         emit(SMALL, tmp_path / "daily", days=0.3, seed=8)
-
-
-def test_a_folder_with_something_in_it_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "measured.csv").write_text("")
-    with pytest.raises(InputError, match="not empty"):
-        emit(SMALL, tmp_path, days=0.01, seed=0)
-    assert [path.name for path in tmp_path.iterdir()] == ["measured.csv"]
-
-
-def test_what_is_interrupted_leaves_no_half_file(tmp_path: Path) -> None:
-    def stop(done: int, total: int) -> None:
-        raise KeyboardInterrupt
-
-    with pytest.raises(KeyboardInterrupt):
-        emit(SMALL, tmp_path / "files", days=0.125, seed=3, rotate=10_000, progress=stop)
-    assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -169,21 +169,6 @@ def test_columns_may_change_between_files_and_are_null_where_a_file_lacks_them(t
         next(store(tmp_path).batches("t"))
 
 
-def test_coverage_counts_nodes_minutes_and_values(tmp_path: Path) -> None:
-    ingest(tmp_path, log(tmp_path / "1", [(30, "a", 1), (59, "a", 1), (60, "a", ""), (61, "b", 1), (DAY_S, "b", 1)]))
-    assert store(tmp_path).coverage("s").to_dict("list") == {
-        "day": ["1970-01-01", "1970-01-02"],
-        "rows": [4, 1],
-        "nodes": [2, 1],
-        "minutes": [2, 1],
-        "node_minutes": [3, 1],
-        "values": [3, 1],
-        "nulls": [1, 0],
-        "first_s": [30.0, DAY_S],
-        "last_s": [61.0, DAY_S],
-    }
-
-
 def test_a_file_that_is_known_changes_not_a_byte_under_any_name_packed_or_not(tmp_path: Path) -> None:
     path = log(tmp_path / "log", [(1, "a", 1), (2, "a", 2)])
     ingest(tmp_path, path)

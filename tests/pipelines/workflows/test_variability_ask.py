@@ -22,13 +22,13 @@ from models.variability.model import fit
 from models.variability.time_blocks import times_of
 from pipelines.cli.variability.ask import command, moment
 from pipelines.ingest.ldms_ingest import ingest_counters
-from pipelines.ingest.topology import read_topology
+from pipelines.ingest.system_tables import read_topology
 from pipelines.sources.systems import remember_system
 from pipelines.storage.counters_store import CountersStore
 from pipelines.storage.lake import Lake
 from pipelines.storage.run_store import keep
 from pipelines.workflows import variability_ask
-from pipelines.workflows.variability_ask import Neighbour, ask
+from pipelines.workflows.variability_ask import ask
 from pipelines.workflows.variability_table import training_table
 
 FIRST_S, RUNS = 1_600_000_000, 40
@@ -77,7 +77,7 @@ def test_a_start_is_asked_about_with_the_features_of_a_run_that_began_there(home
         answer = ask(home, registered, "small", run["nodes"], "AMG", float(run["start_s"]))
         assert answer.probabilities == tuple(expected[row])
         assert answer.varies == (expected[row, -1] >= model.cutoff)
-    assert answer.leaves is answer.neighbours is answer.running is None
+    assert answer.running is None
     assert np.isnan(answer.longer_s)
     assert (answer.model, answer.version, answer.varies_above_s) == ("variability-small", "7", 130.0)
     assert answer.samples == 4  # five minutes, the last 70 s of which cannot be read yet
@@ -99,7 +99,7 @@ def tree(home: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return place
 
 
-def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     table = training_table(tree, "small", ("own",))
     features = table.features["own"]
     assert set(MORE_FEATURES) <= set(features)
@@ -119,8 +119,6 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
         run = table.runs.iloc[row]
         answer = ask(tree, SimpleNamespace(uri="here"), "small", run["nodes"], "AMG", float(run["start_s"]))
         assert answer.probabilities == tuple(model.probabilities(features)[row])
-    assert answer.leaves == {"a": 1, "b": 1}
-    assert answer.neighbours == (Neighbour("l1", "LBANN", "io", 2, 2),)
     assert (answer.running, answer.cutoff) == (1, ORDINAL_CUTOFF)
     sigma = usual.loc["AMG", "sigma_s"]
     assert [each.longer_s for each in answer.delays] == pytest.approx([at * sigma for at in DELAYS])
@@ -136,13 +134,9 @@ def test_a_champion_of_delays_answers_with_leaf_switches_and_neighbours(tree: Pa
     asked = ["--system", "small", "--nodes", "n0", "--application", "AMG", "--at", str(FIRST_S + 9500)]
     asked += ["--running", str(tree / "running.csv")]
     printed = CliRunner().invoke(command, asked, catch_exceptions=False).stdout
-    assert (
-        "leaf switches a (1 of 1 nodes)\nbeside it     1 of 1 running jobs\n              7: HPL (type not known), 1 of 2 nodes"
-        in printed
-    )
     assert f"z > 6         {0:.3f} ({6 * sigma:,.1f} s longer)" in printed
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
-    assert row["neighbours"] == [{"job_id": "7", "application": "HPL", "type": None, "nodes": 2, "beside": 1}]
+    assert row["running"] == 1
     assert "offered.io" in row["missing"]  # of HPL it is not known
     with pytest.raises(InputError, match="node 'n9' is under no leaf switch of the ingested topology"):
         ask(tree, SimpleNamespace(uri="here"), "small", ["n9"], "AMG", FIRST_S + 9000)

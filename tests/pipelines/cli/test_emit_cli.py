@@ -1,8 +1,7 @@
-"""``queuecast variability experiment`` and ``emit``: what they print and write, and one line with exit code 2 for what cannot be done."""
+"""``queuecast variability emit``: what it writes, and one line with exit code 2 for what cannot be done."""
 
 from __future__ import annotations
 
-import json
 import subprocess
 from pathlib import Path
 
@@ -10,29 +9,14 @@ import pytest
 
 from tests.support import command
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures")
-SMALL = ("--trials", "2", "--scheduler", "EASY+RUSH(model=oracle,skips=5)")
-
 
 def queuecast(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     return command.queuecast("variability", *arguments, home=place / "home", cwd=place)
 
 
-def test_an_experiment_is_the_same_again_and_says_that_it_is_simulated(tmp_path: Path) -> None:
-    first, second = (queuecast(tmp_path, "experiment", *SMALL, "--json") for _ in range(2))
-    assert first.returncode == second.returncode == 0, first.stderr
-    assert first.stdout == second.stdout
-    rows = [json.loads(line) for line in first.stdout.splitlines()]
-    assert all(row["simulated"] is True for row in rows)
-    assert {row["note"] for row in rows if row["metric"] == "mean_wait_s"} == {"no interval: 2 trials are too few"}
-    assert {row["replicates"] for row in rows} == {2}
-
-
 @pytest.mark.parametrize(
     ("arguments", "error"),
     [
-        (("experiment", "--scheduler", "EASY+RUSH(model=nope)"), "known models"),
-        (("experiment", "--scheduler", "EASY-SJBF", "--predictor", "served"), "runtime-simulated: is not registered yet"),
         (("emit", "--cluster", "nope", "--out", "new"), "'nope' is not one of"),
         (("emit", "--out", "full"), "full: is there already and not empty"),
     ],
@@ -58,6 +42,6 @@ def test_what_is_emitted_can_be_ingested(tmp_path: Path) -> None:
     places += ("--topology", "site/topology.conf")
     done = queuecast(tmp_path, "ingest", "--system", "sim", "--counters", "site/counters", *places)
     assert done.returncode == 0, done.stderr
-    assert "5 control runs: 5 new" in done.stderr
+    assert "6 control runs: 6 new" in done.stderr
     assert "512 nodes with a leaf: 512 new" in done.stderr
     assert "0 quarantined" in done.stderr

@@ -1,6 +1,7 @@
-"""A site's leaf switches by node, and its running jobs.
+"""Tables of a monitored system: probes, application types, leaf switches, running jobs.
 
-The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``; running jobs are CSV ``job_id,application,nodes,start_s``.
+The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``, the others are CSV. Probes, ``run_id,node,send_s,recv_s,allreduce_s``,
+are the seconds that a node waited in the blocking calls of the two MPI probes of Nichols et al. (RUSH).
 """
 
 import re
@@ -10,9 +11,10 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError, shown
-from features.monitoring.situation import PlacedJob
+from features.monitoring.samplers import PROBES, TYPES
+from features.monitoring.situation import RATES, PlacedJob
 from features.node_list import expand_nodes
-from pipelines.ingest.accounting import AccountingTable
+from pipelines.ingest.accounting import AccountingTable, seconds
 from pipelines.ingest.control_runs import node_lists, numbers, texts
 from pipelines.ingest.source import Source, load
 
@@ -83,3 +85,33 @@ def read_running(path: str | Path, at_s: float) -> list[PlacedJob]:
     return [
         PlacedJob(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)
     ]
+
+
+def read_probes(path: str | Path) -> pd.DataFrame:
+    """Read probes: run_id str, node str, and float64 seconds for each of PROBES.
+
+    The columns are those of features.monitoring.samplers.PROBES. Raises InputError with file, line and what is wrong.
+    """
+    table = AccountingTable(load(path), {"run_id", "node", *PROBES}, "probe result")
+    frame = pd.DataFrame({name: texts(table, name) for name in ("run_id", "node")}, dtype="str")
+    again = frame.duplicated().to_numpy()
+    table.refuse("node", again, f"has a result of run {frame['run_id'][int(np.argmax(again))]} on an earlier line too")
+    for name in PROBES:
+        frame[name] = numbers(table, name)
+    return frame
+
+
+def read_types(path: str | Path) -> pd.DataFrame:
+    """Read application str and type str, one of features.monitoring.samplers.TYPES.
+
+    A file with any of features.monitoring.situation.RATES, float64 GB/s, must have them all; an empty cell is NaN. Raises
+    InputError with file, line and what is wrong.
+    """
+    table = AccountingTable(load(path), {"application", "type", *RATES}, "application")
+    frame = pd.DataFrame({name: texts(table, name) for name in ("application", "type")}, dtype="str")
+    table.refuse("type", ~frame["type"].isin(TYPES).to_numpy(), f"is not one of {', '.join(TYPES)}")
+    table.refuse_repeated("application")
+    if table.find(*RATES):
+        for name in RATES:
+            frame[name] = table.numbers(table.column(name), seconds)
+    return frame
