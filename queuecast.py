@@ -277,10 +277,7 @@ def campaign(
     import sim
     from features.errors import InputError
     from pipelines.storage.policies import resolved
-    from sim.campaigns.pooling import over_traces
     from sim.campaigns.results import Results
-    from sim.campaigns.window_comparison import as_changes, over_windows
-    from sim.metrics.verdict import verdict
     from sim.own.decide import decider
 
     asked = [schedulers] if isinstance(schedulers, str) or not isinstance(schedulers, Iterable) else schedulers
@@ -303,13 +300,20 @@ def campaign(
                 )
             suite[label] = one.submissions.label("all traces")
             tables.append(sim.run_campaign(workload.jobs, one, deciders=dict(yours), **on))
-    table = Results(pd.concat(tables, ignore_index=True))
-    table.summary = over_windows(table)
-    table.pooled = over_traces(table.summary, suite) if len(set(suite.values())) < len(suite) else None
-    table.attrs |= {"generated": bool(table["generated"].any()), "windows": one.windows}
-    parts = [part for _, by_trace in table.overall.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
-    table.attrs["verdict"] = "\n".join(verdict(part).text for part in parts)
-    return table
+    return Results.of(pd.concat(tables, ignore_index=True), one.windows, suite)
+
+
+def results(path: str | Path) -> Results:
+    """Return a campaign's results from the Parquet file that ``queuecast campaign`` wrote, compared as by :func:`campaign`.
+
+    Raises InputError for any other file.
+    """
+    from pipelines.storage.parquet import read_parquet
+    from pipelines.workflows.campaigns import KIND
+    from sim.campaigns.results import Results
+
+    rows, metadata = read_parquet(path, kind=KIND)
+    return Results.of(rows, (metadata.get("campaigns") or [metadata])[0]["windows"])
 
 
 def plot(

@@ -92,7 +92,7 @@ def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[T
             order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
             rows = [[labels[key], *(_mean(at[key, name], key == base) for name in READ_FIRST)] for key in order]
             title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
-            against = f"changes against {labels[base]}, {caption}"
+            against = f"changes against {labels[base]}, {caption}" + ("; * sure" if part["sure"].any() else "")
             tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
     return tables
 
@@ -114,9 +114,14 @@ def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> 
 
 
 def _mean(row: Mapping[Any, Any], baseline: bool) -> str:
-    """Format a mean and, except for the baseline, its change with its interval, if any."""
+    """Format a mean and, except for the baseline, its change, marked if sure, with its interval, if any."""
     mean = format(row["value"], METRICS[row["metric"]].form)
-    return mean if baseline else f"{mean}  {change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
+    sure = "*" if row["sure"] else ""
+    return (
+        mean
+        if baseline
+        else f"{mean}  {change(row['relative'])}{sure} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
+    )
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:

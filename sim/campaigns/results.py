@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import ClassVar
 
 import pandas as pd
+
+from sim.campaigns.pooling import over_traces
+from sim.campaigns.window_comparison import as_changes, over_windows
+from sim.metrics.verdict import verdict
 
 
 class Results(pd.DataFrame):
@@ -17,6 +22,20 @@ class Results(pd.DataFrame):
     _metadata: ClassVar[list[str]] = ["summary", "pooled"]
     summary: pd.DataFrame
     pooled: pd.DataFrame | None
+
+    @classmethod
+    def of(cls, rows: pd.DataFrame, windows: str, suite: Mapping[str, str] | None = None) -> Results:
+        """Return ``rows`` of simulations with their comparison.
+
+        ``windows`` is the split. ``suite`` has by trace the name under which it is pooled; without one, none are pooled.
+        """
+        results = cls(rows)
+        results.summary = over_windows(results)
+        results.pooled = over_traces(results.summary, suite) if suite and len(set(suite.values())) < len(suite) else None
+        parts = [part for _, by_trace in results.overall.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
+        text = "\n".join(verdict(part).text for part in parts)
+        results.attrs |= {"generated": bool(results["generated"].any()), "windows": windows, "verdict": text}
+        return results
 
     @property
     def overall(self) -> pd.DataFrame:

@@ -45,7 +45,7 @@ METRICS: dict[str, Metric] = {
         "Response time over runtime, runtimes below τ counted as τ, never below 1; mean over jobs. What users of short jobs notice. It "
         "falls whenever short jobs go first, even at the cost of wide or long ones.",
         _FEITELSON,
-        short="slowdown*",
+        short="slowdown",
         form=",.4f",
     ),
     "mean_slowdown": Metric(

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.statistics import CONFIDENCE, surely
+from features.statistics import CONFIDENCE, FEWEST_BLOCKS, surely
 from sim.metrics.formats import change, combinations, interval, sentence
 from sim.metrics.names import METRICS
 from sim.policy import NAMES
@@ -89,7 +89,10 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     best = sound[0] if sound else None
     family = f" for all {len(candidates)} together" if len(candidates) > 1 else ""
     over = "traces" if "traces" in weighed else "replays"
-    how = f"Changes are against {names[base]}; sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}."
+    # without windows enough for an interval only the replays vary
+    alone = ", so about these jobs alone" if "windows" in weighed and weighed["windows"].max() < FEWEST_BLOCKS else ""
+    sure_means = f"sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}{alone}"
+    how = f"Changes are against {names[base]}; {sure_means}."
     sentences = _sure(rows, (worse, better), ranked, best, names, base)
     return Verdict(base, best, worse, better, True, tuple(sentences), how)
 

@@ -18,6 +18,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
 from pipelines.workflows.campaigns import KIND, Journal, Run, identity, resumable_campaign
+from queuecast import results
 from sim import Campaign, run_campaign
 from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
@@ -205,6 +206,9 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
     assert metadata["dropped"] == {"first-window": 40}
     assert done.stdout.count("means over 6 windows (weeks)") == 4  # a table for each threshold and tau
     assert "starvation after 600 s" in done.stdout
+    read_back = results(out)
+    pd.testing.assert_frame_equal(read_back.drop(columns="simulate_s"), alone, check_exact=True)
+    assert all(line in done.stdout.splitlines() for line in read_back.verdict.splitlines())
 
     for name in ("requested", "last2"):
         assert f"SAF-EASY-SPF / {predictions(name)}" in done.stdout
