@@ -23,6 +23,8 @@ from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLoca
 from features.linking import Function, Kernel
 
 config: Any = numba_config
+os.environ.setdefault("NUMBA_OPT", "1")  # level 3 takes a sixth more time to compile, and no simulation was measurably slower at 1
+config.reload_config()
 _HOUSE = Path(__file__).resolve().parents[1]
 _PACKAGES = ("features", "models", "sim")
 """Packages whose compiled functions call each other across files."""
