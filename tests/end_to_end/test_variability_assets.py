@@ -190,6 +190,7 @@ def test_the_days_of_counters_are_partitions_of_their_own(
     assert partitions >= {str(dg.MultiPartitionKey({"day": day, "system": SIMULATED})) for day in store.days("sysclassib")}
 
 
+@pytest.mark.thorough
 def test_a_second_run_reads_nothing_twice_and_registers_nothing(
     simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
 ) -> None:

@@ -42,7 +42,7 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
 
 
 @pytest.mark.slow
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(traces())
 def test_snapshot_gives_the_features_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     jobs, start = trace
@@ -57,7 +57,7 @@ def test_snapshot_gives_the_features_of_a_job_submitted_then_in_kth() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 @given(traces(), st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b", "c", "nobody's"]))
 def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.ndarray], after: int, wait: int, user: str) -> None:
     """As long as nothing more of the user starts or ends, a later submission gets the inputs the whole trace would give it."""

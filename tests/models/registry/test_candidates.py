@@ -60,7 +60,7 @@ def test_serving_computes_the_rows_of_the_table(records: Accounting) -> None:
         0,
     )
     submit = records.jobs["submit_s"].to_numpy(np.int64)
-    for row in range(500, 2500, 40):
+    for row in range(500, 2500, 80):
         at = int(submit[row])
         served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(records.asked(np.arange(row, row + 1))))
         np.testing.assert_array_equal(served[columns], records.features[columns].iloc[[row]])

@@ -104,7 +104,7 @@ rows_of_a_log = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=15)
+@settings(max_examples=8)
 @given(
     st.lists(st.tuples(rows_of_a_log, st.sampled_from(["a", "b"])), min_size=1, max_size=4),
     st.integers(1, 12),

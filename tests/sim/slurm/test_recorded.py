@@ -56,7 +56,9 @@ def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> 
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", ["limits-A", "mixed-B", pytest.param("preemption-A", marks=pytest.mark.thorough)])
+@pytest.mark.parametrize(
+    "run", ["limits-A", *(pytest.param(run, marks=pytest.mark.thorough) for run in ("mixed-B", "preemption-A"))]
+)
 def test_starts_with_a_rotated_log_are_as_close_as_with_a_whole_one(run: str, tmp_path: Path) -> None:
     site, jobs, phases = recorded(run)
     whole = gzip.decompress((GOLDEN / f"{run}.log.gz").read_bytes()).decode().splitlines(keepends=True)
