@@ -13,7 +13,7 @@ from features.errors import InputError
 from features.jobs.schema import codes
 from sim.inputs.prepare import OnClusters
 from sim.kernel.planning_criteria import ACCEPTED, FOUND, JOBS, SLOTS, SPREADS, Search, SearchRules
-from sim.kernel.planning_search import METHODS, search
+from sim.kernel.planning_search import search
 from sim.kernel.planning_seats import (
     BOUND,
     EVERY,
@@ -99,7 +99,6 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
         stamp=stamp,
         ends=take("planned ends", clusters, planned.running + 1),
         heap=take("planned heap", jobs),
-        room=take("planned room", jobs),
         free=take("planned free", *size),
         left=take("planned left", *limits),
         kept=_kept(nodes, jobs if isinstance(rule, PlanRS) else 0, scratch),
@@ -209,18 +208,17 @@ def claims(usage: str, nodes: Nodes) -> np.ndarray:
 def as_rules(rule: PlanRS) -> SearchRules:
     """Return the rule of a search as the kernel's codes."""
     return SearchRules(
-        METHODS.index(rule.search),
-        rule.iterations,
-        rule.per == "cluster",
-        float(rule.wait),
-        float(rule.slowdown),
-        float(rule.fairness),
-        SPREADS.index(rule.spread),
-        float(rule.least),
+        iterations=rule.iterations,
+        per_cluster=rule.per == "cluster",
+        wait=float(rule.wait),
+        slowdown=float(rule.slowdown),
+        fairness=float(rule.fairness),
+        spread=SPREADS.index(rule.spread),
+        least=float(rule.least),
     )
 
 
-def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
+def as_search(seed: int) -> Search:
     """Return the memory of a search, with random numbers drawn by ``seed``."""
     first, second = np.random.SeedSequence(seed).generate_state(2, np.uint64)
     return Search(
@@ -229,10 +227,6 @@ def as_search(clusters: int, jobs: int, users: int, seed: int) -> Search:
         first=np.zeros(3),
         best=np.zeros(3),
         trial=np.zeros(3),
-        saved=np.empty((clusters, jobs), np.int64),
-        saved_size=np.zeros(clusters, np.int64),
-        key=np.empty(jobs),
-        steep=np.zeros(users),
         log=np.zeros((TOGETHER, 3), np.int64),
         gains=np.zeros((TOGETHER, 3)),
     )
@@ -287,8 +281,7 @@ class Searches:
     def __init__(self, rule: PlanRS, state: State, planner: Planner, bits: int, seed: int) -> None:
         self._planner, self._state, self._bits = planner, state, bits
         self._rules, self._limit = as_rules(rule), rule.limit
-        clusters, jobs = self._planner.order.shape
-        self._find = as_search(clusters, jobs, len(self._planner.waits), seed)
+        self._find = as_search(seed)
         self._moves: list[tuple[int, np.ndarray]] = []
         self._gains: list[np.ndarray] = []
         self._costs: list[tuple[int, int, int, int, float]] = []

@@ -15,7 +15,6 @@ import numpy as np
 from features.jit import apart, kernel
 from sim.kernel.planning_seats import (
     BITS,
-    LEAST,
     NOW,
     SEEN_ENDS,
     SUM_SLOWDOWN,
@@ -40,19 +39,17 @@ WAIT, SLOWDOWN, UNFAIRNESS = range(3)
     JOBS,  # planned jobs
     SEARCHES,  # finished searches
     FOUND,  # accepted moves in the log
-    STARTED_FROM,  # orders by Smith's rule tried in this search
     SLOTS,
-) = range(7)
+) = range(6)
 
 
 class SearchRules(NamedTuple):
-    """The criteria's weights and the method of a search.
+    """The criteria's weights and the length of a search.
 
     ``iterations`` of one search; ``per_cluster``: so many for the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``:
     weights. ``least``: min consumption of a user, processor-seconds.
     """
 
-    method: int
     iterations: int
     per_cluster: bool
     wait: float
@@ -65,10 +62,8 @@ class SearchRules(NamedTuple):
 class Search(NamedTuple):
     """The arrays of a search: int64 unless stated.
 
-    ``slots``; ``random`` [2]; criteria, float [3]: ``first``, ``best``, ``trial``. ``saved`` [clusters, jobs] and ``saved_size``:
-    the lists of the plan before all jobs are put in another order. ``key`` [jobs], float: the key of Smith's rule. ``steep``
-    [users + 1], float: how much a second of wait worsens the weighted sum by unfairness. For each accepted move ``log`` [rows, 3]
-    has search, iteration and number of planned jobs, ``gains`` [rows, 3], float, the relative improvements.
+    ``slots``; ``random`` [2]; criteria, float [3]: ``first``, ``best``, ``trial``. For each accepted move ``log`` [rows, 3] has
+    search, iteration and number of planned jobs, ``gains`` [rows, 3], float, the relative improvements.
     """
 
     slots: np.ndarray
@@ -76,10 +71,6 @@ class Search(NamedTuple):
     first: np.ndarray
     best: np.ndarray
     trial: np.ndarray
-    saved: np.ndarray
-    saved_size: np.ndarray
-    key: np.ndarray
-    steep: np.ndarray
     log: np.ndarray
     gains: np.ndarray
 
@@ -167,40 +158,3 @@ def gain(before, after, rules):
     improvement = rules.wait * ((before[WAIT] - after[WAIT]) / max(before[WAIT], SMALLEST))
     improvement += rules.slowdown * ((before[SLOWDOWN] - after[SLOWDOWN]) / max(before[SLOWDOWN], SMALLEST))
     return improvement + rules.fairness * ((before[UNFAIRNESS] - after[UNFAIRNESS]) / max(before[UNFAIRNESS], SMALLEST))
-
-
-@apart
-def set_steepness(rules, planner, find):
-    """Set how much a second of wait of each user's jobs worsens unfairness.
-
-    The result is weighted, and relative to the unfairness of the best plan.
-    """
-    users = planner.numbers[USERS]
-    mean, squares = 0.0, 0.0
-    for i in range(users):
-        user = planner.present[i]
-        mean += (planner.past[user] + planner.waits[user]) * planner.inverse[user]
-    mean /= max(users, 1)
-    for i in range(users):
-        user = planner.present[i]
-        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        squares += off * off
-    deviation = max(math.sqrt(squares / max(users, 1)), SMALLEST)
-    find.steep[len(planner.waits) - 1] = 0.0
-    for i in range(users):
-        user = planner.present[i]
-        off = (planner.past[user] + planner.waits[user]) * planner.inverse[user] - mean
-        # for SQUARES, the terms left out are the same for all users
-        slope = 2.0 * off if rules.spread == SQUARES else 1.0 + off / deviation
-        slope *= planner.inverse[user] / max(users, 1)
-        find.steep[user] = rules.fairness * slope / max(find.best[UNFAIRNESS], SMALLEST)
-
-
-@kernel
-def smith_key(job, rules, planner, find):
-    """Return a job's area over the cost of a second of its wait; the smallest goes first."""
-    cost = rules.wait * planner.scale[job] / max(find.best[WAIT], SMALLEST) + find.steep[user_of(job, planner)]
-    if planner.slowdown[job] > planner.numbers[LEAST] * planner.scale[job]:
-        cost += rules.slowdown * planner.rate[job] / UNIT / max(find.best[SLOWDOWN], SMALLEST)
-    area = 1.0 * planner.fit[job] * planner.claim[planner.nodes.row[job]]
-    return area / cost if cost > 0.0 else 1e300

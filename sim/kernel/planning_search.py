@@ -1,11 +1,6 @@
 """Search for a better plan: move jobs, seat them, evaluate, and keep improvements.
 
-After Klusacek & Chlumsky (2016), except SMITH, which is ours. The methods (``Rules.method``) try different moves:
-
-RANDOM    move a random job to a random position of a random cluster that it may use
-SMITH     first sort all jobs by area over the cost of a second of their wait, which is the derivative of the weighted sum (rule
-          of Smith 1956 for one machine), and repeat while this improves the plan; then, of two random jobs of a cluster that
-          stand against this order, move the later to the position of the earlier
+After Klusacek & Chlumsky (2016): a random job moves to a random position of a random cluster that it may use.
 """
 
 from __future__ import annotations
@@ -19,13 +14,10 @@ from sim.kernel.planning_criteria import (
     JOBS,
     SEARCHES,
     SMALLEST,
-    STARTED_FROM,
     account,
     add_up,
     evaluate,
     gain,
-    set_steepness,
-    smith_key,
 )
 from sim.kernel.planning_seats import (
     BITS,
@@ -40,12 +32,6 @@ from sim.kernel.planning_seats import (
     seat,
 )
 
-METHODS = ("random", "smith")
-RANDOM, SMITH = range(2)
-PAIRS = 4
-"""Max pairs of jobs that are drawn to find one against the order of Smith's rule."""
-AGAIN = 5
-"""Max number of times that all jobs are sorted by Smith's rule."""
 SPACING = 32
 """Positions between kept states of the plan."""
 
@@ -61,8 +47,6 @@ def search(now, bits, count, rules, planner, state, find):
         begin(now, bits, rules, planner, state, find)
     last = rules.iterations * (len(planner.size) if rules.per_cluster else 1)
     stop = min(last, slots[ITERATION] + count)
-    if rules.method == SMITH:
-        try_orders(stop, rules, planner, find)
     while slots[ITERATION] < stop:
         iterate(rules, planner, find)
         slots[ITERATION] += 1
@@ -80,7 +64,7 @@ def begin(now, bits, rules, planner, state, find):
     numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
     gather_ends(state, planner)
     account(planner, state)
-    slots[JOBS] = slots[ACCEPTED] = slots[STARTED_FROM] = 0
+    slots[JOBS] = slots[ACCEPTED] = 0
     for user in range(len(planner.waits)):
         planner.waits[user] = 0
     for cluster in range(len(planner.size)):
@@ -195,24 +179,6 @@ def accept(find):
         find.best[i] = find.trial[i]
 
 
-@apart
-def save(planner, find):
-    """Save the job lists of the plan."""
-    for cluster in range(len(planner.size)):
-        find.saved_size[cluster] = planner.size[cluster]
-        for position in range(planner.size[cluster]):
-            find.saved[cluster, position] = planner.order[cluster, position]
-
-
-@apart
-def restore(planner, find):
-    """Restore the saved job lists."""
-    for cluster in range(len(planner.size)):
-        planner.size[cluster] = find.saved_size[cluster]
-        for position in range(planner.size[cluster]):
-            planner.order[cluster, position] = find.saved[cluster, position]
-
-
 @kernel
 def iterate(rules, planner, find):
     """Try a move, and make it if it improves the plan."""
@@ -223,11 +189,8 @@ def iterate(rules, planner, find):
         total = planner.size[source]
     if total == 0:
         return
-    if rules.method == SMITH:
-        source, i, target, j = pair_in_other_order(source, total, rules, planner, find)
-    else:
-        source, i = at_place(source, draw(find.random, total), rules, planner)
-        target, j = random_target(source, i, planner, find)
+    source, i = at_place(source, draw(find.random, total), rules, planner)
+    target, j = random_target(source, i, planner, find)
     fits = (source != target or i != j) and try_move(source, i, target, j, rules, planner, find)
     if fits and gain(find.best, find.trial, rules) > 0.0:
         make_move(source, i, target, j, planner)
@@ -261,80 +224,3 @@ def random_target(source, i, planner, find):
             target += 1
             at -= eligible >> target & 1
     return target, draw(find.random, planner.size[target] + (0 if target == source else 1))
-
-
-@apart
-def try_orders(stop, rules, planner, find):
-    """Sort all jobs by Smith's rule while this improves the plan; each time is an iteration."""
-    slots = find.slots
-    while slots[STARTED_FROM] < AGAIN and slots[ITERATION] < stop:
-        save(planner, find)
-        set_keys(rules, planner, find)
-        start_trial(planner)
-        fits = True
-        for cluster in range(len(planner.size)):
-            sort_by_key(planner.order[cluster], planner.size[cluster], find.key, planner.room)
-            fits = fits and seat(cluster, 0, planner.size[cluster], 0, False, planner)
-        numbers = planner.numbers
-        evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, rules, planner, find.trial)
-        slots[STARTED_FROM] += 1
-        if fits and gain(find.best, find.trial, rules) > 0.0:
-            seat_all(planner)
-            accept(find)
-        else:
-            restore(planner, find)
-            slots[STARTED_FROM] = AGAIN
-        slots[ITERATION] += 1
-
-
-@apart
-def set_keys(rules, planner, find):
-    """Set the keys of all planned jobs by Smith's rule."""
-    set_steepness(rules, planner, find)
-    for cluster in range(len(planner.size)):
-        for position in range(planner.size[cluster]):
-            job = planner.order[cluster, position]
-            find.key[job] = smith_key(job, rules, planner, find)
-
-
-@apart
-def sort_by_key(order, size, key, room):
-    """Sort the first ``size`` jobs by their keys; ``room`` is working space of that size.
-
-    Jobs with equal keys stay in their order.
-    """
-    width = 1
-    while width < size:
-        for first in range(0, size, 2 * width):
-            middle, last = min(first + width, size), min(first + 2 * width, size)
-            one, other = first, middle
-            for i in range(first, last):
-                if one < middle and (other == last or key[order[one]] <= key[order[other]]):
-                    room[i] = order[one]
-                    one += 1
-                else:
-                    room[i] = order[other]
-                    other += 1
-        for i in range(size):
-            order[i] = room[i]
-        width *= 2
-
-
-@apart
-def pair_in_other_order(source, total, rules, planner, find):
-    """Return the move of a random job to the position of a random earlier job.
-
-    The later job has the smaller key, unless no such pair is found in ``PAIRS`` draws, or the move is to another cluster.
-    """
-    i = j = cluster = 0
-    set_steepness(rules, planner, find)
-    for _ in range(PAIRS):
-        cluster, one = at_place(source, draw(find.random, total), rules, planner)
-        target, other = random_target(cluster, one, planner, find)
-        if target != cluster:
-            return cluster, one, target, other
-        i, j = max(one, other), min(one, other)
-        late, early = planner.order[cluster, i], planner.order[cluster, j]
-        if smith_key(late, rules, planner, find) < smith_key(early, rules, planner, find):
-            break
-    return cluster, i, cluster, j

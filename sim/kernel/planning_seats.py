@@ -81,7 +81,7 @@ class Planner(NamedTuple):
     ``order`` [clusters, jobs]: the jobs planned in each cluster, ``size`` [clusters] of them, in order of their planned starts
     ``at`` [jobs]; ``nodes`` has their planned nodes. A trial puts its jobs in ``spare`` and its number in their ``stamp`` [jobs].
     ``ends`` [clusters, running jobs]: sorted events of the predicted ends of running jobs, NEVER last. ``heap`` [jobs]: ends of
-    seated jobs. ``room`` [jobs]: working space of a sort. ``free`` and ``left``: working copies of those of ``nodes``.
+    seated jobs. ``free`` and ``left``: working copies of those of ``nodes``.
 
     ``scale`` [jobs]: the weight of a second of wait. A job with wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
     ``rate``); ``slowdown`` [jobs] is that of the plan. Waits of planned and running jobs by user are ``waits`` [users + 1], in a
@@ -103,7 +103,6 @@ class Planner(NamedTuple):
     stamp: np.ndarray
     ends: np.ndarray
     heap: np.ndarray
-    room: np.ndarray
     free: np.ndarray
     left: np.ndarray
     kept: Kept

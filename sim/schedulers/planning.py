@@ -7,7 +7,6 @@ from dataclasses import asdict, dataclass, replace
 from features.errors import InputError
 from models.runtime.options import check_known, chosen, number, parse, whole
 from sim.kernel.planning_criteria import SPREADS
-from sim.kernel.planning_search import METHODS
 
 MOST_ITERATIONS = 10**9
 LONGEST_S = 10**9
@@ -32,8 +31,6 @@ class PlanRS:
     """How long a search takes in simulated time, seconds; its plan holds at once."""
     limit: float = 0.0
     """Wall time after which a search is interrupted, seconds; 0 for none. With a limit, no run can be repeated exactly."""
-    search: str = "random"
-    """The search method (:mod:`sim.kernel.planning_search`)."""
     wait: float = 1.0
     slowdown: float = 1.0
     fairness: float = 10.0
@@ -87,7 +84,6 @@ PRESETS = {
 _CHOICES = {
     "per": ("search", "cluster"),
     "clock": ("moment", "end"),
-    "search": METHODS,
     "width": ("none", "sqrt"),
     "spread": SPREADS,
     "usage": ("mean", "larger", "procs"),

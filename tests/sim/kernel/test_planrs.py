@@ -12,7 +12,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.kernel.planning_search import METHODS
 from sim.schedulers.names import scheduler as named
 from sim.schedulers.planning import PlanRS
 from sim.simulate import simulate
@@ -156,10 +155,9 @@ def test_what_was_planned_is_told(scheduler: str) -> None:
     assert repeated.drop(columns="job_id").equals(plans.drop(columns="job_id"))
 
 
-@pytest.mark.parametrize("search", METHODS)
-def test_every_search_accepts_moves_by_its_rule(search: str) -> None:
+def test_a_search_accepts_moves_that_improve_the_plan() -> None:
     load = crowd(np.random.default_rng(8), size=120)
-    schedule = load.schedule(f"PlanRS(search={search},iterations=40,interval=1)")
+    schedule = load.schedule("PlanRS(iterations=40,interval=1)")
     assert schedule.searches is not None
     assert (schedule.jobs["start_s"] >= schedule.jobs["submit_s"]).all()
     assert len(schedule.searches) > 0
