@@ -1,17 +1,28 @@
-"""Options of predictors as texts, ``a=1,b=2``: parsed and checked in one place."""
+"""Lists of options as texts, ``a=1,b=2``: parsed and checked in one place."""
 
 from __future__ import annotations
 
 import math
 import re
+from collections.abc import Iterator
 
 from features.errors import InputError, meant, unknown
 
 
-def parse(text: str) -> dict[str, str]:
+def pairs(text: str) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each part of ``a=1,b,c=2``; a part without ``=`` has the value "".
+
+    It checks nothing: files of Slurm have such lists, whose readers say in their own words what is wrong.
+    """
+    for part in filter(None, text.split(",")):
+        name, _, value = part.partition("=")
+        yield name.strip(), value.strip()
+
+
+def parse(text: str, separator: str = ",") -> dict[str, str]:
     """Return ``a=1,b=2`` as a dictionary of texts; InputError for any other form."""
     options: dict[str, str] = {}
-    for part in text.split(",") if text else ():
+    for part in text.split(separator) if text else ():
         option, equals, value = (piece.strip() for piece in part.partition("="))
         if not (option and equals and value):
             raise InputError(f"{part.strip()!r} is not of the form option=value")

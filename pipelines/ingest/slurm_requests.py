@@ -14,6 +14,7 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.schema import masked
+from models.runtime.options import pairs
 from pipelines.ingest.accounting import BEYOND, AccountingTable, tells, whole
 from pipelines.ingest.notes import counted
 
@@ -35,9 +36,8 @@ def memory(text: str) -> float:
 def resources(text: str) -> dict[str, float]:
     """Parse a list of resources to numbers of ``cpu node gpu`` and KiB of ``mem``."""
     amounts: dict[str, float] = {}
-    for item in filter(None, text.split(",")):
-        name, is_, value = item.rpartition("=")
-        if not is_:
+    for name, value in pairs(text):
+        if not value:
             raise ValueError("a list of resources such as cpu=4,mem=16G,node=1")
         if name == "mem":
             amounts["mem"] = memory(value)

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from features.errors import InputError, meant
+from models.runtime.options import check_known, chosen, parse, whole
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
 from sim.schedulers.harm import Harm, harm
@@ -189,14 +190,17 @@ def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
     for at, part in enumerate(parts):
         if match := re.fullmatch(r"EASY\((.+)\)", part):
             parts[at] = "EASY"
-            for option in match[1].split(","):
-                key, _, value = (word.strip() for word in option.partition("="))
-                if key == "RESERVATIONS" and re.fullmatch(r"[1-9]\d{0,8}", value) and "reservations" not in fields:
-                    fields["reservations"] = int(value)
-                elif key == "PLANS" and value in ("REQUESTED", "PREDICTED") and "by_request" not in fields:
-                    fields["by_request"] = value == "REQUESTED"
-                else:
-                    raise InputError(f"unknown scheduler {name!r}: EASY takes reservations=k and plans=requested; {grammar()}")
+            try:
+                for option, value in parse(match[1].lower()).items():
+                    if option == "reservations":
+                        fields["reservations"] = whole(f"{option}={value}", value, minimum=1, maximum=999_999_999)
+                    else:
+                        check_known(option, ("reservations", "plans"))
+                        plans = chosen(f"{option}={value}", value, ("requested", "predicted"))
+                        fields["by_request"] = plans == "requested"
+            except InputError as error:
+                takes = "EASY takes reservations=k and plans=requested"
+                raise InputError(f"unknown scheduler {name!r}: {error}; {takes}; {grammar()}") from error
     return fields
 
 
@@ -229,17 +233,12 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     match = re.fullmatch(r"(.*)\+RUSH(?:\((.*)\))?", name, re.IGNORECASE)
     if not match:
         return name, None
-    given: dict[str, str] = {}
-    for option in (match[2] or "").split(","):
-        key, equals, value = (part.strip() for part in option.partition("="))
-        key = key.lower()
-        if option.strip() and (key not in _RUSH or not equals or not value or key in given):
-            raise InputError(
-                f"scheduler {name!r}: RUSH takes model=NAME, skips=NUMBER, patience=SECONDS, every=SECONDS, harm=yes|no, cutoff=PROBABILITY and "
-                f"classes={'|'.join(CLASSES)}, not {option.strip()!r}"
-            )
-        if key:
-            given[key] = value
+    try:
+        given = {option.lower(): value for option, value in parse(match[2] or "").items()}
+        for option in given:
+            check_known(option, _RUSH)
+    except InputError as error:
+        raise InputError(f"scheduler {name!r}: RUSH: {error}") from error
     numbers = {"skips": str(ANY_SKIPS if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
     for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
         if not re.fullmatch(r"\d{1,9}", numbers[key]):

@@ -16,6 +16,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from features.errors import InputError, meant
+from models.runtime.options import parse
 from sim.kernel import scores as kernel
 from sim.kernel.scores import DEEPEST, Scoring
 
@@ -101,12 +102,15 @@ def score(text: str) -> Score:
         raise InputError(f"a score of {len(text):,} letters: the limit is {LONGEST:,}")
     if odd := re.search(r"[^ -~]|[#\\]", text):
         raise InputError(f"score {_short(text)}: a formula has no {odd[0]!r}")
-    formula, *given = (part.strip() for part in text.lower().split(";"))
+    formula, _, parameters = (part.strip() for part in text.lower().partition(";"))
     values: dict[str, float] = {}
-    for each in given:
-        name, equals, value = (part.strip() for part in each.partition("="))
-        if not equals or not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS) or name in values:
-            raise InputError(f"score {_short(formula)}: {each!r} is not a NAME=VALUE with a name that is new")
+    try:
+        stated = parse(parameters, ";")
+    except InputError as error:
+        raise InputError(f"score {_short(formula)}: {error}") from error
+    for name, value in stated.items():
+        if not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS):
+            raise InputError(f"score {_short(formula)}: '{name}={value}' is not a NAME=VALUE with a name that is new")
         values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
     try:
         tree = ast.parse(formula, mode="eval").body

@@ -17,6 +17,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
+from models.runtime.options import pairs
 from sim.inputs.predicted_limits import predicted_quantile
 from sim.policy import Policy
 from sim.site.lines import NO_SETTING, at_submission, length, node_lines, partition_lines, qos_lines, stating, with_prediction
@@ -238,8 +239,7 @@ def _qos(each: Qos, changes: Mapping[str, Any], candidate: SiteChange) -> Qos:
             of = limits[_LIMITS[key]]
             of.update({name: number_of(value, count, candidate, key) for name, count in of.items() if count < UNLIMITED})
         else:
-            for part in str(value).split(","):
-                name, _, count = part.partition("=")
+            for name, count in pairs(str(value)):
                 limits[_LIMITS[key]][name] = number_of(count, 0, candidate, key)
     return replace(each, limits=replace(each.limits, **limits), **new)
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from features.errors import InputError, meant
+from models.runtime.options import pairs
 from sim.slurm.lines import (
     CONF,
     CONFIG,
@@ -156,8 +157,7 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
 
 def _parameters(text: str) -> dict[str, str]:
     """Return ``NAME=VALUE,NAME,...`` as values by name, in lower case."""
-    parts = [part.partition("=") for part in text.split(",") if part]
-    return {key.strip().lower(): value for key, _, value in parts}
+    return {key.lower(): value for key, value in pairs(text)}
 
 
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:

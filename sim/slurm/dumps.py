@@ -12,6 +12,7 @@ from datetime import datetime
 from zoneinfo import ZoneInfo
 
 from features.errors import InputError
+from models.runtime.options import pairs
 from sim.slurm.lines import EVENTS, FILES, RESERVATIONS, KeyedLine, dropped, expand, seconds
 from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
@@ -38,12 +39,11 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
     GPUs have no types here: limits of types add up to a limit of all GPUs, unless that is stated too.
     """
     amounts = {}
-    for part in filter(None, text.split(",")):
-        name, _, value = part.partition("=")
+    for name, value in pairs(text):
         scale = {"K": 1 / 1024, "M": 1, "G": 1024, "T": 1024**2}.get(value[-1:].upper(), 1)
         digits = value.rstrip("KMGTkmgt")
         if not re.fullmatch(r"-?\d{1,15}(\.\d+)?", digits):
-            raise InputError(f"{file}, line {number}: {part} is not a limit such as cpu=100")
+            raise InputError(f"{file}, line {number}: {name}={value} is not a limit such as cpu=100")
         if float(digits) >= 0:
             amounts[name] = int(float(digits) * scale)
     typed = [amounts.pop(name) for name in [*amounts] if name.startswith("gres/gpu:")]

@@ -188,7 +188,7 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(learned: Cl
     last_word = (asked.runs["skips"] < 3).to_numpy()  # the others started unasked
     assert last_word.sum() > 5
     assert asked.skipped > 20
-    expected = model.probabilities(getattr(asked, scope))[:, -1]
+    expected = model.predict_proba(getattr(asked, scope))[:, -1]
     np.testing.assert_allclose(asked.runs["predicted"][last_word], expected[last_word], rtol=1e-9)
     assert (asked.runs["predicted"][last_word] < model.cutoff).all()
     assert (asked.runs["predicted"][~last_word] >= model.cutoff).all()
@@ -209,7 +209,7 @@ def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert 0 < asked.skipped < asked.asked
         assert answered.sum() > 5
-        chances = model.probabilities(asked.own)[:, first:].sum(axis=1)
+        chances = model.predict_proba(asked.own)[:, first:].sum(axis=1)
         np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
         assert (chances[answered] < model.cutoffs[first - 1]).all()
 
@@ -229,7 +229,7 @@ def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert (asked.skipped > 0) == skips
         seen = pd.concat([asked.all, asked.situation], axis=1)
-        chances = model.variation_of(model.probabilities(seen))
+        chances = model.variation_of(model.predict_proba(seen))
         np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
         assert (chances[answered] < cutoff).all()
 
@@ -313,7 +313,7 @@ def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(le
     def chance_of(run: Placed, beside: Sequence[Placed]) -> float:
         kinds = [float(kind_of(asked, run) == kind) for kind in TYPES]
         row = pd.DataFrame([situation(SMALL, asked, run, beside) + kinds], columns=[*SITUATION_FEATURES, *TYPE_FEATURES])
-        return float(adviser.model.variation_of(adviser.model.probabilities(row))[0])
+        return float(adviser.model.variation_of(adviser.model.predict_proba(row))[0])
 
     seen, changed = 0, 0
     for run in runs:

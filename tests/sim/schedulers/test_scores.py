@@ -148,7 +148,7 @@ def test_a_score_says_what_it_uses_and_whether_its_order_changes() -> None:
         ("r;a=1", "parameter a is not in the formula"),
         ("r*a;a=x", "parameter a is 'x', not a number"),
         ("r*a;a=nan", "not a finite number"),
-        ("r*a;a=1;a=2", "not a NAME=VALUE with a name that is new"),
+        ("r*a;a=1;a=2", "option a is given twice"),
         ("r*n;n=2", "not a NAME=VALUE"),
         ("r*log;log=2", "not a NAME=VALUE"),
         ("min(r)", "'min' at letter 1 has 1 values, and takes 2"),
