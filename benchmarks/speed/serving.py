@@ -143,7 +143,7 @@ async def load(
 def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame:
     """Register versions of KTH-SP2 as of 30 days before its end; return the first submissions since then."""
     from models.registry.accounting import accounting
-    from models.registry.candidates import train
+    from models.registry.candidates import fit
     from models.registry.registration import Training, log_and_register, set_aliases
     from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
     from pipelines.storage.registry import submissions, tracking
@@ -156,7 +156,7 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     snapshot = Snapshot(past.snapshot(at_s), at_s, cleaned.origin_unix_s, cleaned.timezone, data)
     training = Training(MODEL.removeprefix("runtime-"), data, len(past.ended(at_s)), (0, at_s))
     for name in methods:
-        candidate = log_and_register(store, RUNTIME, RuntimeContent(train(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
+        candidate = log_and_register(store, RUNTIME, RuntimeContent(fit(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
         set_aliases(store, MODEL, candidate.version)
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 

@@ -30,7 +30,7 @@ class Trees:
     thresholds: np.ndarray
     values: np.ndarray
 
-    def answer(self, inputs: np.ndarray, requested: np.ndarray) -> np.ndarray:
+    def predict(self, inputs: np.ndarray, requested: np.ndarray) -> np.ndarray:
         """Return predictions from ``inputs`` [jobs, columns], float64 [jobs].
 
         They are whole seconds in 1..request.
@@ -38,7 +38,7 @@ class Trees:
         seconds, links = np.empty(len(inputs)), self.nodes.reshape(-1, 3)
         learned = np.concatenate((self.thresholds.ravel(), self.values.ravel()))
         asked = np.array(requested, np.float64)  # a column of a table is read-only, and would be compiled for apart
-        _answer(seconds, inputs, asked, links, learned, *self.values.shape)
+        _predict(seconds, inputs, asked, links, learned, *self.values.shape)
         return seconds
 
     def write(self, directory: Path) -> None:
@@ -59,7 +59,7 @@ class Trees:
 
 
 @njit
-def _answer(seconds, inputs, requested, links, learned, trees, leaves):
+def _predict(seconds, inputs, requested, links, learned, trees, leaves):
     for i in range(len(inputs)):
         x = inputs[i]
         seconds[i] = corrected(x, x[len(x) - COMMON + ALIKE], requested[i], links, learned, trees, leaves)

@@ -43,15 +43,15 @@ class Method:
 
     @property
     def levels(self) -> tuple[float, ...]:
-        """Return the levels of :meth:`distribution`, ascending in (0, 1)."""
+        """Return the levels of :meth:`predict_quantiles`, ascending in (0, 1)."""
         return ()
 
-    def distribution(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
+    def predict_quantiles(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` [jobs] and quantiles [jobs, levels], float64."""
-        point = self.answer(features)[PREDICTED]
+        point = self.predict(features)[PREDICTED]
         return point, np.empty((len(point), 0))
 
-    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+    def predict(self, features: Columns) -> dict[str, np.ndarray]:
         """Return answers by name, float64 [jobs].
 
         ``features`` are those of the table ``runtime_features``, of its rows or from a snapshot (``Snapshot.features``): arrays
@@ -83,7 +83,7 @@ class Requested(Method):
     name = "requested"
     columns = ("requested_s",)
 
-    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+    def predict(self, features: Columns) -> dict[str, np.ndarray]:
         return {PREDICTED: np.asarray(features["requested_s"], np.float64)}
 
 
@@ -96,7 +96,7 @@ class Last2(Method):
     name = "last2"
     columns = ("requested_s", "mean_last2_runtime_s")
 
-    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+    def predict(self, features: Columns) -> dict[str, np.ndarray]:
         requested, last2 = (np.asarray(features[name], np.float64) for name in self.columns)
         return {PREDICTED: np.clip(np.where(np.isnan(last2), requested, np.floor(last2)), 1.0, requested)}
 
@@ -128,9 +128,9 @@ class Boosting(_Learned):
     name = "lightgbm"
     kept = Trees
 
-    def answer(self, features: Columns) -> dict[str, np.ndarray]:
+    def predict(self, features: Columns) -> dict[str, np.ndarray]:
         requested = np.asarray(features["requested_s"], np.float64)
-        return {PREDICTED: self.state.answer(matrix(features, self.columns), requested)}
+        return {PREDICTED: self.state.predict(matrix(features, self.columns), requested)}
 
 
 class Quantile(_Learned):
@@ -147,12 +147,12 @@ class Quantile(_Learned):
     def levels(self) -> tuple[float, ...]:
         return self.state.levels
 
-    def distribution(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
+    def predict_quantiles(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
         asked = SubmissionColumns(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
         return self.state.predict(matrix(features, self.columns), asked)
 
-    def answer(self, features: Columns) -> dict[str, np.ndarray]:
-        point, quantiles = self.distribution(features)
+    def predict(self, features: Columns) -> dict[str, np.ndarray]:
+        point, quantiles = self.predict_quantiles(features)
         return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
 
 

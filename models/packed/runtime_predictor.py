@@ -71,10 +71,10 @@ class RuntimePredictor:
         refuse(given["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
         elapsed_s = given.pop("elapsed_s")
         asked = self.asked(given)
-        answers = self.method.answer(self.snapshot.features(asked.given))
+        answers = self.method.predict(self.snapshot.features(asked.given))
         if (late := elapsed_s > 0).any() or len(quantiles):
             named = {name: level for name, level in LEVELS.items() if name in answers}
-            point, quantiles_s = self.given_elapsed(asked, elapsed_s, (*named.values(), *quantiles))
+            point, quantiles_s = self.predict_quantiles(asked, elapsed_s, (*named.values(), *quantiles))
             if len(quantiles) and not self.method.levels:
                 raise ValueError(f"quantiles: {self.method.name} tells none")
             of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
@@ -82,7 +82,9 @@ class RuntimePredictor:
             answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
         return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.user_known}, index=submissions.index)
 
-    def given_elapsed(self, asked: Submissions, elapsed_s: np.ndarray, levels: Sequence[float]) -> tuple[np.ndarray, np.ndarray]:
+    def predict_quantiles(
+        self, asked: Submissions, elapsed_s: np.ndarray, levels: Sequence[float]
+    ) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
 
         The prediction is that at submission until the job has outlived it; then it is the median of what is left or, without
@@ -90,7 +92,7 @@ class RuntimePredictor:
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
-        point, own = self.method.distribution(self.snapshot.features(asked.given))
+        point, own = self.method.predict_quantiles(self.snapshot.features(asked.given))
         own_levels, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
         late = np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point))
         if not own_levels:

@@ -14,7 +14,7 @@ import pandas as pd
 
 from models.packed.methods import LEVELS, METHODS, PREDICTED, Method
 from models.registry.accounting import Accounting
-from models.registry.candidates import TRAINERS, carried_on, carried_through, train, up_to_the_second
+from models.registry.candidates import TRAINERS, fit, refresh, refresh_each, up_to_the_second
 
 REMEMBERED_NIGHTS = 10
 """Nights whose models are kept. Few jobs take longer; for those a model is trained again."""
@@ -63,7 +63,7 @@ def serve(
     """Answer the jobs ``rows`` with a trained ``method``, each from the night before it.
 
     One row per job, in the same order. ``instants`` are the nights, ascending, the first no later than any submission. Columns
-    are the method's outputs, seconds. One pass carries the method on through all nights. Raises ValueError for a submission
+    are the method's outputs, seconds. One pass refreshes the method through all nights. Raises ValueError for a submission
     before the first night.
     """
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
@@ -74,9 +74,9 @@ def serve(
     features = accounting.served(rows, np.asarray(instants, np.int64)[night])
     numbers = np.unique(night).tolist()
     asked_nights = [int(instants[number]) for number in numbers]
-    for done, (number, then) in enumerate(zip(numbers, carried_through(method, accounting, asked_nights), strict=True)):
+    for done, (number, then) in enumerate(zip(numbers, refresh_each(method, accounting, asked_nights), strict=True)):
         mine = np.flatnonzero(night == number)
-        answers = then.answer(features.iloc[mine])
+        answers = then.predict(features.iloc[mine])
         for output, seconds in answers.items():
             table.loc[mine, output] = seconds
         if progress is not None:
@@ -135,13 +135,13 @@ def predict_served(
         then = features.iloc[mine]
         answers: dict[str, np.ndarray] = {}
         for name in names:
-            model = models.get((name, at)) or train(name, accounting, at, seed)
+            model = models.get((name, at)) or fit(name, accounting, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
-            answers |= by_column(name, model.answer(then))
+            answers |= by_column(name, model.predict(then))
             answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[mine])
         groups = [
-            (mine[mask], version, by_column(CHAMPION, carried_on(method, accounting, at).answer(then[mask])))
+            (mine[mask], version, by_column(CHAMPION, refresh(method, accounting, at).predict(then[mask])))
             for mask, version, method in champion(at, rows[mine])
             if mask.any()
         ]

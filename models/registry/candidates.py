@@ -23,23 +23,25 @@ def _as_trained(method: Method, accounting: Accounting, nights: Sequence[int]) -
 
 
 def _from_the_table(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.answer(accounting.features.iloc[rows])[PREDICTED]
+    return method.predict(accounting.features.iloc[rows])[PREDICTED]
 
 
 @dataclass(frozen=True)
-class Trainer:
-    """How a method is trained: ``train(accounting, at_s, seed)`` as of a night at ``at_s``.
+class Estimator:
+    """How a method is trained and kept up to date, in scikit-learn's words.
 
-    It is called only if some job has ended by then, and uses only what accounting held then. ``learns`` is false for a fixed
-    formula: training it again changes nothing, so it never challenges itself. ``carry_on(method, accounting, nights)`` yields the
-    trained method in later nights, ascending, if it goes on learning. ``up_to_the_second(method,
-    accounting, rows)`` returns its answers to submissions after its night as if every end were known at once, seconds [rows].
+    ``fit(accounting, at_s, seed)`` trains it as of a night at ``at_s``; it is called only if some job has ended by then, and uses
+    only what accounting held then. ``get_params(seed)`` are the parameters of the training, to be logged. The method that it
+    returns has ``predict`` and ``predict_quantiles``. ``learns`` is false for a fixed formula: training it again changes nothing,
+    so it never challenges itself. ``refresh(method, accounting, nights)`` yields the trained method in later nights, ascending,
+    if it goes on learning. ``up_to_the_second(method, accounting, rows)`` returns its answers to submissions after its night as
+    if every end were known at once, seconds [rows].
     """
 
-    train: Callable[[Accounting, int, int], Method]
-    parameters: Callable[[int], Mapping[str, object]]
+    fit: Callable[[Accounting, int, int], Method]
+    get_params: Callable[[int], Mapping[str, object]]
     learns: bool
-    carry_on: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
+    refresh: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
     up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_the_table
 
 
@@ -51,9 +53,9 @@ def _boosted(accounting: Accounting, at_s: int, seed: int) -> Method:
     return Boosting(Trees(columns, *lightgbm.grown(inputs, runtime, trees if len(rows) >= lightgbm.ENOUGH else 0, leaves, seed)))
 
 
-TRAINERS: dict[str, Trainer] = {
-    "last2": Trainer(lambda *_: Last2(), lambda _: {}, learns=False),
-    Boosting.name: Trainer(
+TRAINERS: dict[str, Estimator] = {
+    "last2": Estimator(lambda *_: Last2(), lambda _: {}, learns=False),
+    Boosting.name: Estimator(
         _boosted,
         lambda seed: (
             lightgbm.USUAL
@@ -62,34 +64,34 @@ TRAINERS: dict[str, Trainer] = {
         ),
         learns=True,
     ),
-    Quantile.name: Trainer(
+    Quantile.name: Estimator(
         lambda accounting, at_s, seed: Quantile(quantile_training.grow(accounting, at_s, seed)),
         lambda _: quantile_training.parameters(),
         learns=True,
-        carry_on=lambda method, accounting, nights: map(Quantile, quantile_training.carry_on(method.state, accounting, nights)),
+        refresh=lambda method, accounting, nights: map(Quantile, quantile_training.refresh(method.state, accounting, nights)),
         up_to_the_second=lambda method, accounting, rows: quantile_training.up_to_the_second(method.state, accounting, rows),
     ),
 }
 """Trainers by name, the simplest first: of two equally good methods the simpler is chosen."""
 
 
-def train(name: str, accounting: Accounting, at_s: int, seed: int) -> Method:
+def fit(name: str, accounting: Accounting, at_s: int, seed: int) -> Method:
     """Train the method ``name`` as of a night at ``at_s``.
 
     If no job has ended by then, return the requested time as the method.
     """
-    return TRAINERS[name].train(accounting, at_s, seed) if len(accounting.ended(at_s)) else Requested()
+    return TRAINERS[name].fit(accounting, at_s, seed) if len(accounting.ended(at_s)) else Requested()
 
 
-def carried_on(method: Method, accounting: Accounting, at_s: int) -> Method:
+def refresh(method: Method, accounting: Accounting, at_s: int) -> Method:
     """Return a trained method as of a night at ``at_s``: same training, that night's state."""
-    return next(carried_through(method, accounting, [at_s]))
+    return next(refresh_each(method, accounting, [at_s]))
 
 
-def carried_through(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
-    """Yield :func:`carried_on` for each of the ``nights``, ascending, in one pass."""
+def refresh_each(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
+    """Yield :func:`refresh` for each of the ``nights``, ascending, in one pass."""
     return (
-        TRAINERS[method.name].carry_on(method, accounting, nights)
+        TRAINERS[method.name].refresh(method, accounting, nights)
         if method.name in TRAINERS
         else _as_trained(method, accounting, nights)
     )
@@ -105,6 +107,6 @@ def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -
 
 
 def outdated(method: Method) -> bool:
-    """Tell whether this code cannot carry ``method`` on, only train it anew."""
+    """Tell whether this code cannot refresh ``method``, only train it anew."""
     fits = not isinstance(method, Quantile) or quantile_training.fits(method.state)
     return not (fits and set(method.columns) <= set(FEATURES))

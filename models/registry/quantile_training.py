@@ -2,7 +2,7 @@
 
 All trees of a night's model were grown in its last nights: as in the simulator, all are grown that many nights before and a few
 are replaced each night, while leaves and levels learn from each job that ends. After training the trees stay fixed. Each night the
-model is carried on: leaves and calibrated levels learn what ended since training. They always start from the training, so that
+model is refreshed: leaves and calibrated levels learn what ended since training. They always start from the training, so that
 served answers can be reproduced at any time.
 """
 
@@ -42,7 +42,7 @@ def grow(accounting: Accounting, at_s: int, seed: int) -> Forest:
     return walk.forest(at_s)
 
 
-def carry_on(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
+def refresh(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> Iterator[Forest]:
     """Yield the same trees for each of ``nights``, ascending, with all jobs ended by then.
 
     One walk serves all nights. Raises ValueError if this code no longer grows such forests.
@@ -80,7 +80,7 @@ def parameters() -> dict[str, object]:
 
 
 def fits(forest: Forest) -> bool:
-    """Tell whether the current kernels can carry ``forest`` on."""
+    """Tell whether the current kernels can refresh ``forest``."""
     kept = forest.levels == tuple(quantile.REGULAR.tolist())
     return forest.plan == json.dumps(PLAN) and kept and set(forest.columns) <= set(FEATURES)
 

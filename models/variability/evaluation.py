@@ -68,7 +68,7 @@ class ClassifierTraining:
         """Return the lowest class of variation: the one above BINARY's threshold, else the last."""
         return variation_class(self.thresholds)
 
-    def train(
+    def fit(
         self,
         name: str,
         features: pd.DataFrame,
@@ -182,8 +182,8 @@ def predictions(
     def one(task: tuple[str, str, Fold]) -> pd.DataFrame:
         kind, name, fold = task
         train = features[kind].iloc[fold.train]
-        model = learning.train(name, train, fold.train_label, times.take(fold.train), fold.usual)
-        probability = model.probabilities(features[kind].iloc[fold.test])
+        model = learning.fit(name, train, fold.train_label, times.take(fold.train), fold.usual)
+        probability = model.predict_proba(features[kind].iloc[fold.test])
         table = pd.DataFrame(
             {
                 "row": fold.test,
@@ -282,7 +282,7 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
         label = labels(z_known[~np.isnan(z_known)], thresholds)
         part = pd.DataFrame({"row": block, "start_s": start[block], "varied": labels(z_block, thresholds) >= learning.variation})
         for name in learning.names:
-            part[name] = learning.train(name, features.iloc[ended], label, times.take(ended)).varies(features.iloc[block])
+            part[name] = learning.fit(name, features.iloc[ended], label, times.take(ended)).varies(features.iloc[block])
         parts.append(part)
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 

@@ -63,7 +63,7 @@ class VariabilityModel:
         at = self.variation - 1
         return replace(self, cutoffs=(*self.cutoffs[:at], cutoff, *self.cutoffs[at + 1 :]))
 
-    def probabilities(self, features: pd.DataFrame) -> np.ndarray:
+    def predict_proba(self, features: pd.DataFrame) -> np.ndarray:
         """Return the probability of each class, float64 [rows, classes].
 
         A missing value counts as the median of the training part; InputError for a missing column or infinity.
@@ -75,11 +75,11 @@ class VariabilityModel:
 
         This is the libraries' own ``predict``.
         """
-        return self.probabilities(features).argmax(axis=1)
+        return self.predict_proba(features).argmax(axis=1)
 
     def varies(self, features: pd.DataFrame) -> np.ndarray:
         """Tell whether each row is predicted to vary, bool [rows]: by the cutoff."""
-        return self.variation_of(self.probabilities(features)) >= self.cutoff
+        return self.variation_of(self.predict_proba(features)) >= self.cutoff
 
     def variation_of(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the probability to vary, float64 [rows], from that of each class [rows, classes]."""

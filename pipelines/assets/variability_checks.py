@@ -154,4 +154,4 @@ def asked_back(retrained: Retrained, features: pd.DataFrame) -> tuple[float, int
     last = features.tail(_ASKED).loc[:, list(retrained.model.columns)].reset_index(drop=True)
     loaded = consumer_model(retrained.name, retrained.model_version, VARIABILITY.name)
     probabilities = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
-    return float(np.abs(probabilities - retrained.model.probabilities(last)).max()), len(last)
+    return float(np.abs(probabilities - retrained.model.predict_proba(last)).max()), len(last)

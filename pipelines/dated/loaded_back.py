@@ -36,7 +36,7 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
         raise InputError(
             f"{name}/{candidate.version} ({candidate.method}) does not answer when it is loaded back: {reason}"
         ) from error
-    expected = method.answer(records.served(rows, until))
+    expected = method.predict(records.served(rows, until))
     age = records.jobs["submit_s"].to_numpy(np.int64)[rows] - until
     seconds = answers[list(expected)].to_numpy(np.float64)
     request = asked["requested_s"].to_numpy(np.float64)[:, None]

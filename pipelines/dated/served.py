@@ -118,6 +118,6 @@ def _disagreement(
     rows = np.flatnonzero((submit > at_s) & (submit <= at_s + 2 * DAY_S))[:200]
     answers = ask(model, submissions(clean).iloc[rows].reset_index(drop=True))
     same = answers["snapshot_age_s"].to_numpy() == submit[rows] - at_s  # on the wall clock, one hour in autumn is ambiguous
-    here = method.answer(records.served(rows, at_s))
+    here = method.predict(records.served(rows, at_s))
     off = [np.abs(answers[name].to_numpy(np.float64) - seconds)[same] for name, seconds in here.items()]
     return int(same.sum()), float(np.max(off, initial=0.0))

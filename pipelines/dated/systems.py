@@ -229,7 +229,7 @@ class ClassifierJudge:
 
     def register(self, name: str, score: CandidateScore) -> Candidate:
         (rows, label, usual, z), learning = self._taught, self.learning
-        model = learning.train(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
+        model = learning.fit(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
         start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}

@@ -18,7 +18,7 @@ from models.packed.methods import METHODS, Method
 from models.packed.settings import FORMAT
 from models.registry.accounting import Accounting
 from models.registry.as_served import Models, answer_columns, by_column, predict_served, serve
-from models.registry.candidates import TRAINERS, carried_on, outdated, train
+from models.registry.candidates import TRAINERS, fit, outdated, refresh
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
 from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number, unrecorded
@@ -114,7 +114,7 @@ class TraceJudge:
             "seed": self.seed,
         }
         return made_from(
-            "runtime", {**facts, "parameters": {name: dict(trainer.parameters(self.seed)) for name, trainer in TRAINERS.items()}}
+            "runtime", {**facts, "parameters": {name: dict(trainer.get_params(self.seed)) for name, trainer in TRAINERS.items()}}
         )
 
     @property
@@ -165,7 +165,7 @@ class TraceJudge:
         return pd.concat([before, answers], ignore_index=True) if len(before) else answers
 
     def _trained_weekly(self, name: str, rows: np.ndarray, instants: Sequence[int]) -> pd.DataFrame:
-        """Return the answers of a candidate trained each week and carried on each night.
+        """Return the answers of a candidate trained each week and refreshed each night.
 
         A run simulates such a candidate. There is one row for each of ``rows``, one column per output, in seconds.
         """
@@ -174,7 +174,7 @@ class TraceJudge:
             after = int(np.searchsorted(instants, nights[-1], side="right"))
             end_s = instants[after] if after < len(instants) else np.inf
             mine = np.flatnonzero((submit >= nights[0]) & (submit < end_s))
-            method = train(name, self.records, nights[0], self.seed)
+            method = fit(name, self.records, nights[0], self.seed)
             parts.append(serve(method, self.records, rows[mine], nights).set_index(mine))
         return pd.concat(parts).sort_index()
 
@@ -212,7 +212,7 @@ class TraceJudge:
         until, models = self.records.until_s, self.memo.models
         for name in TRAINERS:
             if (name, until) not in models:
-                models[name, until] = train(name, self.records, until, self.seed)
+                models[name, until] = fit(name, self.records, until, self.seed)
         return {name: models[name, until] for name in TRAINERS}
 
     def method_of(self, number: str) -> str:
@@ -242,7 +242,7 @@ class TraceJudge:
 
     def register(self, name: str, score: CandidateScore) -> Candidate:
         content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
-        tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].parameters(self.seed)
+        tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].get_params(self.seed)
         return log_and_register(
             self.store, self.kind, content, self.training, judged, score.metrics, parameters=parameters, tags=tags
         )
@@ -320,7 +320,7 @@ def refreshed(
     trained, data = trained_number(store, version), before.get("data_fingerprint", "")
     first, learned = (int(each) for each in before["training_window_s"].split(".."))
     jobs, seed = int(before.get("training_jobs", 0)), int(before.get("seed", 0))
-    carried, taken = carried_on(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
+    current, taken = refresh(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
     (accuracy, count), numbers = (
         judged or (float(before["judged_accuracy"]), int(before.get("judged_jobs", 0))),
         metrics or recorded,
@@ -329,7 +329,7 @@ def refreshed(
     candidate = log_and_register(
         store,
         RUNTIME,
-        RuntimeContent(carried, snapshot_of(clean, records), trained),
+        RuntimeContent(current, snapshot_of(clean, records), trained),
         Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
         (accuracy, count),
         numbers,
@@ -337,7 +337,7 @@ def refreshed(
         why=f"{method.name}: the model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the "
         f"histories up to {taken}; before, version {number}. Accuracy as served {accuracy:.1%} over {count:,} jobs{against}.",
     )
-    verified(store, clean, records, candidate, carried)
+    verified(store, clean, records, candidate, current)
     return candidate
 
 

@@ -83,5 +83,5 @@ def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: T
     if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(records.until_s):
         method = trained_method(store, clean.name, champion)
         rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
-        expected = method.answer(records.served(rows, records.until_s))[PREDICTED]
+        expected = method.predict(records.served(rows, records.until_s))[PREDICTED]
     return last.assign(predicted_s=predicted, expected_s=expected)

@@ -109,7 +109,7 @@ class Loaded(LoadedVersion):
         unix_s = np.array([int(now_s) if job.local_s is None else np.nan for job in jobs])
         submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)}, unix_s)
         elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
-        point, quantiles = predictor.given_elapsed(submitted, elapsed_s, levels)
+        point, quantiles = predictor.predict_quantiles(submitted, elapsed_s, levels)
         for row, seconds in enumerate(point.tolist()):
             answer: dict[str, Any] = {"predicted_s": _whole(seconds)}
             if levels:
@@ -132,7 +132,7 @@ class Loaded(LoadedVersion):
         unknown = np.full(len(jobs), None, object)
         texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
         asked = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
-        _, quantiles_s = self.predictor.given_elapsed(asked, np.zeros(len(jobs)), LEVELS.tolist())
+        _, quantiles_s = self.predictor.predict_quantiles(asked, np.zeros(len(jobs)), LEVELS.tolist())
         return whole_quantiles(quantiles_s, requested)
 
     def entries(

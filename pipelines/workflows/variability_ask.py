@@ -122,7 +122,7 @@ def ask(
     features = feature_matrix(window, waits, types, run)
     if beside is not None:
         features = features.join(newest_before(counters, run, windows.interval_s, lag_s, model.columns)).assign(**beside)
-    probability = model.probabilities(features)
+    probability = model.predict_proba(features)
     mean_s, sigma_s = _usual(model, application)
     variation = float(model.variation_of(probability)[0])
     return VariationAnswer(

@@ -285,7 +285,7 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     when = ["--at", str(last["start_s"]), "--probes", str(home / "probes.csv")]
     answer = json.loads(CliRunner().invoke(ask_command, [*asked, *when], catch_exceptions=False).stdout)
     assert answer["version"] == champion.version
-    assert answer["probabilities"] == pytest.approx(champion.model.probabilities(table.features["all"].iloc[[row]])[0], abs=1e-12)
+    assert answer["probabilities"] == pytest.approx(champion.model.predict_proba(table.features["all"].iloc[[row]])[0], abs=1e-12)
 
 
 def said_of(asset: str, name: str, instance: dg.DagsterInstance) -> object:

@@ -121,7 +121,7 @@ def learn(
     """Train a model on the control runs ``run`` of ``applications``.
 
     It tells three classes apart, as Nichols et al. deploy it, or delays. ``columns`` are by default those of
-    :meth:`models.variability.evaluation.ClassifierTraining.train`.
+    :meth:`models.variability.evaluation.ClassifierTraining.fit`.
     """
     rows = np.flatnonzero(run.runs["application"].isin(applications).to_numpy())
     runs = run.runs.iloc[rows]
@@ -131,7 +131,7 @@ def learn(
     seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
     if columns is not None:
         seen = seen[list(columns)]
-    model = learning.train(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual, z)
+    model = learning.fit(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual, z)
     return Adviser(model, scope, tuple(learning.thresholds))
 
 

@@ -13,7 +13,7 @@ from features.jobs.runtime_features import States
 from models.packed.boosting import Trees
 from models.packed.forest import Forest
 from models.registry.accounting import Accounting, accounting
-from models.registry.candidates import train
+from models.registry.candidates import fit
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 
@@ -43,5 +43,5 @@ class Learned(NamedTuple):
 def learned() -> Learned:
     jobs, start = workload()
     at, past = int(jobs["submit_s"].iloc[-1]), accounting(jobs, start, ORIGIN_S, ZONE)
-    trees, forest = (train(name, past, at, 0).state for name in ("lightgbm", "quantile(order=accuracy)"))
+    trees, forest = (fit(name, past, at, 0).state for name in ("lightgbm", "quantile(order=accuracy)"))
     return Learned(jobs, start, at, past.snapshot(at), trees, forest)

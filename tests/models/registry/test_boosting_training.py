@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.packed.methods import Boosting
-from models.registry.candidates import train
+from models.registry.candidates import fit
 from models.runtime import lightgbm
 from models.runtime.names import predictor
 from tests.support.learning import asked_after
@@ -17,6 +17,6 @@ def test_one_name_is_one_learner():
 
 def test_before_there_are_enough_jobs_the_last_similar_runtime_answers(records):
     at = int(np.sort(records.end_s)[lightgbm.ENOUGH // 2])
-    method, asked = train("lightgbm", records, at, 0), records.served(asked_after(records, at)[:30], at)
+    method, asked = fit("lightgbm", records, at, 0), records.served(asked_after(records, at)[:30], at)
     assert len(method.state.nodes) == 0
-    np.testing.assert_array_equal(method.answer(asked)["predicted_s"], np.rint(np.exp(asked["alike_log_s"])))
+    np.testing.assert_array_equal(method.predict(asked)["predicted_s"], np.rint(np.exp(asked["alike_log_s"])))

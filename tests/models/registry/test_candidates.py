@@ -14,7 +14,7 @@ from features.jobs.runtime_features import FEATURES
 from models.packed.methods import PREDICTED, Boosting, Method, Quantile
 from models.packed.snapshot import UserSnapshot
 from models.registry.accounting import Accounting, accounting
-from models.registry.candidates import carried_on, carried_through, train, up_to_the_second
+from models.registry.candidates import fit, refresh, refresh_each, up_to_the_second
 from tests.support.learning import ORIGIN_S, ZONE, asked_after
 
 LEARNERS = (Boosting, Quantile)
@@ -22,13 +22,13 @@ LEARNERS = (Boosting, Quantile)
 
 @pytest.fixture(scope="module", params=LEARNERS, ids=lambda kind: kind.name)
 def trained(request: pytest.FixtureRequest, records: Accounting, at: int) -> Method:
-    return train(request.param.name, records, at, 0)
+    return fit(request.param.name, records, at, 0)
 
 
 @pytest.fixture(scope="module")
 def earlier(trained: Method, records: Accounting, at: int) -> Method:
     """The same method, trained three nights before."""
-    return train(trained.name, records, at - 3 * DAY_S, 0)
+    return fit(trained.name, records, at - 3 * DAY_S, 0)
 
 
 def same(one: Method, other: Method) -> None:
@@ -39,14 +39,14 @@ def same(one: Method, other: Method) -> None:
 
 
 def points(method: Method, features: pd.DataFrame) -> np.ndarray:
-    return method.answer(features)[PREDICTED]
+    return method.predict(features)[PREDICTED]
 
 
 def test_noise_in_the_table_changes_every_answer(trained: Method, records: Accounting, at: int) -> None:
     """Models are trained from the table: from noise they learn something else."""
     random, table = np.random.default_rng(3), records.features
     noise = pd.DataFrame(random.permuted(table.to_numpy(), axis=0), index=table.index, columns=table.columns)
-    from_noise = train(trained.name, replace(records, features=noise), at, 0)
+    from_noise = fit(trained.name, replace(records, features=noise), at, 0)
     asked = records.served(asked_after(records, at), at)
     assert (points(from_noise, asked) != points(trained, asked)).mean() > 0.9
     assert (points(trained, noise.iloc[: len(asked)]) != points(trained, asked)).mean() > 0.9
@@ -81,8 +81,8 @@ def test_a_night_knows_no_end_after_it(trained: Method, earlier: Method, records
     runtime[late] = np.maximum(at + 1 - records.start_s[late], 1) + 77
     jobs = records.jobs.assign(runtime_s=runtime, requested_s=np.maximum(records.jobs["requested_s"], runtime))
     other = accounting(jobs, records.start_s, ORIGIN_S, ZONE)
-    same(trained, train(trained.name, other, at, 0))
-    same(carried_on(earlier, records, at), carried_on(earlier, other, at))
+    same(trained, fit(trained.name, other, at, 0))
+    same(refresh(earlier, records, at), refresh(earlier, other, at))
     for table, changed in zip(records.snapshot(at), other.snapshot(at), strict=True):
         pd.testing.assert_frame_equal(table, changed)
 
@@ -97,9 +97,9 @@ def test_trees_stay_and_many_nights_in_one_walk_are_those_one_by_one(earlier: Me
     """Consumers got each night's version; what was served is told later from the training alone, a third of a trace in one walk."""
     nights = [at - 4 * DAY_S, at - DAY_S, at]
     step = earlier
-    for night, through in zip(nights, carried_through(earlier, records, nights), strict=True):
-        same(through, carried_on(earlier, records, night))
-        step = carried_on(step, records, night)
+    for night, through in zip(nights, refresh_each(earlier, records, nights), strict=True):
+        same(through, refresh(earlier, records, night))
+        step = refresh(step, records, night)
         asked = records.served(asked_after(records, at), at)
         np.testing.assert_array_equal(points(through, asked), points(step, asked))
 
@@ -111,7 +111,7 @@ def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say
     rows = asked_after(records, at)
     now, asked = up_to_the_second(trained, records, rows), records.features.iloc[rows]
     for place in range(5, 300, 60):
-        then = carried_on(trained, records, int(records.jobs["submit_s"].iloc[rows[place]]))
+        then = refresh(trained, records, int(records.jobs["submit_s"].iloc[rows[place]]))
         assert points(then, asked.iloc[[place]])[0] == now[place]
     assert (now != points(trained, records.served(rows, at))).mean() > 0.3
     assert ((now >= 1) & (now <= records.jobs["requested_s"].to_numpy()[rows])).all()

@@ -39,7 +39,7 @@ def test_what_is_packed_says_what_was_learned(tmp_path, learned):
     assert learned.at == learned.jobs["submit_s"].iloc[-1], "so the row of the table is as in the snapshot"
     for method in (Requested(), Last2(), Boosting(learned.trees), Quantile(learned.forest)):
         answer = RuntimePredictor(pack(tmp_path / method.name, learned, method.name).data).predict(submission(learned)).iloc[0]
-        expected = {name: seconds[0] for name, seconds in method.answer(row).items()}
+        expected = {name: seconds[0] for name, seconds in method.predict(row).items()}
         assert answer.drop(["snapshot_age_s", "user_known"]).to_dict() == expected, method.name
         assert len(expected) == (10 if method.name == Quantile.name else 1)
         assert expected["predicted_s"] > 1

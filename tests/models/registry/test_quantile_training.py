@@ -10,8 +10,9 @@ import pytest
 from features.clock import DAY_S
 from models.packed.forest import Forest
 from models.packed.methods import LEVELS, Quantile
-from models.registry.candidates import carried_on, outdated
-from models.registry.quantile_training import carry_on, grow
+from models.registry import quantile_training
+from models.registry.candidates import outdated, refresh
+from models.registry.quantile_training import grow
 from models.runtime import quantile_forest
 
 
@@ -20,11 +21,11 @@ def forest(records, at):
     return grow(records, at, seed=0)
 
 
-def carried(forest: Forest, records, at: int) -> Forest:
-    return next(carry_on(forest, records, [at]))
+def refreshed(forest: Forest, records, at: int) -> Forest:
+    return next(quantile_training.refresh(forest, records, [at]))
 
 
-def test_a_forest_of_another_plan_is_not_carried_on(records, at, forest, tmp_path):
+def test_a_forest_of_another_plan_is_not_refreshed(records, at, forest, tmp_path):
     forest.write(tmp_path)
     with np.load(tmp_path / "forest.npz") as learned:
         written = dict(learned)
@@ -34,13 +35,13 @@ def test_a_forest_of_another_plan_is_not_carried_on(records, at, forest, tmp_pat
     assert outdated(other)
     assert not outdated(Quantile(forest))
     with pytest.raises(ValueError, match="cannot extend such a forest: train it anew"):
-        carried_on(other, records, records.until_s)
+        refresh(other, records, records.until_s)
 
 
 @pytest.mark.slow
-def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(records, at):
+def test_refreshed_the_trees_stay_and_the_rest_is_what_ended_since(records, at):
     earlier = grow(records, at - 3 * DAY_S, seed=0)
-    later = carried(earlier, records, at)
+    later = refreshed(earlier, records, at)
     np.testing.assert_array_equal(later.links, earlier.links)
     new = ((records.end_s > at - 3 * DAY_S) & (records.end_s <= at)).sum()
     assert new > 100
@@ -48,7 +49,7 @@ def test_carried_on_the_trees_stay_and_the_rest_is_what_ended_since(records, at)
     np.testing.assert_array_equal(members.sum(axis=1), new)
     levels = slice(quantile_forest.LEVEL + len(later.levels), quantile_forest.LEVEL + 2 * len(later.levels))
     assert (later.model[levels] != earlier.model[levels]).mean() > 0.9
-    assert carried(later, records, at - DAY_S) is later
+    assert refreshed(later, records, at - DAY_S) is later
 
 
 @pytest.mark.thorough
@@ -59,6 +60,6 @@ def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records)
         at = records.until_s - day * DAY_S
         submit = records.jobs["submit_s"].to_numpy()
         rows = np.flatnonzero((submit > at) & (submit <= at + DAY_S))
-        answers = Quantile(grow(records, at, seed=0)).answer(records.served(rows, at))
+        answers = Quantile(grow(records, at, seed=0)).predict(records.served(rows, at))
         outlived.append(np.column_stack([records.jobs["runtime_s"].to_numpy()[rows] > answers[name] for name in LEVELS]))
     np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [1 - level for level in LEVELS.values()], atol=0.06)

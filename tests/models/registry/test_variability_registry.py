@@ -81,7 +81,7 @@ def test_what_is_packed_answers_as_the_kernel_does_and_comes_back_as_it_was(tmp_
     data = packed(tmp_path, model)
     answer = VariabilityPredictor(data).predict(asked)
     probability = answer[[f"probability_{label}" for label in range(model.classes)]].to_numpy()
-    np.testing.assert_allclose(probability, model.probabilities(asked), rtol=0, atol=1e-12)
+    np.testing.assert_allclose(probability, model.predict_proba(asked), rtol=0, atol=1e-12)
     np.testing.assert_array_equal(answer["predicted_class"], model.predict(asked))
     np.testing.assert_array_equal(answer["predicted_to_vary"], model.varies(asked))
     above = model.baselines["mean_s"] + 1.5 * model.baselines["sigma_s"]
@@ -167,7 +167,7 @@ def test_the_simulator_gets_the_model_itself_or_one_line(opened, runs, classifie
     assert (served.version, served.scope, served.thresholds) == ("1", "own", (1.5,))
     model = served.model
     rows = runs.features.iloc[:50]
-    np.testing.assert_array_equal(model.probabilities(rows), classifiers["adaboost"].probabilities(rows))
+    np.testing.assert_array_equal(model.predict_proba(rows), classifiers["adaboost"].predict_proba(rows))
     with pytest.raises(InputError, match="no registered model variability-theirs@challenger"):
         registered_classifier(opened, "variability-theirs", "challenger")
     with pytest.raises(InputError, match=r"models:/variability-theirs/9: no variability model that this Queuecast reads"):

@@ -54,7 +54,7 @@ def test_probabilities_are_the_librarys_on_counters_with_missing_values(name, th
     theirs = learn(name, np.where(np.isnan(train), fills, train), label[:500], len(thresholds) + 1, seed=0, options=SMALL[name])
     asked = features.iloc[500:].fillna(dict(zip(features, fills, strict=True)))
     np.testing.assert_allclose(
-        model.probabilities(features.iloc[500:]), theirs.estimator.predict_proba(asked.to_numpy()), rtol=0, atol=1e-9
+        model.predict_proba(features.iloc[500:]), theirs.estimator.predict_proba(asked.to_numpy()), rtol=0, atol=1e-9
     )
     np.testing.assert_array_equal(model.predict(features.iloc[500:]), theirs.estimator.predict(asked.to_numpy()))
 
@@ -66,8 +66,8 @@ def test_noise_in_the_table_changes_what_every_classifier_answers(name, runs):
     noise = pd.DataFrame(np.random.default_rng(3).permuted(features.to_numpy(), axis=0), columns=features.columns)
     model, from_noise = (fit(name, table.iloc[:500], label[:500], seed=0, options=SMALL[name]) for table in (features, noise))
     asked = features.iloc[500:]
-    answers = model.probabilities(asked)
-    for others in (from_noise.probabilities(asked), model.probabilities(noise.iloc[500:])):
+    answers = model.predict_proba(asked)
+    for others in (from_noise.predict_proba(asked), model.predict_proba(noise.iloc[500:])):
         assert (others != answers).any(axis=1).mean() > 0.25
 
 
@@ -117,7 +117,7 @@ def test_missing_values_are_counted_and_medians_stand_in(runs):
     assert model.arrays.fills[0] == features.iloc[30:, 0].median()
     assert model.arrays.fills[1] == 0
     stand_in = features.iloc[:1].assign(**{features.columns[0]: features.iloc[30:, 0].median(), features.columns[1]: 0.0})
-    np.testing.assert_array_equal(model.probabilities(features.iloc[:1]), model.probabilities(stand_in))
+    np.testing.assert_array_equal(model.predict_proba(features.iloc[:1]), model.predict_proba(stand_in))
     assert np.isnan(features.iloc[0, 0])  # the caller's table is left alone
 
 

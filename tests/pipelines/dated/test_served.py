@@ -14,7 +14,7 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.registry.candidates import carried_on
+from models.registry.candidates import refresh
 from models.registry.runtime_registration import trained_method
 from pipelines.dated.compare import judged, prediction_quality
 from pipelines.dated.dated import as_of, dated, midnights
@@ -89,7 +89,7 @@ def test_what_happens_after_the_date_changes_neither_the_model_nor_the_choice(
     first, second = (trained_method(own_registry(place), "arriving", run.simulated) for place in (home, tmp_path))
     rows = np.arange(20)
     asked = record.served(rows, run.date.until_s)
-    pd.testing.assert_frame_equal(pd.DataFrame(first.answer(asked)), pd.DataFrame(second.answer(asked)))
+    pd.testing.assert_frame_equal(pd.DataFrame(first.predict(asked)), pd.DataFrame(second.predict(asked)))
     kept = ["version", "method", "accuracy", "judged_jobs"]
     chosen = [each.versions[each.versions["version"].astype(str) != each.models["champion"]][kept] for each in (run, again)]
     pd.testing.assert_frame_equal(*chosen)
@@ -106,8 +106,8 @@ def test_each_job_is_answered_by_the_night_before_its_submission_and_by_its_requ
     rows = run.date.judged(clean.jobs["submit_s"].to_numpy())
     for night in midnights(clean, run.date.until_s)[::4]:
         mine = rows[(clean.jobs["submit_s"].iloc[rows] >= night) & (clean.jobs["submit_s"].iloc[rows] < night + DAY_S)]
-        then = carried_on(method, record, night)
-        expected = then.answer(record.served(mine, night))["predicted_s"]
+        then = refresh(method, record, night)
+        expected = then.predict(record.served(mine, night))["predicted_s"]
         np.testing.assert_array_equal(predicted[mine], expected)
     earlier = np.setdiff1d(np.arange(len(clean.jobs)), rows)
     np.testing.assert_array_equal(predicted[earlier], clean.jobs["requested_s"].iloc[earlier])

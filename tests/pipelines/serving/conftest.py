@@ -16,7 +16,7 @@ from features.errors import InputError
 from models.packed.methods import METHODS, Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.registry.accounting import accounting
-from models.registry.candidates import train
+from models.registry.candidates import fit
 from models.registry.packing import assemble
 from models.registry.runtime_registration import RuntimeContent, Snapshot
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
@@ -56,7 +56,7 @@ def versions(tmp_path_factory) -> dict[str, RuntimePredictor]:
     trained = {
         Requested.name: Requested(),
         Last2.name: Last2(),
-        **{name: train(name, history, at, 0) for name in (Boosting.name, Quantile.name)},
+        **{name: fit(name, history, at, 0) for name in (Boosting.name, Quantile.name)},
     }
     states, predictors = history.snapshot(at), {}
     for name in METHODS:

@@ -195,7 +195,7 @@ def test_a_version_that_does_not_load_leaves_the_one_that_answers(registry):
 def test_a_version_that_answers_nonsense_is_not_taken(registry, monkeypatch):
     app, bad = service(registry), registry.versions[KIND["requested"]]
     registry.aliases["champion"] = KIND["requested"]
-    monkeypatch.setattr(bad.method, "distribution", lambda features: (np.array([np.nan]), np.empty((1, 0))))
+    monkeypatch.setattr(bad.method, "predict_quantiles", lambda features: (np.array([np.nan]), np.empty((1, 0))))
     assert not app.state.models[0].follow(registry)
     assert app.state.models[0].loaded.number == QUANTILE
     assert app.state.models[0].problem
@@ -203,7 +203,7 @@ def test_a_version_that_answers_nonsense_is_not_taken(registry, monkeypatch):
 
 def test_a_defect_is_one_line_and_names_no_job(registry, monkeypatch, capfd):
     app = service(registry)
-    monkeypatch.setattr(app.state.models[0].loaded.predictor.method, "distribution", lambda features: {}["user3"])
+    monkeypatch.setattr(app.state.models[0].loaded.predictor.method, "predict_quantiles", lambda features: {}["user3"])
     assert predict(app, JOB, status=500) == {"error": "a defect of Queuecast's own: KeyError"}
     assert "user3" not in capfd.readouterr().err
 

@@ -71,7 +71,7 @@ def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
 
 def test_a_start_is_asked_about_with_the_features_of_a_run_that_began_there(home: Path, model, registered) -> None:
     table = training_table(home, "small", ("own",))
-    expected = model.probabilities(table.features["own"])
+    expected = model.predict_proba(table.features["own"])
     for row in (0, 1, 38, 39):
         run = table.runs.iloc[row]
         answer = ask(home, registered, "small", run["nodes"], "AMG", float(run["start_s"]))
@@ -106,7 +106,7 @@ def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeyp
     learning = ClassifierTraining(("ordinal",), DELAYS, options={"ordinal": {"trees": 5, "min_rows_in_leaf": 2}})
     usual = baselines(table.runs["application"], table.runs["runtime_s"])
     z = z_scores(table.runs["application"], table.runs["runtime_s"], usual)
-    model = learning.train("ordinal", features, labels(z, DELAYS), times_of(table.runs), usual, z)
+    model = learning.fit("ordinal", features, labels(z, DELAYS), times_of(table.runs), usual, z)
     assert model.columns == tuple(name for name in DELAY_FEATURES if name in features)
     assert (model.cutoff, model.variation) == (ORDINAL_CUTOFF, 3)
     content = VariabilityContent(model, "own", DELAYS, features)
@@ -118,7 +118,7 @@ def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeyp
         row = table.runs["run_id"].tolist().index(name)
         run = table.runs.iloc[row]
         answer = ask(tree, SimpleNamespace(uri="here"), "small", run["nodes"], "AMG", float(run["start_s"]))
-        assert answer.probabilities == tuple(model.probabilities(features)[row])
+        assert answer.probabilities == tuple(model.predict_proba(features)[row])
     assert (answer.running, answer.cutoff) == (1, ORDINAL_CUTOFF)
     sigma = usual.loc["AMG", "sigma_s"]
     assert [each.longer_s for each in answer.delays] == pytest.approx([at * sigma for at in DELAYS])
