@@ -10,7 +10,7 @@ from features.errors import InputError, meant, unknown
 
 
 def pairs(text: str) -> Iterator[tuple[str, str]]:
-    """Yield name and value of each part of ``a=1,b,c=2``; a part without ``=`` has the value "".
+    """Yield name and value of each part of ``a=1,b,c=2``; without ``=`` the value is empty.
 
     It checks nothing: files of Slurm have such lists, whose readers say in their own words what is wrong.
     """

@@ -105,10 +105,10 @@ def score(text: str) -> Score:
     formula, _, parameters = (part.strip() for part in text.lower().partition(";"))
     values: dict[str, float] = {}
     try:
-        stated = parse(parameters, ";")
+        texts = parse(parameters, ";")
     except InputError as error:
         raise InputError(f"score {_short(formula)}: {error}") from error
-    for name, value in stated.items():
+    for name, value in texts.items():
         if not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS):
             raise InputError(f"score {_short(formula)}: '{name}={value}' is not a NAME=VALUE with a name that is new")
         values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
