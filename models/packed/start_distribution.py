@@ -13,10 +13,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-_MINUTES = (0, 1, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 960, 1200, 1440)
+_MINUTES = (0, 1, 1.25, 1.5, 2, 3, 5, 10, 20, 30, 45, 60, 90, 120, 180, 240, 300, 360, 480, 600, 720, 960, 1200, 1440)
 _DAYS = (1.25, 1.5, 2, 2.5, 3, 4, 5, 7, 10, 14, 28, 60)
 EDGES_S = np.array([*(60 * minute for minute in _MINUTES), *(86_400 * day for day in _DAYS)], np.float64)
-"""Bin edges, seconds of waiting; a job that waits longer than the last edge counts as starting then."""
+"""Bin edges, seconds of waiting; a job that waits longer than the last edge counts as starting then.
+
+Many schedulers start jobs in passes of a minute: of ALCF Theta's jobs that waited longer, one in seven started within 105 s. Bins
+that are wider than that hold too much at their beginning."""
 AT_ONCE = 1
 """Index of the edge up to which a job counts as starting at once: a minute."""
 CHANCES_S = {"10m": 600, "1h": 3_600, "4h": 14_400, "24h": 86_400}

@@ -123,6 +123,8 @@ class StartModel:
                 shift, slope = held[f"{kind}_odds"].reshape(2, -1)
                 calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
             recent = held["recent"]
+        if recent.shape[1] != len(EDGES_S):
+            raise ValueError("the model has other bins of time: train it anew")
         named = tuple(settings["columns"]), tuple(settings["plans"])
         site = *(settings[name] for name in ("procs", "origin_unix_s", "timezone")), settings.get("ahead", EASY)
         return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"], *site)

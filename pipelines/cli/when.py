@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from models.packed.start_predictor import StartModel
     from pipelines.ingest.queue_file import QueueFile
     from pipelines.storage.lake import Lake
-    from pipelines.workflows.when import PredictedStart, Record, TraceQueue
+    from pipelines.workflows.when import Record
+    from sim.site.queue_ahead import PredictedStart, TraceQueue
 
 _LONG = 20
 """Max number of answers in the table; they are those of the first waiting jobs."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.report.wording import duration
-from pipelines.workflows.when import SURE
+from sim.site.queue_ahead import SURE
 from sim.starts.reasons import CLASSES
 
 _LISTED = 5
@@ -46,23 +46,25 @@ def sentences_of(reason: Mapping[str, Any], procs: int) -> list[str]:
 def sentence_of_cause(cause: Mapping[str, Any]) -> str:
     """Return a cause that moved an estimate as a sentence.
 
-    ``cause`` has the fields of :class:`pipelines.workflows.when.Cause`.
+    ``cause`` has the fields of :class:`sim.site.queue_ahead.Cause`.
     """
     way = "later" if cause["seconds"] > 0 else "sooner"
-    return f"{cause['jobs']:,} {cause['what']} make it start {duration(abs(cause['seconds']))} {way} on average"
+    make = "makes" if cause["count"] == 1 else "make"
+    return f"{cause['count']:,} {cause['what']} {make} it start {duration(abs(cause['seconds']))} {way} on average"
 
 
 def sentences_of_places(places: Sequence[Mapping[str, Any]]) -> list[str]:
     """Return where a job would start soonest, a sentence for each partition.
 
-    ``places`` have the fields of :class:`pipelines.workflows.when.Place`, the soonest first.
+    ``places`` have the fields of :class:`sim.site.queue_ahead.Place`, the soonest first.
     """
     sentences = []
     for place, after in zip(places, [*places[1:], None], strict=False):
-        text = f"in {place['queue']}: starts in {duration(place['wait_50_s'])} in the median, 80 % "
+        qos = f" with QOS {place['qos']}" if place["qos"] else ""
+        text = f"in {place['queue']}{qos}: starts in {duration(place['wait_50_s'])} in the median, 80 % "
         text += f"{duration(place['wait_10_s'])} to {duration(place['wait_90_s'])}"
         if after is not None:
             sure = "surely" if place["sooner"] >= SURE else "not surely"
-            text += f"; {sure} sooner than in {after['queue']} ({place['sooner']:.0%} of the simulations)"
+            text += f"; {sure} sooner than in the next ({place['sooner']:.0%} of the simulations)"
         sentences.append(text)
     return sentences

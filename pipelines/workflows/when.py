@@ -1,13 +1,11 @@
 """Predict when jobs of a queue start: run a snapshot ahead.
 
 The queue's jobs are appended to the ended jobs of accounting, from which runtimes are predicted and arrivals drawn. A registered
-model predicts their starts or, for a Slurm site with files, scenarios of its own scheduler do. Changes for an earlier start are a
-shorter limit or fewer processors of the same job, in the same scenarios.
+model predicts their starts or, for a Slurm site with files, scenarios of its own scheduler do (:mod:`sim.site.queue_ahead`).
 """
 
 from __future__ import annotations
 
-from copy import copy
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,95 +16,23 @@ from features.errors import InputError
 from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
-from models.packed.queue_state import NOT_YET, QueueJobs, by_priority, states
-from models.packed.start_distribution import CHANCES_S, LEVELS
-from models.packed.start_predictor import CHANCES, EASY, QUANTILES, StartModel, answers
+from models.packed.queue_state import NOT_YET, QueueJobs, by_priority
+from models.packed.start_predictor import EASY
 from models.starts.evaluation import quality
-from models.starts.model import Questions
 from pipelines.ingest.queue_file import asked_of, limited
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.inputs.predicted_limits import as_table
 from sim.site.ahead import SiteAhead
-from sim.site.reasons import SiteStanding, standings, used_limits
-from sim.slurm.begin import LEAD_S
+from sim.site.queue_ahead import TraceQueue
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed
-from sim.starts.questions import queued, start_quantiles
-from sim.starts.reasons import Reason, class_of, reasons
+from sim.starts.questions import queued
 
-CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
-"""Changes of a job that are tried: factors of its processors and of its limit."""
-SURE = 0.9
-"""Share of scenarios in which a change, or a partition, must start the job sooner, for the answer to call it sure."""
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
 """Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run ahead."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 """Number of ended jobs from which runtimes are predicted, and seconds before now from which arrivals are drawn."""
-
-
-@dataclass(frozen=True)
-class Gain:
-    """The gain of a job with another limit or width.
-
-    Differences of starts are in seconds, negative if sooner: mean, 10 and 90 % quantiles. ``sure``: it surely starts sooner.
-    """
-
-    what: str
-    procs: int
-    requested_s: int
-    mean_s: float
-    low_s: float
-    high_s: float
-    sure: bool
-
-
-@dataclass(frozen=True)
-class PredictedStart:
-    """The predicted start of a job: wait from now on, chances, and changes to start sooner.
-
-    ``fits`` tells whether enough processors are free now; ``reason`` why it waits, ``moved`` what moved the estimate since an
-    earlier answer, ``places`` where it would start soonest, if that was asked.
-    """
-
-    job_id: str
-    procs: int
-    requested_s: int
-    user: str | None
-    waited_s: int
-    fits: bool
-    forecast: dict[str, float]
-    changes: tuple[Gain, ...]
-    reason: Reason
-    moved: tuple[Cause, ...] = ()
-    places: tuple[Place, ...] = ()
-
-
-@dataclass(frozen=True)
-class Cause:
-    """Jobs that moved an estimate, what they did since, and what that cost.
-
-    The ``seconds`` are the difference of mean starts in the same scenarios with these jobs and without them.
-    """
-
-    what: str
-    jobs: int
-    seconds: float
-
-
-@dataclass(frozen=True)
-class Place:
-    """A partition that would take a job, and when it would start there.
-
-    ``sooner`` is the share of scenarios in which it starts there sooner than in the next partition of the list; equal starts
-    count half.
-    """
-
-    queue: str
-    wait_10_s: float
-    wait_50_s: float
-    wait_90_s: float
-    sooner: float | None
 
 
 @dataclass(frozen=True)
@@ -136,200 +62,10 @@ def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Rec
     return Record(clean, asked["start_s"].to_numpy(np.int64), site, asked)
 
 
-@dataclass(frozen=True)
-class TraceQueue:
-    """A snapshot behind a trace's accounting, with the rows that run and wait.
-
-    ``now_s`` is in the trace's seconds; ``job_id`` has the ids of the snapshot, "" for ended jobs. ``ahead`` runs it ahead.
-    ``rank`` int64 [jobs] orders the jobs: by the site's priority where the snapshot tells it, else by submission.
-    """
-
-    clean: CleanTrace
-    jobs: QueueJobs
-    running: np.ndarray
-    waiting: np.ndarray
-    job_id: np.ndarray
-    now_s: int
-    ahead: Ahead
-    snapshot: pd.DataFrame
-    rank: np.ndarray
-
-    def answered(self, model: StartModel | None, asked: np.ndarray) -> list[PredictedStart]:
-        """Return answers about the rows ``asked``, which wait and ascend.
-
-        They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
-        """
-        starts = self._starts(self.jobs, asked)
-        if model is None:
-            values = dict(zip(QUANTILES, np.quantile(starts, LEVELS, axis=0, method="nearest"), strict=True))
-            values |= {name: (starts <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
-        else:
-            read = self._questions(asked, starts)
-            values = answers(model.chances(read.states, read.scenarios if model.ahead == self.ahead.by else None))
-        jobs, row_answers, why = self.jobs, [], self.reasons(asked)
-        free = self.clean.procs - int(jobs.procs[self.running].sum())
-        for number, row in enumerate(asked):
-            user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
-            row_answers.append(
-                PredictedStart(
-                    str(self.job_id[row]),
-                    procs,
-                    int(jobs.requested[row]),
-                    None if pd.isna(user) else str(user),
-                    self.now_s - int(jobs.submit[row]),
-                    procs <= free,
-                    {name: float(each[number]) for name, each in values.items()},
-                    self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
-                    why[number],
-                )
-            )
-        return row_answers
-
-    def reasons(self, asked: np.ndarray) -> list[Reason]:
-        """Return why each of the rows ``asked`` waits.
-
-        The snapshot says it, and at a Slurm site its rules.
-        """
-        names, now_s = [str(each) for each in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
-        ahead = self.ahead
-        why = reasons(self.snapshot, names, self.clean.procs, now_s)
-        if not isinstance(ahead, SiteAhead):
-            return why
-        live = np.concatenate((self.running, self.waiting))
-        there, table = ahead.present(self.jobs, np.sort(live), self.now_s)
-        table = table.assign(job_id=self.job_id[there])
-        before = {name: each.why for name, each in zip(names, why, strict=True) if each.by_slurm}
-        stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
-        why = [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, why, strict=True)]
-        over = [number for number, each in enumerate(why) if each.why == "limit"]
-        if over:
-            place = {int(row): number for number, row in enumerate(live)}
-            requests, runs = ahead.table.iloc[live], np.arange(len(live)) < len(self.running)
-            used = used_limits(ahead.site, requests, runs, [place[int(asked[number])] for number in over])
-            for number, limit in zip(over, used, strict=True):
-                why[number] = replace(why[number], limit=limit)
-        return why
-
-    def moved(self, row: int, since_s: int) -> tuple[Cause, ...]:
-        """Return what moved the estimate of the row since an answer at ``since_s``.
-
-        The causes are at most three, the largest first. Jobs that came or started meanwhile, or outlive their predicted median,
-        are taken out of the same scenarios. Causes under a minute are left out.
-        """
-        jobs, asked = self.jobs, np.array([row])
-        starts_s = float(self._starts(jobs, asked).mean())
-        submitted, longer = jobs.submit > since_s, jobs.start + np.median(jobs.quantiles, axis=1) < self.now_s
-        runs, waits = np.zeros(len(jobs.submit), bool), np.zeros(len(jobs.submit), bool)
-        runs[self.running], waits[self.waiting] = True, True
-        waits[row] = False
-        causes = {
-            "jobs that came since and wait": waits & submitted,
-            "jobs that came since and run": runs & submitted,
-            "running jobs that outlive their predicted median": runs & longer & (jobs.start <= since_s),
-        }
-        effects = []
-        for what, gone in causes.items():
-            if gone.any():
-                starts = self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked, without=gone)
-                without_s = float(starts.mean())
-                effects.append(Cause(what, int(gone.sum()), starts_s - without_s))
-        effects = [each for each in effects if abs(each.seconds) >= 60]
-        return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
-
-    def places(self, row: int) -> tuple[Place, ...]:
-        """Return the partitions that would take a waiting job, the soonest first.
-
-        The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if
-        none takes it.
-        """
-        if not isinstance(self.ahead, SiteAhead):
-            raise InputError("queue=*: only the files of a Slurm site say which partitions there are: give its folder as --machine")
-        site, ahead, asked = self.ahead.site, self.ahead, np.array([row])
-        nodes = {each.name: each.cpus for each in site.nodes}
-        takes = [
-            name
-            for name, each in site.partitions.items()
-            if each.max_s >= self.jobs.requested[row] and sum(nodes[node] for node in each.nodes) >= self.jobs.procs[row]
-        ]
-        if not takes:
-            raise InputError(f"queue=*: no partition of {site.name} has room and time for the job")
-        starts = {}
-        for name in takes:
-            partitions = ahead.table["partition"].astype(object).copy()
-            partitions.iloc[row] = name
-            elsewhere = copy(ahead)
-            elsewhere.table = ahead.table.assign(partition=partitions)
-            starts[name] = elsewhere.starts(self.jobs, self.running, self.waiting, self.now_s, asked)[:, 0]
-        order = sorted(takes, key=lambda name: (float(starts[name].mean()), name))
-        places = []
-        for name, after in zip(order, [*order[1:], None], strict=True):
-            low, median, high = (float(each) for each in np.quantile(starts[name], (0.1, 0.5, 0.9), method="nearest"))
-            sooner = None
-            if after is not None:
-                sooner = float((starts[name] < starts[after]).mean() + (starts[name] == starts[after]).mean() / 2)
-            places.append(Place(name, low, median, high, sooner))
-        return tuple(places)
-
-    def questions(self, asked: np.ndarray) -> Questions:
-        """Return questions about the rows ``asked``, which wait and ascend, at this moment."""
-        return self._questions(asked, self._starts(self.jobs, asked))
-
-    def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
-        at = np.full(len(asked), self.now_s)
-        described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
-        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
-        return Questions(asked, at, described, np.stack([start_quantiles(each) for each in starts.T]), plan)
-
-    def _starts(self, jobs: QueueJobs, asked: np.ndarray) -> np.ndarray:
-        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
-
-    def _changes(self, row: int, starts: np.ndarray) -> tuple[Gain, ...]:
-        changes = []
-        for what, (wide, long) in CHANGES.items():
-            procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
-            if (procs, requested) == (self.jobs.procs[row], self.jobs.requested[row]):
-                continue
-            gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
-            low, high = np.quantile(gained, (0.1, 0.9))
-            changes.append(Gain(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
-        return tuple(changes)
-
-
-def changed(jobs: QueueJobs, row: int, procs: int, requested_s: int) -> QueueJobs:
-    """Return the jobs with another width and limit of one; the limit cuts its predictions."""
-    jobs = jobs._replace(procs=jobs.procs.copy(), requested=jobs.requested.copy(), quantiles=jobs.quantiles.copy())
-    jobs.procs[row], jobs.requested[row] = procs, requested_s
-    jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
-    return jobs
-
-
-def surely_sooner(gained_s: np.ndarray) -> bool:
-    """Tell whether a change surely starts a job sooner, from differences in scenarios."""
-    return bool((gained_s < 0).mean() >= SURE)
-
-
-def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
-    """Return a reason with what the rules of its Slurm site say.
-
-    Slurm's own word for the class stays.
-    """
-    return replace(
-        reason,
-        why=reason.why if class_of(reason.by_slurm) else stands.why,
-        ahead=stands.ahead,
-        ahead_hours=stands.ahead_hours,
-        ahead_in_queue=stands.ahead,
-        free=stands.free,
-        first=stands.first,
-        first_s=stands.first_s,
-        parts=stands.parts,
-    )
-
-
 def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> TraceQueue:
     """Append a snapshot to the accounting of its trace, to run it ahead.
 
-    ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`, with jobs that would be submitted now, too. Jobs of
+    ``snapshot`` is that of :class:`pipelines.ingest.queue_file.QueueFile`, with jobs that would be submitted now, too. QueueJobs of
     accounting that it names, or that end later, are left out. Raises InputError for times after ``now_s`` and jobs wider than
     the machine.
     """

@@ -9,8 +9,8 @@ snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -34,7 +34,7 @@ from sim.slurm.reasons import (
     first_to_end,
 )
 from sim.slurm.shares import factor_of
-from sim.slurm.site import Site
+from sim.slurm.site import Limits, Site
 from sim.slurm.state import NONE, QUEUED, RUNNING, Slurm
 
 _CLASSES = {ARRAY: "limit", PARTITION: "limit", LIMIT: "limit", RESERVED: "reservation", NOT_UP: "node", PRIORITY: "priority"}
@@ -113,8 +113,15 @@ def standings(
     return stands
 
 
-def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[str]:
-    """Return for each of ``rows`` a sentence on the first limit that is used up, or "".
+class UsedUp(NamedTuple):
+    """A limit that is used up: in words, and its key in :class:`sim.slurm.limits.Slots`; "" and () for none."""
+
+    text: str = ""
+    key: tuple[object, ...] = ()
+
+
+def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[UsedUp]:
+    """Return for each of ``rows`` the first limit that is used up.
 
     Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``asked`` are
     requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
@@ -126,22 +133,38 @@ def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterabl
         for _, slot, amount in of_jobs[int(number)]:
             taken[slot] = taken.get(slot, 0) + amount
     tasks, group, throttle = asked["group"][runs].value_counts(), asked["group"].to_numpy(), asked["throttle"].to_numpy()
-    sentences = []
+    limits = []
     for row in rows:
         running = int(tasks.get(group[row], 0))
         if 0 < throttle[row] <= running:
-            sentences.append(f"its array: {running:,} of {throttle[row]:,} tasks run")
+            limits.append(UsedUp(f"its array: {running:,} of {throttle[row]:,} tasks run"))
             continue
-        over = next(
-            ((what, slot, amount) for what, slot, amount in of_jobs[row] if taken.get(slot, 0) + amount > slots.most[slot]), None
-        )
+        over = next((each for each in of_jobs[row] if taken.get(each[1], 0) + each[2] > slots.most[each[1]]), None)
         if over is None:
-            sentences.append("")
+            limits.append(UsedUp())
             continue
         what, slot, amount = over
         left = f"{taken.get(slot, 0):,} of {slots.most[slot]:,} used, it asks for {amount:,}"
-        sentences.append(f"{slots.owner(slot)}, {what}: {left}")
-    return sentences
+        limits.append(UsedUp(f"{slots.owner(slot)}, {what}: {left}", slots.key(slot)))
+    return limits
+
+
+def without_limit(site: Site, key: tuple[object, ...]) -> Site:
+    """Return the site without a limit of a QOS or an association, for all whom it limits."""
+    of, scope, resource = key[0], str(key[1]), key[-1]
+    if isinstance(of, str) and of in site.qos:
+        limits = _lifted(site.qos[of].limits, scope, resource)
+        return replace(site, qos={**site.qos, of: replace(site.qos[of], limits=limits)})
+    if not isinstance(of, int):
+        return site
+    associations = [*site.associations]
+    associations[of] = replace(associations[of], limits=_lifted(associations[of].limits, scope, resource))
+    return replace(site, associations=tuple(associations))
+
+
+def _lifted(limits: Limits, scope: str, resource: object) -> Limits:
+    left = {name: most for name, most in getattr(limits, scope).items() if name != resource}
+    return replace(limits, **{scope: left})
 
 
 def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int) -> dict[str, float]:

@@ -121,9 +121,11 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, own, {}, *_minutes(values, file, number))
+        above = next((each.qos for each in entries if (each.account, each.user) == (parent, "")), ())
+        qos = tuple(values["qos"].split(",")) if "qos" in values else above
         shares = OF_PARENT if share == "parent" else KeyedLine(file, number, {"fairshare": share}).decimal("fairshare")
         entries.append(
-            Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits)
+            Association(parent if kind == "User" else name, name if kind == "User" else "", parent, shares, limits=limits, qos=qos)
         )
     return tuple(entries)
 

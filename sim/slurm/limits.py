@@ -107,9 +107,13 @@ class Slots:
         cap, spends, keeps = (np.array([each[at] for each in self._meter_rows], np.int64) for at in range(3))
         return Meters(cap, spends, keeps, np.array([each[3] for each in self._meter_rows], np.float64))
 
+    def key(self, slot: int) -> tuple[object, ...]:
+        """Return whose jobs a slot counts: the name of a QOS or the row of an association, the scope, and the resource."""
+        return next(key for key, number in self._rows.items() if number == slot)
+
     def owner(self, slot: int) -> str:
         """Return in words whose jobs a slot counts, and by what."""
-        key = next(key for key, number in self._rows.items() if number == slot)
+        key = self.key(slot)
         if key[0] in ("license", "never"):
             return f"licence {key[1]}" if key[0] == "license" else "limits of one job"
         of, scope = key[0], str(key[1])

@@ -5,6 +5,7 @@ Counts are whole numbers, memory in MiB, times in seconds; Unix seconds for rese
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -89,6 +90,13 @@ class Partition:
         """Tell whether a job with this time limit and number of nodes may ever run here."""
         return limit_s <= self.max_s and nodes <= min(len(self.nodes), self.max_nodes)
 
+    def allows(self, what: str, name: str) -> bool:
+        """Tell whether its line allows a name of ``what``, one of ``qos accounts``."""
+        named = {key: re.search(rf"(?i)\b{key}{what}=(\S+)", self.line) for key in ("allow", "deny")}
+        listed = {key: found[1].lower().split(",") for key, found in named.items() if found}
+        allowed = listed.get("allow", ["all"])
+        return (allowed == ["all"] or name.lower() in allowed) and name.lower() not in listed.get("deny", [])
+
 
 @dataclass(frozen=True)
 class Switch:
@@ -144,7 +152,7 @@ class Qos:
 class Association:
     """An account (``user`` empty) or a user in an account, below ``parent``.
 
-    ``usage`` is that at the beginning, in processor-seconds.
+    ``usage`` is that at the beginning, in processor-seconds; ``qos`` names those that its jobs may have, if the files tell.
     """
 
     account: str
@@ -153,6 +161,7 @@ class Association:
     shares: float = 1.0
     usage: float = 0.0
     limits: Limits = field(default_factory=Limits)
+    qos: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -23,6 +23,11 @@ from sim.starts.ahead import Ahead
 
 AGES_S = (600, 3_600, 14_400, 86_400)
 """Waits after which a job that still waits is asked about again."""
+_SPREAD, _SPREAD_S = 0.15, 30.0
+"""Width by which scenarios are blurred, in the logarithm of seconds, and seconds added before taking it.
+
+Chosen on the recorded Slurm runs micro-1, pair-A and pair24-A."""
+_LOGISTIC = np.log(1.0 / ((np.arange(16) + 0.5) / 16) - 1.0)
 PLAN = "plan_s"
 """Column of a job's planned start, seconds from the question on."""
 
@@ -101,6 +106,17 @@ def start_quantiles(starts_s: np.ndarray) -> np.ndarray:
     if len(starts_s) == SCENARIOS:
         return np.sort(starts_s).astype(np.float64)
     return np.quantile(starts_s, (np.arange(SCENARIOS) + 0.5) / SCENARIOS)
+
+
+def blurred(starts_s: np.ndarray, within_s: float) -> np.ndarray:
+    """Return the starts in scenarios as a wider sample, float64 [sample, jobs].
+
+    What scenarios leave out errs in proportion to the wait: each start of ``starts_s`` [scenarios, jobs] is spread by a logistic
+    distribution in the logarithm of seconds. Starts of ``within_s`` or later, which are not known, stay.
+    """
+    starts = starts_s.astype(np.float64)
+    sample = np.exp(np.log(starts + _SPREAD_S) + _SPREAD * _LOGISTIC[:, None, None]) - _SPREAD_S
+    return np.where(starts >= within_s, starts, np.clip(sample, 0.0, within_s)).reshape(-1, starts.shape[1])
 
 
 def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:

@@ -15,7 +15,8 @@ from pipelines.cli.when import _by
 from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.storage.runtime_features import features_of
-from pipelines.workflows.when import Record, changed, like, queue_of, record_of
+from pipelines.workflows.when import Record, like, queue_of, record_of
+from sim.site.queue_ahead import changed
 from sim.slurm.files import read_site
 from sim.slurm.site import UNLIMITED
 from sim.starts.ahead import Ahead

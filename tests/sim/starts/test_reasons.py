@@ -7,7 +7,7 @@ import pytest
 
 from pipelines.ingest.queue_file import asked_of
 from pipelines.report.reasons import sentence_of_cause, sentences_of
-from sim.site.reasons import used_limits
+from sim.site.reasons import used_limits, without_limit
 from sim.slurm.site import Association, Limits, Partition, Qos, Site
 from sim.starts.reasons import CLASSES, class_of, reasons
 
@@ -79,7 +79,8 @@ def test_a_limit_that_running_jobs_use_up_is_named_with_what_is_used() -> None:
     texts = dict.fromkeys(("account", "qos", "tres", "features", "after"), "")
     asked = asked_of(waiting.assign(**texts, expected_unix_s=None).assign(account="a"), site)
     used = used_limits(site, asked, waiting["runs"].to_numpy(bool), [1, 2])
-    assert used == ["QOS normal, user u, cpu: 6 of 8 used, it asks for 4", ""]
+    assert [each.text for each in used] == ["QOS normal, user u, cpu: 6 of 8 used, it asks for 4", ""]
+    assert without_limit(site, used[0].key).qos["normal"].limits == Limits()
 
 
 def test_sentences_say_what_a_user_needs() -> None:
@@ -93,5 +94,5 @@ def test_sentences_say_what_a_user_needs() -> None:
         "it waits because of priority: jobs ahead of it come first",
         "1 job is ahead of it and asks for 8 processor-hours; 1 of them in its queue",
     ]
-    cause = {"what": "jobs that came since and wait", "jobs": 3, "seconds": 600}
+    cause = {"what": "jobs that came since and wait", "count": 3, "seconds": 600}
     assert sentence_of_cause(cause) == "3 jobs that came since and wait make it start 10.0 min later on average"
