@@ -29,9 +29,12 @@ from models.starts.bulk import chances
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
+from sim.starts.reasons import CLASSES, class_by_queue
 
 MOST_QUEUED, REMEMBERED, LINES = 20_000, 100_000, 4
 """Max numbers of jobs of a queue, of cached predictions of runtimes, and of cached queues."""
+_SOON_S = 60
+"""A job whose median wait is shorter is said to start now."""
 Seconds = Annotated[int, Field(ge=0, le=limits.SECONDS)]
 
 
@@ -44,6 +47,12 @@ class Submitted(BaseModel):
     procs: int = Field(ge=1, le=limits.PROCESSORS)
     requested_s: int = Field(ge=1, le=limits.SECONDS)
     queue: Text | None = None
+
+
+class Asked(Submitted):
+    """The job that is asked about."""
+
+    waits_s: Seconds = Field(0, description="how long it has waited: jobs that were submitted since are behind it")
 
 
 class Queued(Submitted):
@@ -110,13 +119,13 @@ def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
 
 
 class StartQuestion(Given):
-    """A queue, and a job that is submitted to it."""
+    """A queue, and a job that is submitted to it, or waits in it and is left out of ``queue``."""
 
     model: Text | None = Field(None, description="which one, where several are served")
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
     queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_line)]
-    job: Annotated[Submitted, BeforeValidator(partial(one_unknown, Submitted.__pydantic_fields__))]
+    job: Annotated[Asked, BeforeValidator(partial(one_unknown, Asked.__pydantic_fields__))]
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 
@@ -126,10 +135,10 @@ FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
 class Why(BaseModel):
-    """Why a job waits that is submitted now: all jobs that wait are ahead of it."""
+    """Why a job waits: all jobs that have waited longer are ahead of it."""
 
     why: str = Field(description="priority: jobs ahead come first; resources: too few processors are free; next: nothing")
-    ahead: int = Field(description="jobs that wait")
+    ahead: int = Field(description="jobs that wait ahead of it")
     ahead_hours: float = Field(description="processor-hours that they ask for")
     ahead_in_queue: int = Field(description="those of its own queue")
     free: int = Field(description="processors that no job holds")
@@ -142,6 +151,7 @@ class StartAnswer(Answering):
     times: dict[str, str] = Field(description="the same on the site's wall clock")
     chances: dict[str, float] = Field(description="to have started after so long")
     reason: Why = Field(description="why it waits, by the queue that was given")
+    card: dict[str, str] = Field(description="the answer as a few lines, name and text, for a portal's card of the job")
     snapshot_age_s: int = Field(description="how long before the question the last answers lie that the model is calibrated by")
 
 
@@ -188,7 +198,8 @@ class LoadedStarts(LoadedVersion):
             raise Unanswerable("procs is missing, and the model does not know the machine's", "procs")
         if question.job.procs > procs:
             raise Unanswerable(f"job.procs: {question.job.procs:,} are more than the machine's {procs:,}", "job.procs")
-        state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs)
+        rank = _ranks(jobs)
+        state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs, rank)
         if model.method == RECENT:
             distribution = model.chances(state)
         else:  # as the model answers, by compiled code
@@ -200,7 +211,9 @@ class LoadedStarts(LoadedVersion):
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
         asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
-        return {"quantiles": waits, "times": times, "chances": shares, "reason": _why(jobs, procs), "snapshot_age_s": age}
+        why = _why(jobs, rank, procs)
+        told = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
+        return told | {"snapshot_age_s": age}
 
     def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: QueueJobs, now_s: float) -> dict[str, Any]:
         """Return the entry of a log for what :meth:`answer` returned."""
@@ -212,33 +225,54 @@ class LoadedStarts(LoadedVersion):
         job, key = question.job, site_key()
         free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NOT_YET].sum())
         asked = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
-        asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()), "fits": job.procs <= free}
-        return start_entry(now_s, self.name, self.number, {**asked, **figures, "at_unix_s": asked["submit_unix_s"]})
+        asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()) - job.waits_s}
+        asked |= {"fits": job.procs <= free, "at_unix_s": int(local.timestamp())}
+        return start_entry(now_s, self.name, self.number, {**asked, **figures})
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, QueueJobs]:
-    """Return the queue's jobs, and all jobs in order of submission, the one asked about last.
+    """Return the queue's jobs in order of submission, and all jobs, the one asked about last.
 
-    Times are of the wall clock, quantiles are requests. Jobs started in this second run. Raises Unanswerable as :meth:`QueueColumns.at`.
+    Times are of the wall clock, quantiles are requests. QueueJobs started in this second run. Raises Unanswerable as :meth:`QueueColumns.at`.
     """
     assert isinstance(question.queue, QueueColumns)
     job, standing = question.job, question.queue.at(clock_s)
     user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
-    last = (clock_s, NOT_YET, NOT_YET, job.procs, job.requested_s, user, queue)
+    last = (clock_s - job.waits_s, NOT_YET, NOT_YET, job.procs, job.requested_s, user, queue)
     submit, start, end, procs, requested, users, queues = (
         np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
     )
     return standing, QueueJobs(submit, start, end, procs, requested, users, queues, requested[:, None])
 
 
-def _why(jobs: QueueJobs, procs: int) -> dict[str, Any]:
+def _ranks(jobs: QueueJobs) -> np.ndarray:
+    """Return each job's place in order of submission, int64 [jobs]; all but the last of ``jobs`` are in that order."""
+    others = len(jobs.submit) - 1
+    place = int(np.searchsorted(jobs.submit[:-1], jobs.submit[-1], "right"))
+    return np.concatenate((np.arange(place), np.arange(place, others) + 1, [place]))
+
+
+def _why(jobs: QueueJobs, rank: np.ndarray, procs: int) -> dict[str, Any]:
     """Return the fields of :class:`Why` for the last of ``jobs``."""
-    waits, runs = np.flatnonzero(jobs.start[:-1] == NOT_YET), jobs.start < NOT_YET
+    ahead, runs = np.flatnonzero((jobs.start == NOT_YET) & (rank < rank[-1])), jobs.start < NOT_YET
     free = max(procs - int(jobs.procs[runs].sum()), 0)
-    hours = float((jobs.procs[waits].astype(float) * jobs.requested[waits]).sum() / 3600)
-    why = "priority" if len(waits) else "resources" if jobs.procs[-1] > free else "next"
-    in_queue = int((jobs.queue[waits] == jobs.queue[-1]).sum())
-    return {"why": why, "ahead": len(waits), "ahead_hours": round(hours, 1), "ahead_in_queue": in_queue, "free": free}
+    hours = float((jobs.procs[ahead].astype(float) * jobs.requested[ahead]).sum() / 3600)
+    in_queue = int((jobs.queue[ahead] == jobs.queue[-1]).sum())
+    why = class_by_queue(len(ahead), int(jobs.procs[-1]), free)
+    return {"why": why, "ahead": len(ahead), "ahead_hours": round(hours, 1), "ahead_in_queue": in_queue, "free": free}
+
+
+def _card(
+    waits: Mapping[str, int], times: Mapping[str, str], shares: Mapping[str, float], why: Mapping[str, Any]
+) -> dict[str, str]:
+    """Return an answer in a few lines, by their names, as a portal's card of the job shows them."""
+    if waits["0.5"] < _SOON_S:
+        lines = {"Expected start": "now"}
+    else:
+        lines = {"Expected start": times["0.5"][:-3], "With 80 %": f"between {times['0.1'][:-3]} and {times['0.9'][:-3]}"}
+        ahead = f"; {why['ahead']:,} ahead of it ask for {why['ahead_hours']:,.0f} processor-hours" if why["ahead"] else ""
+        lines["Waits because of"] = f"{why['why']}: {CLASSES[why['why']]}{ahead}"
+    return lines | {"Chance to start within 1 h": f"{shares['1h']:.0%}"}
 
 
 def _standing(line: QueueColumns, clock_s: int) -> Standing:

@@ -68,6 +68,11 @@ def class_of(by_slurm: str) -> str:
     return next((of_class for word, of_class in _WORDS if by_slurm.startswith(word)), "")
 
 
+def class_by_queue(ahead: int, procs: int, free: int) -> str:
+    """Return the class of a job that nothing but the queue keeps, with so many jobs ahead and ``free`` processors."""
+    return "priority" if ahead else "resources" if procs > free else "next"
+
+
 def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int) -> list[Reason]:
     """Return why each of ``job_ids`` waits.
 
@@ -96,7 +101,7 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int)
     answers = []
     for job_id in job_ids:
         own_procs, word, ahead, hours, in_queue = rows[job_id]
-        why = class_of(word) or ("priority" if ahead else "resources" if own_procs > free else "next")
+        why = class_of(word) or class_by_queue(ahead, int(own_procs), free)
         first, first_s = _first_ends(runs, int(own_procs) - free, now_s) if why == "resources" else ((), 0)
         answers.append(
             Reason(

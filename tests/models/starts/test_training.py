@@ -104,7 +104,7 @@ def test_calibration_mends_chances_that_are_off_for_jobs_with_room_and_for_jobs_
     curves = np.where(EDGES_S <= 60, 0.5, 1.0 - 0.5 * np.exp(-(EDGES_S - 60) / 10_000.0))
     curves = np.tile(curves, (8000, 1))
     curves[:, -1] = 1.0
-    mended = calibrate(curves[:4000], waits[:4000], np.zeros(4000, bool), np.full(4000, np.inf)).apply(curves[4000:])
+    mended = calibrate(curves[:4000], waits[:4000], np.zeros(4000, bool), np.full(4000, 1e9)).apply(curves[4000:])
     came = (waits[4000:, None] <= EDGES_S).mean(axis=0)
     assert np.abs(curves[0] - came).max() > 0.19
     assert np.abs(mended[0] - came)[:-2].max() < 0.03
@@ -117,7 +117,7 @@ def test_calibration_counts_jobs_that_still_wait_as_far_as_they_have_come() -> N
     curves = np.tile(curves, (6000, 1))
     curves[:, -1] = 1.0
     seen = draw.uniform(100.0, 20_000.0, 6000)  # how long each could be watched
-    right = calibrate(curves, np.minimum(waits, seen), waits > seen, np.maximum(seen, waits))
+    right = calibrate(curves, np.minimum(waits, seen), waits > seen, seen)
     assert np.abs(np.interp([0.25, 0.5, 0.75], right.forecast, right.came) - [0.25, 0.5, 0.75]).max() < 0.04
 
 

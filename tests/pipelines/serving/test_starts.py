@@ -124,6 +124,19 @@ def test_an_answer_says_why_the_job_waits(registry):
     assert start(service(registry), {**alone, "procs": 12})["reason"]["why"] == "next"
 
 
+def test_a_job_that_has_waited_is_answered_behind_older_jobs_and_in_lines_for_a_card(registry, predictor):
+    (entries, jobs), app, waited_s = queue(), service(registry), 4_500
+    older = sum(each["running_s"] is None and each["waits_s"] >= waited_s for each in entries)
+    jobs.submit[-1] -= waited_s
+    answer = start(app, {"queue": entries, "job": {**JOB, "waits_s": waited_s}})
+    assert same(answer, expected(predictor, jobs))
+    assert 0 < answer["reason"]["ahead"] == older < sum(each["running_s"] is None for each in entries)
+    times, card = answer["times"], answer["card"]
+    assert list(card) == ["Expected start", "With 80 %", "Waits because of", "Chance to start within 1 h"]
+    assert card["With 80 %"] == f"between {times['0.1'][:-3]} and {times['0.9'][:-3]}"
+    assert card["Waits because of"].startswith(f"priority: jobs ahead of it come first; {older} ahead of it ask for ")
+
+
 def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_path: Path):
     log = AskedLog(tmp_path)
     app, job = service(registry, log=log), {**JOB, "user": "ada", "procs": 4, "requested_s": 600}

@@ -16,12 +16,12 @@ from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.storage.runtime_features import features_of
 from pipelines.workflows.when import Record, like, queue_of, record_of
-from sim.site.queue_ahead import changed
+from sim.site.queue_ahead import QueueAhead, changed
 from sim.slurm.files import read_site
-from sim.slurm.site import UNLIMITED
+from sim.slurm.site import UNLIMITED, Association, Limits, Outage, Qos
 from sim.starts.ahead import Ahead
 from sim.starts.closings import Closed
-from sim.starts.questions import queued, queues
+from sim.starts.questions import blurred, queued, queues
 from tests.sim.site.test_ahead import NOW_S, SITE, asked
 from tests.support.queues import PROCS, waited
 
@@ -180,3 +180,62 @@ def test_earlier_answers_are_counted_of_jobs_alike() -> None:
     assert like(rows, True, 30) == {"answers": 2, "median_error_s": 30.0, "held_80": 0.5, **shares}
     assert like(rows, False, 30) == {"answers": 1, "median_error_s": 0.0, "held_80": 1.0, **shares}
     assert like(rows.drop(columns="waited_s"), True, 30) == {"answers": 0}
+
+
+def limited_site(nodes_lost: bool) -> tuple[QueueAhead, dict[str, int]]:
+    """Return a queue at a site whose QOS ``one`` lets a user run one job, and the row of each job."""
+    site = read_site(
+        {"slurm.conf": f"AccountingStorageEnforce=limits\n{SITE.replace('Nodes=n2', 'Nodes=n2 AllowQos=normal,one')}"}, "s"
+    )
+    people = (Association("root"), Association("a", parent="root"), Association("a", "u", "a", qos=("normal", "one", "top")))
+    rules = {"normal": Qos("normal"), "one": Qos("one", limits=Limits(user={"jobs": 1})), "top": Qos("top")}
+    lost = (Outage("n2", NOW_S - 20, NOW_S + 900),) if nodes_lost else ()
+    site = replace(site, associations=people, qos=rules, outages=lost)
+    past = {"submit_s": NOW_S - 3_000, "start_s": NOW_S - 2_000, "end_s": NOW_S - 1_600, "runtime_s": 400}
+    jobs = asked(1, *[past] * 20).assign(nodelist="", exclude="", other_qos="", het=-1)
+    texts = {"user": "u", "account": "a", "qos": "", "tres": "node=1", "reason": "", "features": "", "after": "", "nodes": ""}
+    usual = {**texts, "runs": False, "queue": "other", "procs": 8, "requested_s": 600, "submit_unix_s": NOW_S - 60}
+    usual |= {"expected_unix_s": None, "start_unix_s": None}
+    rows = [
+        {"job_id": "30", "runs": True, "qos": "one", "queue": "low", "nodes": "n1", "start_unix_s": NOW_S - 40},
+        {"job_id": "31", "qos": "normal"},
+        {"job_id": "32", "qos": "one", "submit_unix_s": NOW_S - 61},
+        {"job_id": "33", "procs": 4},
+    ]
+    queue = queue_of(record_of(site, SlurmJobs(jobs, (), "made"), "UTC"), pd.DataFrame([usual | row for row in rows]), NOW_S, 16)
+    return queue, {str(queue.job_id[row]): int(row) for row in queue.waiting}
+
+
+def test_a_lost_node_and_a_limit_reached_are_causes_with_the_seconds_that_they_cost() -> None:
+    queue, row = limited_site(nodes_lost=True)
+    causes = {each.what: each for each in queue.moved(row["31"], NOW_S - 50)}
+    assert causes["nodes lost since"].count == 1
+    assert causes["nodes lost since"].seconds == pytest.approx(900, abs=60), "it would start now, and the node is back then"
+    assert not queue.moved(row["31"], NOW_S - 10), "it was lost before the earlier answer"
+    queue, row = limited_site(nodes_lost=False)
+    (reached,) = [
+        each for each in queue.moved(row["32"], NOW_S - 50) if each.what.startswith("limit reached since (QOS one, user u")
+    ]
+    assert reached.seconds > 60
+    assert not [each for each in queue.moved(row["32"], NOW_S - 30) if "limit" in each.what], "it was reached before"
+
+
+def test_a_job_is_tried_with_each_qos_that_its_user_has_where_the_partition_allows_it() -> None:
+    queue, row = limited_site(nodes_lost=False)
+    places = queue.places(row["33"])
+    assert {(each.queue, each.qos) for each in places} == {
+        *((queue, qos) for queue in ("low", "high") for qos in ("normal", "one", "top")),
+        ("other", "normal"),
+        ("other", "one"),
+    }
+    assert [each.wait_50_s for each in places] == sorted(each.wait_50_s for each in places)
+    assert {each.qos for each in queue.places(row["31"])} == {""}, "it asked for its QOS"
+
+
+def test_a_blurred_sample_keeps_the_median_and_starts_that_are_not_known() -> None:
+    starts = np.array([[0, 100, 86_400], [0, 200, 86_400], [0, 300, 86_400]])
+    sample = blurred(starts, 86_400)
+    assert np.median(sample, axis=0) == pytest.approx([0, 200, 86_400], abs=20)
+    assert (sample.min(axis=0) >= 0).all()
+    assert (sample[:, 2] == 86_400).all()
+    assert np.quantile(sample[:, 1], 0.9) > 320

@@ -1,0 +1,42 @@
+"""What ``GET /metrics`` exports, and the dashboard that shows it."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+DASHBOARD = json.loads((Path(__file__).parents[3] / "deploy" / "grafana-queuecast.json").read_text())
+TARGETS = [(panel, target) for panel in DASHBOARD["panels"] for target in panel["targets"]]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path, monkeypatch) -> None:
+    pytest.importorskip("prometheus_client")
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+
+
+def test_the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> None:
+    from pipelines.serving.metrics import Metrics, _of_models, _of_traces
+
+    labels = {each.name: set(each._labelnames) for each in (*_of_models([], 0.0), *_of_traces([]))}
+    text = asyncio.run(Metrics([]).text()).decode()
+    for panel, target in TARGETS:
+        name, _, selected = target["expr"].partition("{")
+        assert f"# TYPE {name} gauge" in text, panel["title"]
+        asked = {*re.findall(r"\{\{(\w+)\}\}", target["legendFormat"]), *re.findall(r"(\w+)=", selected)}
+        assert asked <= labels[name], panel["title"]
+
+
+def test_the_dashboard_has_what_grafanas_schema_requires() -> None:
+    assert {"schemaVersion", "templating", "annotations"} <= set(DASHBOARD), "required by grafana-foundation-sdk's JSON schema"
+    ids, places = [panel["id"] for panel in DASHBOARD["panels"]], [panel["gridPos"] for panel in DASHBOARD["panels"]]
+    assert len(set(ids)) == len(ids)
+    cells = [(x, y) for at in places for x in range(at["x"], at["x"] + at["w"]) for y in range(at["y"], at["y"] + at["h"])]
+    assert len(set(cells)) == len(cells), "no panel covers another"
+    assert max(x for x, _ in cells) < 24
+    sources = {each["name"] for each in DASHBOARD["templating"]["list"]}
+    assert {panel["datasource"]["uid"] for panel in DASHBOARD["panels"]} <= {f"${{{name}}}" for name in sources}
