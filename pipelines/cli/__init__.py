@@ -24,6 +24,7 @@ _COMMANDS = {
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
     "parity": "say how far replays of a Slurm site are from its accounting",
+    "limits": "say which time limits users could ask for, and how much sooner their jobs would start",
     "whatif": "say what a site should change, what it would bring, and at whose cost",
     "when": "say when the jobs of a queue start, and what would start sooner",
     "machine": "show what the files of a Slurm site say, and how to make them",

@@ -39,7 +39,14 @@ class ParitySettings(SiteSettings):
     log: Path | None = Field(default=None, description="slurmctld's log of the same time: the phases are its.")
 
 
-class WhatIfSettings(SiteSettings):
+class ReplaySettings(SiteSettings):
+    """How often a site is replayed with and without a change."""
+
+    replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
+    shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
+
+
+class WhatIfSettings(ReplaySettings):
     """Which changes are tried, and how often."""
 
     candidates: Path | None = Field(
@@ -48,8 +55,6 @@ class WhatIfSettings(SiteSettings):
     )
     only: Texts = Field(default=(), description="Try only this candidate.")
     slow: bool = Field(default=False, description="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
-    replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
-    shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
 
 
 class WhenSettings(CheckedSettings):

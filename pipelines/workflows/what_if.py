@@ -25,6 +25,7 @@ from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
 from sim.site.change import Changed, SiteChange, change
 from sim.site.explained import decisions
+from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
 from sim.slurm.site import Site
 
@@ -261,9 +262,7 @@ def measure(
         for row, name in enumerate(passed)
         if name not in idle
     }
-    ran = (submit >= from_s) & np.isfinite(starts[0]).all(axis=0) & (table["start_s"].to_numpy() >= 0)
-    waits = starts[0][:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
-    recorded_s = float((table["start_s"].to_numpy() - submit)[ran].mean()) if ran.any() else float("nan")
+    recorded_s, replayed_s, far = _fit(site, table, starts[0], seeds, shake_s, from_s)
     return WhatIf(
         site=site,
         jobs=jobs,
@@ -274,12 +273,42 @@ def measure(
         effects=effects,
         verdicts=dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
         recorded_s=recorded_s,
-        replayed_s=float(waits.mean()) if ran.any() else float("nan"),
+        replayed_s=replayed_s,
         split=split,
         replicates=replicates,
         from_s=from_s,
-        far=_too_far(recorded_s, waits.mean(axis=1), decisions(site, table, seed).summary()["decisions"]) if ran.any() else "",
+        far=far,
     )
+
+
+def advise_limits(
+    site: Site, jobs: SlurmJobs, replicates: int, shake_s: int, seed: int, spread: Map, progress: Progress
+) -> tuple[list[LimitAdvice], str]:
+    """Return limits for users' jobs by the catalogue's predicted limits, and why none is sure, or "".
+
+    Nothing is sure where the model is too far from its record.
+    """
+    candidate = next(each for each in read_candidates() if each.limits.startswith("predicted"))
+    table, changed = jobs.table, change(candidate, site, jobs.table, seed)
+    if changed is None:
+        return [], ""
+    today, seeds = Changed(site, table, (), frozenset()), [seed + row for row in range(replicates)]
+    before, after = _replays([today, changed], seeds, shake_s, spread, progress, 0, 2 * replicates)
+    return limit_advice(today, changed, before, after), _fit(site, table, before, seeds, shake_s, 0)[2]
+
+
+def _fit(
+    site: Site, table: pd.DataFrame, starts_s: np.ndarray, seeds: Sequence[int], shake_s: int, from_s: int
+) -> tuple[float, float, str]:
+    """Return recorded and replayed mean wait of the jobs from ``from_s`` on, and why replays are too far from the record, or ""."""
+    submit, start_s = (table[name].to_numpy() for name in ("submit_s", "start_s"))
+    ran = (submit >= from_s) & np.isfinite(starts_s).all(axis=0) & (start_s >= 0)
+    if not ran.any():
+        return float("nan"), float("nan"), ""
+    waits = starts_s[:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
+    recorded_s = float((start_s - submit)[ran].mean())
+    far = _too_far(recorded_s, waits.mean(axis=1), decisions(site, table, seeds[0]).summary()["decisions"])
+    return recorded_s, float(waits.mean()), far
 
 
 def _too_far(recorded_s: float, replayed_s: np.ndarray, explained: float) -> str:

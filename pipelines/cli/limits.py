@@ -1,0 +1,47 @@
+"""``queuecast limits``: time limits that users could ask for, and how much sooner their jobs would start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import click
+
+from pipelines.cli.options import json_option, on_option, options, simulating
+from pipelines.cli.parity import load_site_jobs
+from pipelines.cli.progress import shown_progress
+from pipelines.workflows.questions import ReplaySettings
+
+
+@click.command()
+@click.argument("accounting", type=click.Path(path_type=Path, dir_okay=False))
+@options(ReplaySettings, without={"accounting"})
+@click.option("--user", help="Print the text for this user.")
+@on_option
+@json_option
+def command(asked: ReplaySettings, user: str | None, on: str | None, as_json: bool) -> None:
+    """Say which shorter time limits surely start the jobs of a user sooner.
+
+    ACCOUNTING is the site's record. A limit is what 95 % of jobs alike keep to, as predicted at each submission. It is advised
+    where at most one in twenty of at least 20 jobs of a user that ask for the same ran longer, and paired replays surely start
+    them sooner. --json prints all groups, sure or not, and the text for each user, for whoever mails it.
+    """
+    from pipelines.cli.compiling import announce_compilation
+    from pipelines.report.limits import letter, table_of
+    from pipelines.workflows.what_if import advise_limits
+
+    announce_compilation()
+    site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
+    with shown_progress("replays") as progress, simulating(on) as spread:
+        advice, far = advise_limits(site, jobs, asked.replicates, asked.shake_s, asked.seed, spread, progress)
+    sure = [each for each in advice if each.sure and not far]
+    if as_json:
+        for each in advice:
+            click.echo(json.dumps({**each._asdict(), "sure": each in sure, "text": letter(each.user, sure)}))
+    elif user is not None:
+        click.echo(letter(user, sure) or f"No shorter limit surely starts jobs of {user} sooner.")
+    elif sure:
+        table_of(sure).show()
+    else:
+        why = f": the model is too far from the record ({far})" if far else ""
+        click.echo(f"No shorter limit surely starts jobs sooner, of {len(advice):,} users' kinds of jobs{why}.")

@@ -1,0 +1,42 @@
+"""Advice about time limits, as a table and as a text for each user."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pipelines.report.table import Table
+from pipelines.report.wording import duration
+from sim.site.limit_advice import LimitAdvice
+
+_COLUMNS = {"user": "{user}", "account": "{account}", "processors": "{procs:,}", "jobs": "{jobs:,}", "asked": "{asked}"}
+_COLUMNS |= {"used": "{used:.0%}", "limit": "{limit}", "ran longer": "{longer:,}", "sooner": "{sooner}", "95 %": "{low} to {high}"}
+
+
+def table_of(advice: Sequence[LimitAdvice]) -> Table:
+    """Return the advice as a table, a row for each user and kind of job."""
+    rows = [
+        {**each._asdict(), "asked": duration(each.requested_s), "limit": duration(each.limit_s)}
+        | {name: _signed(getattr(each, f"{name}_s")) for name in ("sooner", "low", "high")}
+        for each in advice
+    ]
+    return Table.of("Time limits that surely start jobs sooner", _COLUMNS, rows, left=("user", "account"))
+
+
+def letter(user: str, advice: Sequence[LimitAdvice]) -> str:
+    """Return the advice for a user as a text, or "" if there is none."""
+    mine = [each for each in advice if each.user == user]
+    if not mine:
+        return ""
+    lines = [f"Your jobs, {user}, could start sooner if they asked for less time. Slurm kills a job at its limit.", ""]
+    for each in mine:
+        lines += [
+            f"* Jobs of {each.procs:,} processors that ask for {duration(each.requested_s)}: they used {each.used:.0%} of it in the "
+            f"median. With a limit of {duration(each.limit_s)}, about one in twenty would be killed: of the last {each.jobs:,}, "
+            f"{each.longer:,} ran longer than the limit that was predicted for them. If all users asked so, they would start "
+            f"{duration(each.sooner_s)} sooner in the mean, by simulation ({duration(each.low_s)} to {duration(each.high_s)})."
+        ]
+    return "\n".join(lines)
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{duration(abs(seconds))}"
