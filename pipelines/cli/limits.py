@@ -1,4 +1,4 @@
-"""``queuecast limits``: time limits that users could ask for, and how much sooner their jobs would start."""
+"""``queuecast limits``: shorter time limits that start the jobs of users sooner."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def command(asked: ReplaySettings, user: str | None, on: str | None, as_json: bo
 
     ACCOUNTING is the site's record. A limit is what 95 % of jobs alike keep to, as predicted at each submission. It is advised
     where at most one in twenty of at least 20 jobs of a user that ask for the same ran longer, and paired replays surely start
-    them sooner. --json prints all groups, sure or not, and the text for each user, for whoever mails it.
+    them sooner. --json prints all groups, sure or not, and the text for each user, to be mailed.
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report.limits import letter, table_of

@@ -49,7 +49,7 @@ class Submitted(BaseModel):
     queue: Text | None = None
 
 
-class Asked(Submitted):
+class QuestionedJob(Submitted):
     """The job that is asked about."""
 
     waits_s: Seconds = Field(0, description="how long it has waited: jobs that were submitted since are behind it")
@@ -125,7 +125,7 @@ class StartQuestion(Given):
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
     queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_line)]
-    job: Annotated[Asked, BeforeValidator(partial(one_unknown, Asked.__pydantic_fields__))]
+    job: Annotated[QuestionedJob, BeforeValidator(partial(one_unknown, QuestionedJob.__pydantic_fields__))]
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 
@@ -212,8 +212,8 @@ class LoadedStarts(LoadedVersion):
         asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(asked) - (model.origin_unix_s or 0) - model.at_s
         why = _why(jobs, rank, procs)
-        told = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
-        return told | {"snapshot_age_s": age}
+        answer = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
+        return answer | {"snapshot_age_s": age}
 
     def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: QueueJobs, now_s: float) -> dict[str, Any]:
         """Return the entry of a log for what :meth:`answer` returned."""

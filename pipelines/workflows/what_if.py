@@ -284,9 +284,9 @@ def measure(
 def advise_limits(
     site: Site, jobs: SlurmJobs, replicates: int, shake_s: int, seed: int, spread: Map, progress: Progress
 ) -> tuple[list[LimitAdvice], str]:
-    """Return limits for users' jobs by the catalogue's predicted limits, and why none is sure, or "".
+    """Return limits for users' jobs, by the catalogue's predicted limits.
 
-    Nothing is sure where the model is too far from its record.
+    The text says why none of them is sure: the model is too far from its record. Else it is "".
     """
     candidate = next(each for each in read_candidates() if each.limits.startswith("predicted"))
     table, changed = jobs.table, change(candidate, site, jobs.table, seed)

@@ -1,4 +1,4 @@
-"""Shorter time limits that a user's jobs could have asked for, and how much sooner they would have started.
+"""Shorter time limits for users' jobs, and how much sooner the jobs would have started.
 
 The limits are those of a change that predicts them (:mod:`sim.site.change`): of jobs alike, the runtime that 95 % of them keep to,
 as predicted at each submission from what had ended. The starts are replays with these limits, paired with replays without.
@@ -46,16 +46,20 @@ class LimitAdvice(NamedTuple):
 
 
 def limit_advice(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> list[LimitAdvice]:
-    """Return advice for each group of at least ``FEWEST`` jobs that were given a shorter limit.
+    """Return advice for each group of jobs alike.
+
+    A group has at least ``FEWEST`` jobs that were given a shorter limit.
 
     ``changed`` has the jobs of ``today`` with other limits; ``before`` and ``after`` are their starts, float64 [replicates, jobs].
     """
     jobs, limit_s = today.jobs, changed.jobs["limit_s"].to_numpy(np.int64)
-    told = (limit_s < jobs["limit_s"]) & (jobs["start_s"] >= 0) & np.isfinite(before).all(axis=0) & np.isfinite(after).all(axis=0)
-    groups = [rows for rows in jobs[told].groupby(ALIKE, sort=True).indices.values() if len(rows) >= FEWEST]
+    shorter = (
+        (limit_s < jobs["limit_s"]) & (jobs["start_s"] >= 0) & np.isfinite(before).all(axis=0) & np.isfinite(after).all(axis=0)
+    )
+    groups = [rows for rows in jobs[shorter].groupby(ALIKE, sort=True).indices.values() if len(rows) >= FEWEST]
     if not groups:
         return []
-    places = [np.flatnonzero(told)[rows] for rows in groups]
+    places = [np.flatnonzero(shorter)[rows] for rows in groups]
     sooner_s = np.stack([(before - after)[:, rows].mean(axis=1) for rows in places], axis=1)
     low_s, high_s = mean_intervals(sooner_s, np.arange(len(sooner_s)), 1 - (1 - CONFIDENCE) / len(groups))
     killed = jobs["job_id"].astype(str).isin(changed.kills).to_numpy(bool)

@@ -1,4 +1,4 @@
-"""A queue at a moment that can be run ahead: when its jobs start, why they wait, and what moved the answer.
+"""When the jobs of a queue start, why they wait, and what moved the answer.
 
 All answers about changes, causes and places come from the same scenarios: the drawn runtimes and arrivals are equal, and the
 difference of starts is the effect.
@@ -73,7 +73,7 @@ class PredictedStart:
 
 @dataclass(frozen=True)
 class Cause:
-    """What moved an estimate: how many jobs, nodes or limits, what they did since, and what that cost.
+    """What moved an estimate: jobs, nodes or a limit, and what they did since.
 
     The ``seconds`` are the difference of mean starts in the same scenarios with the cause and without it.
     """

@@ -114,7 +114,10 @@ def standings(
 
 
 class UsedUp(NamedTuple):
-    """A limit that is used up: in words, and its key in :class:`sim.slurm.limits.Slots`; "" and () for none."""
+    """A limit that is used up, in words, and its key.
+
+    The key is that of :class:`sim.slurm.limits.Slots`. If none is used up, they are "" and ().
+    """
 
     text: str = ""
     key: tuple[object, ...] = ()

@@ -108,7 +108,10 @@ class Slots:
         return Meters(cap, spends, keeps, np.array([each[3] for each in self._meter_rows], np.float64))
 
     def key(self, slot: int) -> tuple[object, ...]:
-        """Return whose jobs a slot counts: the name of a QOS or the row of an association, the scope, and the resource."""
+        """Return whose jobs a slot counts, and by what.
+
+        The key begins with the name of a QOS or the row of an association, and ends with the resource.
+        """
         return next(key for key, number in self._rows.items() if number == slot)
 
     def owner(self, slot: int) -> str:

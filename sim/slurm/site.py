@@ -93,7 +93,7 @@ class Partition:
     def allows(self, what: str, name: str) -> bool:
         """Tell whether its line allows a name of ``what``, one of ``qos accounts``."""
         named = {key: re.search(rf"(?i)\b{key}{what}=(\S+)", self.line) for key in ("allow", "deny")}
-        listed = {key: found[1].lower().split(",") for key, found in named.items() if found}
+        listed = {key: names[1].lower().split(",") for key, names in named.items() if names}
         allowed = listed.get("allow", ["all"])
         return (allowed == ["all"] or name.lower() in allowed) and name.lower() not in listed.get("deny", [])
 

@@ -69,7 +69,10 @@ def class_of(by_slurm: str) -> str:
 
 
 def class_by_queue(ahead: int, procs: int, free: int) -> str:
-    """Return the class of a job that nothing but the queue keeps, with so many jobs ahead and ``free`` processors."""
+    """Return the class of a job that nothing but the queue keeps.
+
+    ``ahead`` counts the jobs that come first; of its ``procs`` processors, ``free`` are idle.
+    """
     return "priority" if ahead else "resources" if procs > free else "next"
 
 
