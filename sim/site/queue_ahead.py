@@ -241,8 +241,9 @@ class TraceQueue:
         """
         ahead, starts, asked = self.site_ahead, dict[tuple[str, str], np.ndarray](), np.array([row])
         for name, qos in self._takers(row):
-            table = ahead.table.astype({"partition": object, "qos": object})
-            table.iloc[row, [table.columns.get_loc("partition"), table.columns.get_loc("qos")]] = name, qos
+            names = {column: ahead.table[column].astype(object).copy() for column in ("partition", "qos")}
+            names["partition"].iloc[row], names["qos"].iloc[row] = name, qos
+            table = ahead.table.assign(**names)
             starts[name, qos] = self._elsewhere(ahead.site, table)._starts(self.jobs, asked)[:, 0]
         if not starts:
             raise InputError(f"queue=*: no partition of {ahead.site.name} has room and time for the job")

@@ -16,7 +16,7 @@ from pipelines.ingest.queue_file import OF_SLURM
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.storage.runtime_features import features_of
 from pipelines.workflows.when import Record, like, queue_of, record_of
-from sim.site.queue_ahead import QueueAhead, changed
+from sim.site.queue_ahead import TraceQueue, changed
 from sim.slurm.files import read_site
 from sim.slurm.site import UNLIMITED, Association, Limits, Outage, Qos
 from sim.starts.ahead import Ahead
@@ -182,7 +182,7 @@ def test_earlier_answers_are_counted_of_jobs_alike() -> None:
     assert like(rows.drop(columns="waited_s"), True, 30) == {"answers": 0}
 
 
-def limited_site(nodes_lost: bool) -> tuple[QueueAhead, dict[str, int]]:
+def limited_site(nodes_lost: bool) -> tuple[TraceQueue, dict[str, int]]:
     """Return a queue at a site whose QOS ``one`` lets a user run one job, and the row of each job."""
     site = read_site(
         {"slurm.conf": f"AccountingStorageEnforce=limits\n{SITE.replace('Nodes=n2', 'Nodes=n2 AllowQos=normal,one')}"}, "s"
