@@ -199,7 +199,7 @@ def write(what: Schedule | ScheduleComparison | Results, path: str | Path, trace
     >>> write(simulate(kth), "easy.swf", kth)
     >>> write(simulate(kth), "easy.txt")
     Traceback (most recent call last):
-    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written
+    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, which says what is written
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
     from pipelines.report.comparison import ScheduleComparison, write_comparison

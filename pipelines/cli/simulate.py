@@ -50,7 +50,7 @@ _OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "t
 @click.option(
     "--schedule-out",
     type=click.Path(path_type=Path, dir_okay=False),
-    help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf or jobs.csv (of Batsim and evalys).",
+    help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf.",
 )
 @json_option
 def command(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:

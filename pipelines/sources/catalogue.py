@@ -20,7 +20,7 @@ from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
 from pipelines.sources.recorded import RecordedDownload, checksums, recorded
 from pipelines.sources.settings import read_settings
-from pipelines.sources.site_file import known_table, settings_file, site_table
+from pipelines.sources.site_file import settings_file, site_tables
 from pipelines.storage.home import archive, home
 from pipelines.storage.places import exists, is_url
 from sim.machine.description import Machine
@@ -147,18 +147,6 @@ def _with_recorded(entry: Entry, record: RecordedDownload | None) -> Entry:
     return replace(entry, sha256_content=record.sha256_content, recorded=record.since)
 
 
-_REGISTRY = {"keep_versions", "keep_days", "wait_s"}
-
-
-def site_registry() -> dict[str, Any]:
-    """Return the table [registry] of the site's own file: its keys are ``_REGISTRY``.
-
-    Returns {} if there is none. Raises InputError with file and key.
-    """
-    site = settings_file()
-    return {} if site is None else known_table(_toml(site), "registry", _REGISTRY, site)
-
-
 def remembered() -> Path:
     """Return the catalogue of traces that were run, in the home directory.
 
@@ -177,7 +165,7 @@ def read_catalogue(path: Path) -> dict[str, Entry]:
 
 def _toml(path: Path) -> dict[str, Any]:
     settings = read_settings(path, "catalogue")
-    site_table(settings, path)
+    site_tables(settings, path)
     if unknown := settings.keys() - {"traces", "registry", "site"}:
         raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
     return settings

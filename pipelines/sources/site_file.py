@@ -15,7 +15,7 @@ import pipelines
 from features.errors import ADDRESS, InputError, shown
 from pipelines.sources.settings import read_settings
 from pipelines.storage.home import LAKE, home, local_home
-from pipelines.storage.site import REGISTRY, VARIABLES
+from pipelines.storage.site import NUMBERS, REGISTRY, VARIABLES
 
 
 def settings_file() -> Path | None:
@@ -58,10 +58,7 @@ def apply() -> None:
 
 
 def _take(path: Path) -> None:
-    settings = read_settings(path)
-    registry = settings.get("registry", {})
-    waits = {"wait_s": registry["wait_s"]} if isinstance(registry, dict) and "wait_s" in registry else {}
-    for key, value in {**waits, **site_table(settings, path)}.items():
+    for key, value in site_tables(read_settings(path), path).items():
         if not os.environ.get(VARIABLES[key]):
             os.environ[VARIABLES[key]] = str(value)
 
@@ -78,15 +75,16 @@ def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Pa
     return table
 
 
-def site_table(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the table [site] of the settings in ``path``.
+def site_tables(settings: dict[str, Any], path: Path) -> dict[str, Any]:
+    """Return the tables [site] and [registry] of the settings in ``path`` as one.
 
     Raises InputError with file and key, never with a value.
     """
-    table = known_table(settings, "site", VARIABLES.keys(), path)
-    for key, value in table.items():
-        number = key == "wait_s"
-        right = isinstance(value, (int, float)) and not isinstance(value, bool) if number else isinstance(value, str) and value
-        if not right or not str(value).isprintable():
-            raise InputError(f"{path}: {key} of [site] must be {'a number of seconds' if number else 'text'}")
-    return table
+    values = {}
+    for name, allowed in (("registry", NUMBERS), ("site", VARIABLES.keys() - {"keep_versions", "keep_days"})):
+        for key, value in known_table(settings, name, allowed, path).items():
+            right = isinstance(value, (int, float)) and not isinstance(value, bool) if key in NUMBERS else isinstance(value, str)
+            if not right or not str(value).isprintable() or value == "":
+                raise InputError(f"{path}: {key} of [{name}] must be {'a number' if key in NUMBERS else 'text'}")
+            values[key] = value
+    return values

@@ -17,7 +17,7 @@ from features.clock import local_clock_s
 from features.errors import InputError, first_line, is_plain, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
-from pipelines.sources.catalogue import site_registry
+from pipelines.storage import site
 from pipelines.storage.database import wait_for_databases
 from pipelines.storage.home import home, local_home
 
@@ -48,7 +48,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
-        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=waits_s())
+        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=site.wait_s())
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
         raise InputError(f"registry {masked(asked or place)}: {line}") from error
@@ -63,33 +63,12 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
 def kept_versions() -> Keep:
     """Return how many versions of a model the site keeps.
 
-    ``keep_versions`` and ``keep_days`` of [registry] in its ``queuecast.toml``, or the default. $QUEUECAST_KEEP_VERSIONS and
-    $QUEUECAST_KEEP_DAYS take precedence. Raises InputError for an invalid value.
+    They are ``keep_versions`` and ``keep_days`` of its settings, or the default. Raises InputError for an invalid value.
     """
     from models.registry.versions import Keep
 
-    return Keep(int(_setting("keep_versions", Keep.versions, whole=True)), _setting("keep_days", Keep.days))
-
-
-def waits_s() -> float:
-    """Return the max wait for a locked registry: ``wait_s``, or $QUEUECAST_WAIT_S."""
-    from models.registry.tracking import WAIT_S
-
-    return _setting("wait_s", WAIT_S)
-
-
-def _setting(key: str, default: float, whole: bool = False) -> float:
-    """Return a number of [registry] in the site's ``queuecast.toml``, or $QUEUECAST_<KEY>."""
-    variable, settings = f"QUEUECAST_{key.upper()}", site_registry()
-    given = os.environ.get(variable) or settings.get(key, default)
-    place = f"${variable}" if os.environ.get(variable) else f"{key} of [registry] in the site's catalogue"
-    try:
-        number = int(str(given)) if whole else float(str(given))
-    except ValueError:
-        number = -1
-    if not int(whole) <= number < 1e6:
-        raise InputError(f"{place}: {given} is not a {'whole ' if whole else ''}number from {int(whole)}")
-    return number
+    versions = site.number(site.VARIABLES["keep_versions"], Keep.versions, whole=True)
+    return Keep(int(versions), site.number(site.VARIABLES["keep_days"], Keep.days))
 
 
 def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> str:

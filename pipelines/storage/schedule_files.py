@@ -1,4 +1,4 @@
-"""Schedules as files, by their ending: Parquet, CSV, SWF, and Batsim's ``jobs.csv``."""
+"""Schedules as files, by their ending: Parquet, CSV or SWF."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -13,26 +13,23 @@ from features.jobs.schema import IDENTITIES
 from pipelines.storage import places
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.parquet import write_parquet
-from sim.metrics.seats import seats
 from sim.schedule import Schedule
 
 _ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
 _OF_SITES = ("started_by", "nodes")
 """Columns of a replay of a site."""
-_PARQUET, _CSV, _SWF, _BATSIM = ENDINGS = (".parquet", ".csv", ".swf", "jobs.csv")
-_SINGLE = (_SWF, _BATSIM)
-"""Formats that hold one schedule."""
+_PARQUET, _CSV, _SWF = ENDINGS = (".parquet", ".csv", ".swf")
 
 
 def _ending(path: Path) -> str:
-    return next((ending for ending in reversed(ENDINGS) if path.name.lower().endswith(ending)), "")
+    return path.suffix.lower()
 
 
-def check_ending(option: str, path: Path, schedules: int, endings: Sequence[str] = ENDINGS) -> None:
+def check_ending(option: str, path: Path, schedules: int) -> None:
     """Raise InputError for another ending, or several schedules in a format for one."""
-    if (ending := _ending(path)) not in endings:
-        raise InputError(f"{option} {path}: must end in {', '.join(endings)}, which says what is written")
-    if ending in _SINGLE and schedules != 1:
+    if (ending := _ending(path)) not in ENDINGS:
+        raise InputError(f"{option} {path}: must end in {', '.join(ENDINGS)}, which says what is written")
+    if ending == _SWF and schedules != 1:
         raise InputError(f"{option} {path}: {ending} holds one schedule, not {schedules}; {_PARQUET} and {_CSV} hold several")
 
 
@@ -40,7 +37,7 @@ def check_unchanged(option: str, path: Path, changes: str) -> None:
     """Raise InputError for an SWF file if ``changes``, as a policy states them, are any."""
     if changes and _ending(path) == _SWF:
         raise InputError(
-            f"{option} {path}: with {changes} the jobs are not the trace's, whose fields {_SWF} repeats: write {_PARQUET}, {_CSV} or {_BATSIM}"
+            f"{option} {path}: with {changes} the jobs are not the trace's, whose fields {_SWF} repeats: write {_PARQUET} or {_CSV}"
         )
 
 
@@ -56,9 +53,6 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
     Raises InputError if the disk refuses it, and for an SWF file without a workload or of other jobs.
     """
     ending = _ending(path)
-    if ending == _BATSIM:
-        _write_text(path, csv_text(batsim_table(schedules[0])))
-        return
     if ending == _SWF:
         if workload is None:
             if "nodes" in schedules[0].jobs:
@@ -84,32 +78,6 @@ def _rows(schedule: Schedule) -> pd.DataFrame:
     rows.insert(0, "predictor", schedule.predictor)
     rows.insert(0, "scheduler", schedule.scheduler)
     return rows
-
-
-def batsim_table(schedule: Schedule) -> pd.DataFrame:
-    """Return a schedule as Batsim's table of jobs, which evalys reads.
-
-    Processors are those of :func:`sim.metrics.seats.seats`, times seconds of the trace. Every job, run as long as recorded, is a success.
-    """
-    jobs = schedule.jobs
-    wait, runtime = jobs["start_s"] - jobs["submit_s"], jobs["end_s"] - jobs["start_s"]
-    spans = (" ".join(f"{first}-{last}" if last > first else f"{first}" for first, last in held) for held in seats(schedule))
-    columns = {
-        "job_id": jobs["job_id"],
-        "workload_name": schedule.trace,
-        "submission_time": jobs["submit_s"],
-        "requested_number_of_resources": jobs["procs"],
-        "requested_time": jobs["requested_s"],
-        "success": 1,
-        "starting_time": jobs["start_s"],
-        "execution_time": runtime,
-        "finish_time": jobs["end_s"],
-        "waiting_time": wait,
-        "turnaround_time": wait + runtime,
-        "stretch": (wait + runtime) / runtime,
-        "allocated_resources": list(spans),
-    }
-    return pd.DataFrame(columns)
 
 
 def swf_text(schedule: Schedule, workload: CleanTrace) -> str:

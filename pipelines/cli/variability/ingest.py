@@ -6,8 +6,6 @@ These are LDMS counters, control runs, probe results, application types and the 
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,6 +15,7 @@ from features.errors import InputError, printable
 from features.names import check_name
 from pipelines.cli.notes import note
 from pipelines.cli.options import options, system_option
+from pipelines.cli.progress import shown_progress
 from pipelines.report.table import Table
 from pipelines.sources.system import PLACES, System
 from pipelines.sources.systems import remember_system
@@ -88,31 +87,16 @@ def _read_tables(lake: Lake, system: System) -> None:
 
 
 def _read_counters(lake: Lake, system: System) -> IngestReport:
-    from pipelines.ingest.ldms_ingest import ingest_counters
-    from pipelines.storage.counters_store import CountersStore
+    from pipelines.storage.version import COUNTERS
+    from pipelines.workflows.variability_ingest import read_counters
 
-    store = CountersStore(lake.root, system.name)
-    with _progress() as progress:
-        report = ingest_counters(store, system.counters, sampler=system.sampler or None, progress=progress)
+    with shown_progress("bytes", "reading counters") as progress:
+        report = read_counters(lake.root.parent, system, progress)
     _print(report)
     for text in report.contradictions[:_SHOWN]:
         note(text)
-    click.echo(f"{'counters':<18}{store.root}")
+    click.echo(f"{'counters':<18}{lake.root / COUNTERS / system.name}")
     return report
-
-
-@contextmanager
-def _progress() -> Iterator:
-    from rich.console import Console
-    from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
-
-    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
-    console = Console(stderr=True)
-    with Progress(*columns, console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task("reading counters", total=None)
-        yield lambda name, done, total: bar.update(
-            task, description=printable(name) or "reading counters", completed=done, total=total
-        )
 
 
 def _print(report: IngestReport) -> None:

@@ -102,7 +102,7 @@ def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: P
     for more, words in (
         (
             ("--schedule-out", str(tmp_path / "out.txt")),
-            "out.txt: must end in .parquet, .csv, .swf, jobs.csv, which says what is written",
+            "out.txt: must end in .parquet, .csv, .swf, which says what is written",
         ),
         (("--scheduler", "EASY", "--scheduler", "List", "--schedule-out", str(tmp_path / "two.swf")), "holds one schedule, not 2"),
     ):

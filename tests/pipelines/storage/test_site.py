@@ -6,12 +6,16 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
+from models.registry.versions import Keep
 from pipelines.sources import site_file
 from pipelines.storage import site
+from pipelines.storage.registry import kept_versions
 
 FILE = """\
 [registry]
 wait_s = 5
+keep_versions = 7
+keep_days = 30
 
 [site]
 lake = "s3://bucket/prefix"
@@ -39,7 +43,10 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
         "registry": "http://mlflow.example.org:5000",
         "on": "slurm",
         "wait_s": "5",
+        "keep_versions": "7",
+        "keep_days": "30",
     }
+    assert kept_versions() == Keep(7, 30)
     assert site.wait_s() == 5
 
 
@@ -51,7 +58,7 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
         ("[site]\ndatabase = ['secret']\n", "database of [site] must be text"),
         ("[site]\nlake = ''\n", "lake of [site] must be text"),
         ("[site]\nlake = 'a\\u0000b'\n".replace("'", '"'), "lake of [site] must be text"),
-        ("[site]\nwait_s = '5'\n", "wait_s of [site] must be a number of seconds"),
+        ("[site]\nwait_s = '5'\n", "wait_s of [site] must be a number"),
     ],
 )
 def test_a_bad_table_is_refused_with_file_and_key_and_without_its_value(text: str, error: str, elsewhere: Path) -> None:
