@@ -307,6 +307,11 @@ def results(path: str | Path) -> Results:
     """Return a campaign's results from the Parquet file that ``queuecast campaign`` wrote, compared as by :func:`campaign`.
 
     Raises InputError for any other file.
+
+    >>> write(simulate("kth-sp2"), "schedule.parquet")
+    >>> results("schedule.parquet")
+    Traceback (most recent call last):
+    features.errors.InputError: schedule.parquet: holds schedules, not campaign
     """
     from pipelines.storage.parquet import read_parquet
     from pipelines.workflows.campaigns import KIND
