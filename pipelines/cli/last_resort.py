@@ -34,6 +34,7 @@ def _ordinary(error: BaseException) -> tuple[int, str] | None:
     """Return the exit code and the line of an error that is no defect, else None."""
     if isinstance(error, (click.Abort, KeyboardInterrupt)):
         return INTERRUPTED, "interrupted"
+    error = getattr(error, "user_exception", error)  # Dagster's wrapper of what a resource or an asset raised
     if isinstance(error, InputError):
         return BAD_INPUT, str(error)
     if isinstance(error, click.ClickException):  # click's own words about arguments

@@ -12,6 +12,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from click.testing import CliRunner
+from dagster import DagsterResourceFunctionError
 from mlflow.exceptions import MlflowException
 
 import pipelines.cli as command_line
@@ -40,6 +41,13 @@ def wrapped(error: Exception) -> Exception:
         return outer
 
 
+def in_a_resource(error: Exception) -> Exception:
+    """As Dagster wraps it."""
+    return DagsterResourceFunctionError(
+        "Error executing resource_fn", user_exception=error, original_exc_info=(type(error), error, None)
+    )
+
+
 def no_memory() -> None:
     np.empty((1 << 60,), np.uint8)
 
@@ -48,6 +56,7 @@ def no_memory() -> None:
     ("error", "code", "line"),
     [
         (InputError("a.swf:3: field 2 is 'x'"), 2, "a.swf:3: field 2 is 'x'"),
+        (in_a_resource(InputError("another run of small is running")), 2, "another run of small is running"),
         (click.BadParameter("is not a number"), 2, "Invalid value: is not a number"),
         (KeyboardInterrupt(), 130, "interrupted"),
         (FileNotFoundError(errno.ENOENT, "No such file or directory", "a"), 2, "a: No such file or directory"),
