@@ -189,7 +189,7 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     assert accuracy.loc["registry:runtime-small", "value"] == pytest.approx(np.minimum(ratio, 1 / ratio)[judged].mean())
     page = (ran[0] / "home" / "reports" / "small.html").read_text()
     assert re.search(r"as served<small>registry:runtime-small<", page)
-    assert re.search(r"<tr><th>requests<small>prior<", page)
+    assert re.search(r"<tr><th>prior<", page)
     assert re.search(r"<tr><th>quantile<small>learns in the simulator<", page)
     assert f"on the {judged.sum():,} submitted from" in page
 

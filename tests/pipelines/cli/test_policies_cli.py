@@ -129,7 +129,6 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
     assert set(pd.read_parquet(place / "e.parquet")["scheduler"]) == {"SCORE(r**a*n;a=2.0)-EASY-SPF"}
     for command in (
         ["run", "--trace", "tiny.swf"],
-        ["variability", "experiment"],
         ["campaign", "tiny.swf", "--out", "x"],
         ["evaluate", "tiny.swf"],
     ):

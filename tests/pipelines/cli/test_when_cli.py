@@ -60,8 +60,8 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
     printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=*")
     assert "it waits because" not in printed
-    assert "in debug: starts in 1 s in the median" in printed
-    assert "in normal: starts in 1 s in the median" in printed
+    assert "in debug with QOS normal: starts in 1 s in the median" in printed
+    assert "in normal with QOS normal: starts in 1 s in the median" in printed
     assert "a new job (1 processors, 60 s): starts now in the median (2026-12-01 09:02)" in printed
     assert "Predicted by 64 simulations of the next 24 h under the Slurm of parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
