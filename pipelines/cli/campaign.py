@@ -27,7 +27,7 @@ from pipelines.cli.options import (
 from pipelines.cli.progress import shown_progress
 from pipelines.cli.simulate import prepared, table_files
 from pipelines.report.comparison import summary_tables, write_tables
-from sim.campaigns.campaign import check_once, merged, windows_of
+from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows
 from sim.metrics.names import READ_FIRST
 from sim.policy import NAMES
@@ -116,8 +116,6 @@ def run_of(asked: Campaign) -> Run:
     from pipelines.workflows.campaigns import Run
 
     check_once(asked)
-    if text := merged(asked):
-        note(text)
     workload, predictors = prepared(asked)
     windows = windows_of(workload.jobs, asked)
     tell_windows(windows)

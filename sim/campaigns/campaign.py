@@ -82,26 +82,9 @@ def policies(campaign: Campaign) -> list[Policy]:
             campaign.starvation_s,
             campaign.drawn,
         )
-        if not both or predictor_name(predictor) != ("requested" if _weighs(scheduler) else "prior")
+        if not both
+        or predictor_name(predictor) != ("prior" if getattr(_identity(scheduler), "harm", None) is None else "requested")
     ]
-
-
-def _weighs(scheduler: str) -> bool:
-    """Tell whether ``scheduler`` weighs distributions, as ``Harm`` does; a policy in Python has no name of ours."""
-    try:
-        return named_scheduler(scheduler).harm is not None
-    except InputError:
-        return False
-
-
-def merged(campaign: Campaign) -> str:
-    """Return a sentence on the combinations that :func:`policies` leaves out, "" for none."""
-    if not {"requested", "prior"} <= set(map(predictor_name, campaign.predictors)):
-        return ""
-    harm = [name for name in campaign.schedulers if _weighs(name)]
-    others = [name for name in campaign.schedulers if name not in harm]
-    parts = [(harm, "requested", "a number in place of its distribution"), (others, "prior", "equal to requested there")]
-    return "; ".join(f"left out: {', '.join(names)} by {predictor} ({why})" for names, predictor, why in parts if names)
 
 
 def check_once(campaign: Campaign) -> None:

@@ -16,7 +16,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from models.runtime.protocol import TablePredictor
 from sim import Campaign, Point, campaign_schedules, evaluate, run_campaign, simulate
-from sim.campaigns.campaign import merged, points, policies
+from sim.campaigns.campaign import points, policies
 from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
@@ -260,14 +260,7 @@ def test_where_requests_and_their_distribution_are_both_chosen_each_scheduler_ha
     assert combinations("requested", "prior") == [("EASY", "requested"), ("Harm", "prior")]
     shown = labels([(*names, "requested") for names in [("Harm", "requested"), ("Harm", "prior")]])
     assert list(shown.values()) == ["Harm / requests", "Harm / prior"], "two simulations have two names"
+    own = Campaign(schedulers=("EASY", "a policy in Python"), predictors=("requested", "prior"))
+    assert [policy.predictor for policy in policies(own)] == ["requested", "requested"]
     assert combinations("prior") == [("EASY", "prior"), ("Harm", "prior")]
     assert combinations("requested") == [("EASY", "requested"), ("Harm", "requested")]
-
-
-def test_combinations_that_are_left_out_are_told() -> None:
-    both = Campaign(schedulers=("EASY", "Harm"), predictors=("requested", "prior"))
-    assert [policy[:2] for policy in policies(both)] == [("EASY", "requested"), ("Harm", "prior")]
-    assert merged(both) == (
-        "left out: Harm by requested (a number in place of its distribution); left out: EASY by prior (equal to requested there)"
-    )
-    assert merged(Campaign(schedulers=("EASY", "Harm"), predictors=("requested",))) == ""
