@@ -8,7 +8,8 @@ KERNELS := $(VENV)/.kernels
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r
 # a quarter of the installed code, of which next to nothing is ever imported: compiled when it is
 SELDOM  := /tests/|/site-packages/(databricks|fontTools|google|moto|mypyc?|pip|pygments|setuptools)/
-# one worker more than cores, as a sixth of the time of tests is waiting; a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
+# one worker more than cores, as a sixth of the time of tests is waiting;
+# a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
 WORKERS := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
 
 # samples of the campaigns, and tests of what makes pages of studies: no claim of the product rests on them alone
