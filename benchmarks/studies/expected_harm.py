@@ -92,7 +92,10 @@ def main(argv: Sequence[str] | None = None, say: Callable[[str], None] = print) 
         counts = Counts(options.replicates)
         with ProcessPoolExecutor(options.workers, mp_context=get_context("spawn")) as pool:
             place = Place(options.shared, options.half, options.keep, pool)
-            return measured(place, options.trace or TITLES, options.section or list(SECTIONS), counts).assign(half=options.half)
+            rows = measured(place, options.trace or TITLES, options.section or list(SECTIONS), counts)
+        return rows.assign(
+            half=rows["section"].map({"frontier": HALVES[0]}).fillna(options.half)
+        )  # knobs are compared on first halves
 
     if options.section:
         say(compute().to_string(index=False))

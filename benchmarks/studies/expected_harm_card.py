@@ -57,7 +57,7 @@ def card(rows: pd.DataFrame, made_by: str) -> Card:
         picture="expected-harm.png",
         picture_caption="First halves, mean and worst over traces at a load of 1.15; left and down is better; large: the default",
         table=table(cells),
-        table_caption=f"Change in % of mean bounded slowdown/AWF (packing)/P2SF (fairness), jobs of {rows['half'].iloc[-1]} halves submitted 1 to "
+        table_caption=f"Change in % of mean bounded slowdown/AWF (packing)/P2SF (fairness), jobs of {cells['half'].iloc[-1]} halves submitted 1 to "
         f"1.3 times as fast; {int(cells['replicates'].max())} replicates; W-: half of the area is in jobs of a sixth of the machine, by hand:",
         fails=f"{tails(cells)} {lower_in_the_mean(cells)} Intervals of the longest waits cover chaos, not other weeks. "
         "`quantile`: predictions along an EASY schedule. One pool; users do not react. Earlier forms, and two variants of this one, were "
