@@ -9,8 +9,9 @@ INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no
 # a quarter of the installed code, of which next to nothing is ever imported: compiled when it is
 SELDOM  := /tests/|/site-packages/(databricks|fontTools|google|moto|mypyc?|pip|pygments|setuptools)/
 # one worker more than cores, as a sixth of the time of tests is waiting;
-# a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end
-WORKERS := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder
+# a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end;
+# a worker that dies is not replaced, as pytest-xdist then waits for ever if the test was its module's last
+WORKERS := -n $(shell expr $$(getconf _NPROCESSORS_ONLN) + 1) --dist loadfile --no-loadscope-reorder --max-worker-restart 0
 
 # samples of the campaigns, and tests of what makes pages of studies: no claim of the product rests on them alone
 APART := --ignore=tests/campaigns --ignore=tests/benchmarks

@@ -11,9 +11,10 @@ import logging
 import os
 import re
 import signal
+import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache, partial
 from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -35,6 +36,8 @@ _TASKS = 2000
 """Max tasks of one map: a scheduler needs about a millisecond for each."""
 _LOOK_S = 1.0
 """Seconds between looks whether the scheduler is still there."""
+_QUEUE_LOOK_S = 30.0
+"""Seconds between looks whether Slurm still has the jobs of workers."""
 _RETRIES = 2
 """Times that Dask repeats a task that raised an error."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://[^\s/?#]+(/[^\s?#]*)?")
@@ -66,11 +69,11 @@ def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: Non
     place = system or masked(on)
     with ExitStack() as stack:
         try:
-            address = stack.enter_context(_slurm(options)) if system else on
-            client = stack.enter_context(client_of(address, timeout=site.wait_s(), set_as_default=False))
+            jobs = stack.enter_context(_slurm(options)) if system else None
+            client = stack.enter_context(client_of(jobs or on, timeout=site.wait_s(), set_as_default=False))
             if not client.nthreads():
                 say(f"{place}: waiting for workers")
-                client.wait_for_workers(1, timeout=None if system else site.wait_s())
+                _wait_for_a_worker(client, jobs)
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(one_line(f"{place}: there are no workers: {masked(str(error))}")) from error
         yield partial(_over, client, place)
@@ -83,6 +86,7 @@ def _imported() -> type[Client]:
     except ImportError as error:
         raise InputError("running on workers needs Dask: install Queuecast with its extra 'server'") from error
     logging.getLogger("distributed").setLevel(logging.ERROR)
+    logging.getLogger("tornado.application").setLevel(logging.CRITICAL)  # the error that it would log is raised here, too
     return Client
 
 
@@ -104,8 +108,34 @@ def _slurm(options: dict[str, str]) -> SLURMCluster:
     keywords: dict[str, Any] = {name: int(text) if text.isdecimal() else text for name, text in options.items()}
     keywords.setdefault("shared_temp_directory", dask.config.get("jobqueue.slurm.shared-temp-directory") or "~")
     cluster = SLURMCluster(security=True, **keywords)
-    cluster.scale(jobs=jobs)
+
+    async def submit() -> None:
+        cluster.scale(jobs=jobs)
+        await cluster
+
+    try:
+        cluster.sync(submit)  # what sbatch says against the jobs is raised here
+    except BaseException:
+        with suppress(AssertionError):  # Dask's own, about a job that sbatch refused; by then the others are cancelled
+            cluster.close()
+        raise
     return cluster
+
+
+def _wait_for_a_worker(client: Client, jobs: SLURMCluster | None) -> None:
+    """Return once a worker is connected: jobs may wait in Slurm's queue for as long as they are in it.
+
+    Raises RuntimeError where all ``jobs`` ended without a worker, and TimeoutError where a running cluster has none.
+    """
+    while jobs:
+        try:
+            return client.wait_for_workers(1, timeout=_QUEUE_LOOK_S)
+        except TimeoutError:
+            numbers = {worker.job_id for worker in jobs.workers.values()}
+            queue = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
+            if queue.returncode == 0 and not numbers & set(queue.stdout.split()):
+                raise RuntimeError(f"jobs {', '.join(sorted(numbers))} ended before a worker connected: see their output") from None
+    client.wait_for_workers(1, timeout=site.wait_s())
 
 
 def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:

@@ -180,7 +180,10 @@ def test_without_its_packages_the_extra_is_named(monkeypatch: pytest.MonkeyPatch
 def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Let Slurm's commands run each job as a process group; return where ``jobs`` lists them."""
     commands = {
-        "sbatch": "setsid sh $1 >/dev/null 2>&1 & echo Submitted batch job $!; echo $! >>$HOME/jobs; cat $1 >>$HOME/scripts",
+        # like Slurm it keeps a copy of the script, which is deleted as soon as this returns
+        "sbatch": "cp $1 $HOME/script.$$; cat $1 >>$HOME/scripts; setsid sh $HOME/script.$$ >/dev/null 2>&1 &\n"
+        "echo Submitted batch job $!; echo $! >>$HOME/jobs",
+        "squeue": "for job in $(cat $HOME/jobs); do kill -0 $job && echo $job; done; true",
         "scancel": "kill -- -$1",
     }
     for name, line in commands.items():
@@ -202,3 +205,16 @@ def test_jobs_of_slurm_are_workers_until_the_end(batch_system: Path) -> None:
         assert [path.stat().st_mode & 0o077 for path in batch_system.glob(".dask-jobqueue.*")] == [0, 0, 0]
     scancelled = (batch_system / "jobs").read_text().split()
     wait_until(lambda: not any(Path(f"/proc/{job}").exists() for job in scancelled))
+
+
+def test_jobs_of_slurm_that_end_without_a_worker_are_not_waited_for(batch_system: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(workers, "_QUEUE_LOOK_S", 0.2)
+    asked = "slurm(jobs=2,cores=1,memory=1GB,python=false)"
+    with (
+        pytest.raises(InputError, match=r"^slurm: there are no workers: jobs \d+, \d+ ended before a worker connected"),
+        mapped(asked),
+    ):
+        pass
+    (batch_system / "sbatch").write_text("#!/bin/sh\necho invalid partition >&2; exit 1\n")
+    with pytest.raises(InputError, match=r"^slurm: there are no workers: .*invalid partition"), mapped(asked):
+        pass
