@@ -30,6 +30,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from pipelines.report.site_notes import not_modelled
     from pipelines.report.table import Table
     from sim.slurm.releases import shown
+    from sim.slurm.unbuilt import unbuilt
 
     slurm_site = load_site(site, timezone)
     rows = [
@@ -53,4 +54,4 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     )
     for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *not_modelled(slurm_site)]))
+    click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *unbuilt(slurm_site), *not_modelled(slurm_site)]))

@@ -22,6 +22,7 @@ from pipelines.ingest.source import load
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, fitted, open_replays, unexplained, without
 from sim.slurm.site import Site
+from sim.slurm.unbuilt import unbuilt
 
 REPLAYS, NIGHTLY_REPLAYS = 40, 8
 _NOTED_S = 2
@@ -76,7 +77,7 @@ def read_site_jobs(
         note = f"Jobs that ran on nodes that slurm.conf does not describe: {count:,}; the record is followed without those nodes."
         jobs = jobs._replace(notes=(*jobs.notes, note))
     return _with_drains(site, jobs.table), jobs._replace(
-        notes=(*(f"{note}." for note in (*site.assumed, *site.notes)), *jobs.notes)
+        notes=(*(f"{note}." for note in (*site.assumed, *site.notes, *unbuilt(site, jobs.table))), *jobs.notes)
     )
 
 

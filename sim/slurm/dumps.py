@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError
 from models.runtime.options import pairs
-from sim.slurm.lines import EVENTS, FILES, RESERVATIONS, KeyedLine, dropped, expand, seconds
+from sim.slurm.lines import EVENTS, FILES, QOS, RESERVATIONS, KeyedLine, dropped, expand, seconds
 from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
 
@@ -92,6 +92,13 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
         )  # fmt: skip
 
 
+def unread_limits(text: str, file: str) -> list[str]:
+    """Return a note for each column of limits that a QOS states and that is not modelled."""
+    rows = [row for _, row in _table(text, file, ("Name",))]
+    columns = [column for column in ("MaxTRESRunMinsPU", "MaxTRESRunMinsPA") if any(row.get(column) for row in rows)]
+    return [f"Not modelled: {column} in {QOS}, since Slurm 24.05" for column in columns]
+
+
 def associations(text: str, file: str) -> tuple[Association, ...]:
     """Read ``sacctmgr dump``, the root account first.
 
@@ -145,7 +152,7 @@ def with_reservations(site: Site, text: str, file: str) -> Site:
 
     A line may also say ``CreateTime``, which Slurm does not print.
     """
-    entries, names, unknown = [], {node.name for node in site.nodes}, set[str]()
+    entries, names, unknown, kept_for = [], {node.name for node in site.nodes}, set[str](), set[str]()
     for number, line in enumerate(text.splitlines(), start=1):
         pairs = dict(re.findall(r"(\w+)=(\S*)", line))
         if not line.strip() or line.startswith("No reservations"):
@@ -158,10 +165,12 @@ def with_reservations(site: Site, text: str, file: str) -> Site:
         start, end = (_unix(pairs.get(key, ""), line_of, site.timezone) for key in ("StartTime", "EndTime"))
         if end < start:
             raise line_of.error(f"reservation {pairs['ReservationName']} ends before it starts")
+        kept_for |= {key for key, value in pairs.items() if key.startswith("Allow") and value not in ("", "(null)")}
         flags = frozenset(pairs.get("Flags", "").upper().split(","))
         created = _unix(pairs["CreateTime"], line_of, site.timezone) if "CreateTime" in pairs else None
         entries.append(Reservation(pairs["ReservationName"], start, end, members & names, flags, site.timezone, created))
-    return replace(site, reservations=tuple(entries), notes=(*site.notes, *dropped(unknown, RESERVATIONS)))
+    notes = [*dropped(unknown, RESERVATIONS), *(f"Not modelled: {key} in {RESERVATIONS}" for key in sorted(kept_for))]
+    return replace(site, reservations=tuple(entries), notes=(*site.notes, *notes))
 
 
 def with_outages(site: Site, text: str, file: str) -> Site:

@@ -8,7 +8,7 @@ from dataclasses import fields, replace
 
 from features.errors import InputError
 from sim.slurm.conf import configuration, with_switches
-from sim.slurm.dumps import associations, every_qos, with_outages, with_reservations, with_usage
+from sim.slurm.dumps import associations, every_qos, unread_limits, with_outages, with_reservations, with_usage
 from sim.slurm.lines import ACCOUNTS, CONF, EPILOG, EVENTS, FILES, QOS, RESERVATIONS, SSHARE
 from sim.slurm.site import Limits, Qos, Site
 
@@ -22,12 +22,13 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
     """
     if CONF not in texts:
         raise InputError(f"{name}: holds no {CONF}: {FILES[CONF]}")
-    site = replace(configuration(texts, name), timezone=timezone)
+    site = replace(configuration(texts, name), timezone=timezone, files=frozenset(texts))
     if QOS in texts:
         site = replace(site, qos={each.name: each for each in every_qos(texts[QOS], f"{name}/{QOS}")})
         if not site.qos:
             raise InputError(f"{name}/{QOS}, line 1: no line after it names a QOS")
         site = replace(site, qos={each.name: _absolute(each, site) for each in site.qos.values()})
+        site = replace(site, notes=(*site.notes, *unread_limits(texts[QOS], f"{name}/{QOS}")))
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")

@@ -220,6 +220,7 @@ class Site:
     ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
     Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``notes`` tell what
     in the files was dropped. ``timezone`` is the IANA zone of its clock. ``release`` is its Slurm's, None: not known.
+    ``files`` are the names of those that were read.
     """
 
     name: str
@@ -238,6 +239,7 @@ class Site:
     notes: tuple[str, ...] = ()
     timezone: str = "UTC"
     release: Release | None = None
+    files: frozenset[str] = frozenset()
 
     @property
     def known_release(self) -> Release:

@@ -11,6 +11,7 @@ from sim.slurm.begin import draw_phases
 from sim.slurm.files import read_site
 from sim.slurm.releases import read_release
 from sim.slurm.site import Site
+from sim.slurm.unbuilt import unbuilt
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits
 
 OLD, NEW = "SLURM_VERSION = 22.05.8\n", "SLURM_VERSION           = 24.11.5\n"
@@ -147,3 +148,24 @@ def test_a_job_of_several_qos_starts_with_the_first_that_admits_it() -> None:
     assert waits(LIMITED, jobs, qos=qos) == [0, 0, 100]
     alone = pd.concat([jobs.iloc[[1]], jobs.iloc[[0]]], ignore_index=True).assign(submit_s=[1_000_001, 1_000_003])
     assert waits(LIMITED, alone, qos=qos) == [0, 100]  # it took the QOS few, which is then full
+
+
+FLEX = "ReservationName=r StartTime=2026-01-01T00:00:00 EndTime=2026-01-02T00:00:00 Nodes=n1 Flags=FLEX AllowQOS=high\n"
+QOS_OF_2024 = "Name|Priority|MaxTRESRunMinsPU\nnormal|0|cpu=60\n"
+
+
+def test_a_rule_that_replays_lack_is_named_where_the_site_uses_it_and_its_release_has_it() -> None:
+    conf = CONF.replace("Nodes=ALL", "Nodes=ALL ExclusiveUser=YES OverSubscribe=EXCLUSIVE")
+    used = of(NEW, conf, reservations=FLEX, qos=QOS_OF_2024)
+    assert [text.partition(": ")[2] for text in unbuilt(used)] == [
+        "a job that fails in a FLEX reservation also tries nodes outside it",
+        "backfill plans on nodes of one user's jobs (ExclusiveUser)",
+    ]
+    assert set(used.notes) >= {
+        "Not modelled: AllowQOS in reservations.txt",
+        "Not modelled: MaxTRESRunMinsPU in qos.txt, since Slurm 24.05",
+    }
+    assert unbuilt(of(OLD, conf, reservations=FLEX)) == unbuilt(of(NEW)) == []
+    jobs = jobs_of({}, {}).assign(started_by=["submit", "main"])
+    assert [text for text in unbuilt(of(NEW), jobs) if text.endswith("(1 jobs)")]
+    assert unbuilt(of(OLD), jobs) == []

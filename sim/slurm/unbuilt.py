@@ -1,0 +1,56 @@
+"""Rules of newer releases that the model lacks, named where a site or its jobs use them.
+
+From SchedMD's repository and release notes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+import pandas as pd
+
+from sim.slurm.releases import Release, shown
+from sim.slurm.site import Site
+
+
+class _Rule(NamedTuple):
+    since: Release
+    text: str
+    uses: Callable[[Site], bool]
+
+
+def _has_key(*keys: str) -> Callable[[Site], bool]:
+    return lambda site: not set(keys).isdisjoint(key.lower() for key in site.not_modelled)
+
+
+_OF_SITES = (
+    _Rule((24, 11, 0), "a job that fails in a FLEX reservation also tries nodes outside it",
+          lambda site: any({"FLEX", "ANY_NODES"} & each.flags for each in site.reservations)),
+    _Rule((24, 11, 0), "backfill plans on nodes of one user's jobs (ExclusiveUser)", _has_key("exclusiveuser")),
+    _Rule((24, 11, 0), "a requeued job's priority is computed at once",
+          lambda site: bool(site.preempts_by) and "requeue" in site.settings.get("preemptmode", "").lower()),
+    _Rule((24, 5, 0), "cores are kept for GPUs (RestrictedCoresPerGPU)", _has_key("restrictedcorespergpu")),
+    _Rule((25, 5, 0), "jobs are preempted by their priority (PreemptMode=PRIORITY)",
+          lambda site: "priority" in site.settings.get("preemptmode", "").lower().split(",")),
+    _Rule((25, 11, 5), "backfill honours OverSubscribe=EXCLUSIVE",
+          lambda site: any(each.exclusive for each in site.partitions.values())),
+    _Rule((25, 11, 0), "a requeued job waits for requeue_delay", _has_key("schedulerparameters requeue_delay")),
+)  # fmt: skip
+_OF_JOBS: tuple[tuple[Release, str, Callable[[pd.DataFrame], pd.Series]], ...] = (
+    (
+        (24, 11, 0),
+        "tiers and submissions count when srun or salloc starts a job at once",
+        lambda jobs: jobs["started_by"] == "submit",
+    ),
+    ((25, 5, 0), "a job takes one of several licenses (a|b)", lambda jobs: jobs["licenses"].str.contains("|", regex=False)),
+)
+
+
+def unbuilt(site: Site, jobs: pd.DataFrame | None = None) -> list[str]:
+    """Return a sentence for each rule of the site's release that it uses and replays lack."""
+    used = [(rule.since, rule.text) for rule in _OF_SITES if site.known_release >= rule.since and rule.uses(site)]
+    if jobs is not None:
+        counts = [(since, text, int(of(jobs).sum())) for since, text, of in _OF_JOBS if site.known_release >= since]
+        used += [(since, f"{text} ({count:,} jobs)") for since, text, count in counts if count]
+    return [f"Not modelled, since Slurm {shown(since)}: {text}" for since, text in used]
