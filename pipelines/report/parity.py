@@ -14,7 +14,7 @@ from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
-from sim.site.parity import HELD
+from sim.site.parity import HELD_GROUPS, HELD_MEANS, HELD_WAITS
 
 _MOST_GROUPS = 14
 _RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
@@ -29,7 +29,7 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
         answer=answer(parity),
         table=Table("", rules.headings, rules.rows[:MOST_ROWS]),
         hint="Replays without a rule of the site, the farthest from the whole first: what the figures can see. Phases of Slurm's clocks are in "
-        "no accounting, so each figure is a range over replays (2.5 to 97.5 %).",
+        "no accounting, so each figure is a range, in which one more replay would lie with 95 %.",
         picture=Picture("", data_uri(picture(parity)), "Mean waits: recorded (dot), and the range over replays (bar)."),
         facts=[
             (f"{summary['jobs']:,}", "jobs that ran"),
@@ -53,7 +53,7 @@ def answer(parity: Parity) -> list[str]:
     waits = (
         f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; {summary['replays']} replays give {mean:,.1f} s "
         f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make. "
-        f"Of {HELD[1]} recorded runs, {HELD[0]} lie in theirs."
+        f"Of {HELD_MEANS[1]} recorded runs, {HELD_MEANS[0]} lie in theirs."
         if recorded
         else f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
     )
@@ -69,7 +69,11 @@ def groups(parity: Parity) -> list[Table]:
     """Return mean waits by partition, QOS, account, size and hour."""
     table = parity.groups.assign(record=np.where(parity.groups["outside"], "outside", ""))
     return [
-        Table.of(f"Mean waits by {by}", {str(by): "{value}"} | _GROUPED, rows.to_dict("records"))
+        Table.of(
+            f"Mean waits by {by} (such ranges hold {HELD_GROUPS:.0%} in recorded runs)",
+            {str(by): "{value}"} | _GROUPED,
+            rows.to_dict("records"),
+        )
         for by, rows in table.groupby("by", sort=False)
         if len(rows) > 1
     ]
@@ -86,11 +90,16 @@ def left_out(parity: Parity) -> Table:
 
 
 def unexplained(parity: Parity) -> Table:
-    """Return the jobs whose wait no replay has, with possible explanations."""
+    """Return the jobs whose wait lies outside its range, with possible explanations."""
     columns = {"job": "{job_id}", "user": "{user}", "partition": "{partition}", "recorded s": _RECORDED, "range s": _RANGE}
     columns |= {"what may explain it": "{why}"}
     rows = parity.unexplained.to_dict("records")
-    return Table.of("Waits that no replay has", columns, rows, left=["user", "partition", "what may explain it"])
+    return Table.of(
+        f"Waits outside their range (which holds {HELD_WAITS:.0%} in recorded runs)",
+        columns,
+        rows,
+        left=["user", "partition", "what may explain it"],
+    )
 
 
 def picture(parity: Parity) -> Figure:

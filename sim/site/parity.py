@@ -17,6 +17,7 @@ import pandas as pd
 
 from features.clock import local_clock_s
 from features.node_list import expand_nodes
+from features.statistics import range_of_next
 from sim.site.ahead import starts_ahead
 from sim.site.explained import decisions
 from sim.site.replay import replay
@@ -26,16 +27,17 @@ from sim.slurm.lines import CONF
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 
-RANGE = (0.025, 0.975)
-"""The quantiles over phases between which a record should lie."""
-HELD = (24, 28)
-"""How many of the recorded runs have their mean wait in the range, and of how many (40 replays each)."""
+HELD_MEANS, HELD_GROUPS, HELD_WAITS = (27, 28), 0.96, 0.94
+"""How many of the recorded runs have their mean wait in its range, of how many; shares of their groups' means and jobs' waits.
+
+At 40 replays each (docs/studies/data/slurm-replays.csv).
+"""
 WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
 _FITTED = 2000
 _NAMED = 4
-_NOISE_S = 30
+NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
 Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
 Progress = Callable[[int, int], None]
@@ -63,6 +65,17 @@ class Open:
         """Tell which of the jobs that ran do not start in every replay, bool [jobs]."""
         return np.asarray(np.isfinite(self.recorded_s) & ~self.starts)
 
+    def ranges(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the range of each job's wait in seconds, float64 [jobs] and [jobs]."""
+        return range_of_next(np.nan_to_num(self.wait_s))
+
+    @property
+    def beyond_s(self) -> np.ndarray:
+        """Return seconds of recorded waits above (positive) or below their ranges, float64 [jobs]."""
+        low, high = self.ranges()
+        beyond = np.maximum(self.recorded_s - high, 0.0) + np.minimum(self.recorded_s - low, 0.0)
+        return np.where(self.starts, beyond, 0.0)
+
     def summary(self) -> dict[str, float]:
         """Return the figures of ``queuecast parity --json`` that come from open replays.
 
@@ -70,7 +83,7 @@ class Open:
         """
         waits, recorded = self.wait_s[:, self.starts], self.recorded_s[self.starts]
         means = waits.mean(axis=1)
-        low, high = np.quantile(means, RANGE)
+        low, high = range_of_next(means)
         off = np.abs(waits - recorded)
         return {
             "jobs": int(np.isfinite(self.recorded_s).sum()),
@@ -150,7 +163,7 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
     for value, chosen in values.groupby(values).groups.items():
         of = np.asarray(chosen)
         means = replays.wait_s[:, of].mean(axis=1)
-        low, high = np.quantile(means, RANGE)
+        low, high = range_of_next(means)
         recorded = float(replays.recorded_s[of].mean())
         rows.append(
             (
@@ -172,13 +185,9 @@ def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 10) -
 
     The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
     """
-    low, high = np.quantile(np.nan_to_num(replays.wait_s), RANGE, axis=0)
-    beyond = np.where(
-        replays.recorded_s > high, replays.recorded_s - high, np.where(replays.recorded_s < low, replays.recorded_s - low, 0.0)
-    )
-    beyond[~replays.starts] = 0
+    (low, high), beyond = replays.ranges(), replays.beyond_s
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
-    rows = rows[np.abs(beyond[rows]) > _NOISE_S]
+    rows = rows[np.abs(beyond[rows]) > NOISE_S]
     table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
     return table.assign(
         recorded_s=replays.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
@@ -195,21 +204,30 @@ def _why(site: Site, jobs: pd.DataFrame, row: int, beyond: float) -> str:
         return f"ran in the reservation {job['reservation']}"
     if job["eligible_s"] >= 0:
         return "became eligible late: a hold, a begin time or a dependency"
-    begin, end = int(job["start_s"] - beyond), int(job["start_s"])
+    if (idle := idle_nodes(site, jobs, row, beyond)) is None:
+        return "started later than the rules let it: a hold, a limit, or a lowered priority"
+    names, *span = idle
+    first, last = (f"{datetime.fromtimestamp(second, ZoneInfo(site.timezone)):%H:%M:%S}" for second in span)
+    listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
+    return f"nodes {listed} stayed free from {first} to {last} while it waited and fitted: is reservations.txt whole, and nothing held?"
+
+
+def idle_nodes(site: Site, jobs: pd.DataFrame, row: int, beyond_s: float) -> tuple[list[str], int, int] | None:
+    """Return nodes that stayed free beside a waiting job that fitted, begin and end, or None.
+
+    They are looked for in the last ``beyond_s`` seconds before its start.
+    """
+    job = jobs.iloc[row]
+    begin, end = int(job["start_s"] - beyond_s), int(job["start_s"])
     ends = jobs.loc[(jobs["start_s"] >= 0) & jobs["end_s"].between(begin, end), "end_s"]
-    since = sorted({begin, *ends.astype(int).tolist()})
-    for first_s in (second for second in since if second + _NOISE_S <= end):
-        names, last_s = _idle(site, jobs, job, first_s, first_s + _NOISE_S), end
+    for first_s in (second for second in sorted({begin, *ends.astype(int).tolist()}) if second + NOISE_S <= end):
+        names = _idle(site, jobs, job, first_s, first_s + NOISE_S)
         if not names:
             continue
         later = jobs.loc[(jobs["start_s"] > first_s) & (jobs["start_s"] < end), ["start_s", "nodes"]].sort_values("start_s")
-        last_s = next(
-            (int(at) for at, text in later.itertuples(index=False) if text and not {*names}.isdisjoint(expand_nodes(text))), end
-        )
-        first, last = (f"{datetime.fromtimestamp(second, ZoneInfo(site.timezone)):%H:%M:%S}" for second in (first_s, last_s))
-        listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-        return f"nodes {listed} stayed free from {first} to {last} while it waited and fitted: is reservations.txt whole, and nothing held?"
-    return "started later than the rules let it: a hold, a limit, or a lowered priority"
+        taken = (int(at) for at, text in later.itertuples(index=False) if text and not {*names}.isdisjoint(expand_nodes(text)))
+        return names, first_s, next(taken, end)
+    return None
 
 
 def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: int) -> list[str]:

@@ -6,7 +6,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from features.statistics import COVERS, FEWEST_BLOCKS, Ratio, covers, interval_of_change, mean_intervals, remark, surely
+from features.statistics import (
+    COVERS,
+    FEWEST_BLOCKS,
+    Ratio,
+    covers,
+    interval_of_change,
+    mean_intervals,
+    range_of_next,
+    remark,
+    surely,
+)
 
 
 def sample(rng: np.random.Generator, blocks: int, jobs: int = 300) -> tuple[np.ndarray, np.ndarray]:
@@ -161,3 +171,13 @@ def test_where_one_week_decides_the_coverage_that_is_measured_is_low_and_is_said
 )
 def test_a_change_is_sure_where_it_survives_the_correction_for_all_that_are_tested(p, sure):
     assert surely(p).tolist() == sure
+
+
+@pytest.mark.parametrize("count", [4, 8, 40])
+def test_the_range_of_the_next_value_holds_one_more_as_often_as_it_says_and_quantiles_do_not(count):
+    values = np.random.default_rng(count).normal(100.0, 10.0, (count + 1, 20_000))
+    low, high = range_of_next(values[:count])
+    assert ((low <= values[count]) & (values[count] <= high)).mean() == pytest.approx(0.95, abs=0.006)
+    low, high = np.quantile(values[:count], (0.025, 0.975), axis=0)
+    assert ((low <= values[count]) & (values[count] <= high)).mean() < 0.91
+    assert range_of_next(np.array([0.0, 0.0, 10.0, 0.0]))[0] == 0.0

@@ -28,9 +28,6 @@ COVERED = ("mixed-A", "preemption-A")
 """Everything at once, and jobs that start more than once."""
 OUTSIDE = {
     "jobs-B": "an administrator's hold fell on jobs that would have started in most replays, and its release changed other priorities",
-    "limits-B": "its mean wait lies 8 % below that of the other run of the same submissions, and 3 % below the range",
-    "outages-A": "with random orders to drain its mean wait lies 0.1 % above the range; with the phases of the log it is the record's",
-    "mixed-B": "its mean wait lies 5 % below the range; with the phases of the log it is 2 % off",
 }
 """Records that are no draw of the model's range over phases."""
 WITHIN_5_S = {
