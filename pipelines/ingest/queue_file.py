@@ -19,8 +19,8 @@ from features.errors import InputError, shown
 from pipelines.ingest.accounting import UNBOUNDED, duration
 from pipelines.ingest.localtime import to_unix
 from pipelines.ingest.notes import counted
+from pipelines.ingest.slurm_commands import after_of, nodes_and_memory, with_type
 from pipelines.ingest.slurm_ids import TASKS
-from pipelines.ingest.slurm_jobs import after_of, nodes_and_memory, with_type
 from pipelines.ingest.squeue_json import as_lines
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site

@@ -8,7 +8,6 @@ what held it.
 from __future__ import annotations
 
 import re
-import shlex
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,69 +18,32 @@ from features.errors import InputError
 from features.jobs.cleaning import BEHIND, COPY
 from features.jobs.file_clock import LEFT_OUT, file_clock
 from features.jobs.identity import repeats
-from pipelines.ingest.accounting import MISSING, NOWHERE, UNBOUNDED, AccountingTable, whole
+from pipelines.ingest.accounting import NOWHERE, AccountingTable, whole
 from pipelines.ingest.localtime import MISSING_TIME, to_unix, zone
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
 from pipelines.ingest.slurm import FREE_TEXT, REQUESTED, RUNTIME, of_cluster
+from pipelines.ingest.slurm_columns import ABSENT, NAMES, NEEDED
+from pipelines.ingest.slurm_commands import (
+    after_of,
+    field_of,
+    least_limit,
+    nodes_and_memory,
+    options_of,
+    whole_or_0,
+    with_type,
+    words_of,
+)
 from pipelines.ingest.slurm_ids import RAW, job_ids, job_steps, tasks_in
-from pipelines.ingest.slurm_requests import READ, memory, resources
-from pipelines.ingest.slurm_times import END, START, SUBMIT, job_times
+from pipelines.ingest.slurm_requests import READ, resources
+from pipelines.ingest.slurm_times import START, job_times
 from pipelines.ingest.source import load
-from sim.slurm.lines import seconds
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
-from sim.slurm.site import TYPED, UNLIMITED, Site
+from sim.slurm.site import UNLIMITED, Site
 
-_NAMES = {
-    **{name: (name,) for name in ("user", "account", "partition", "qos", "state", "eligible", "reqmem", "reqtres", "nodelist")},
-    **{name: (name,) for name in ("constraints", "flags", "reservation", "priority", "reason")},
-    **{"jobid": ("jobid", "job_id"), "submit": SUBMIT, "start": START, "end": END, "submitline": ("submitline", "submit_line")},
-    **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
-    **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
-}
-"""Names of each column: sacct's, then those of exports; the first present one is read."""
-_NEEDED = {
-    **{"jobid": "JobID", "user": "User", "account": "Account", "partition": "Partition", "qos": "QOS", "submit": "Submit"},
-    **{"start": "Start", "end": "End", "elapsed": "ElapsedRaw", "limit": "TimelimitRaw", "reqcpus": "ReqCPUS"},
-}
-_ABSENT = {
-    "State": "all jobs have completed",
-    "Eligible": "jobs are eligible at their submission, and holds and begin times are not seen",
-    "ReqMem": "memory is what ReqTRES says, or the partition's default",
-    "ReqTRES": "nodes, memory and GPUs are what other columns say, or one node, the partition's default and none",
-    "NodeList": "a running job holds all nodes, so that decisions from recorded states mean nothing, nor do drains",
-    "Priority": "starts of one second are followed in order of submission",
-    "Flags": "which scheduler started a job is unknown",
-    "Reservation": "no job runs in a reservation",
-    "Reason": "only the holds in SubmitLine are seen",
-    "Constraints": "all nodes suit each job",
-    "SubmitLine": "dependencies and throttles are taken from when jobs became eligible, and its other options are not seen",
-}
-"""Columns that a file may lack, and what is taken in their place."""
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,5}))?")
-_SHORT = {
-    "N": "nodes",
-    "p": "partition",
-    "d": "dependency",
-    "a": "array",
-    "w": "nodelist",
-    "x": "exclude",
-    "b": "begin",
-    "G": "gpus",
-    "L": "licenses",
-    "J": "job-name",
-    "q": "qos",
-}
 _NOT_MODELLED = ("switches", "contiguous", "spread-job", "prefer")
-_FREE_OPTIONS = {
-    *("contiguous", "disable-status", "exact", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate", "label"),
-    *("kill-on-bad-exit", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill", "no-requeue", "no-shell", "overcommit"),
-    *("overlap", "oversubscribe", "parsable", "preserve-env", "propagate", "pty", "quiet", "reboot", "requeue", "share"),
-    *("spread-job", "test-only", "unbuffered", "use-min-nodes", "verbose", "version", "wait", "x11"),
-}
-"""Options without a value, or with a value only after an equals sign."""
-_FREE_LETTERS = "EHIKOQVWXZhklsuv"
 _LONGEST_S = 100 * 365 * 86_400
 _LATE_S = 65
 """Max seconds until a job with met dependencies is eligible: the next full pass, at most a minute later, notices it."""
@@ -104,12 +66,14 @@ class SlurmJobs(NamedTuple):
 
     ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s`` and
     ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a requeued job's
-    first run. A job that never started has -1; in replays too, it waits until it is cancelled.
+    first run. A job that never started has -1; in replays too, it waits until it is cancelled. ``lacking`` are columns that the file
+    does not have, of :data:`pipelines.ingest.slurm_columns.ABSENT`.
     """
 
     table: pd.DataFrame
     notes: tuple[str, ...]
     name: str
+    lacking: tuple[str, ...] = ()
 
 
 def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster: str = "") -> SlurmJobs:
@@ -118,11 +82,11 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
     """
     source = load(path)
-    wanted = {each for names in _NAMES.values() for each in names} | {"cluster", "jobidraw"}
+    wanted = {each for names in NAMES.values() for each in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
-    for name, title in _NEEDED.items():
-        table.column(*_NAMES[name], title=title)
-    there = {name: column for name, names in _NAMES.items() if (column := table.find(*names))}
+    for name, title in NEEDED.items():
+        table.column(*NAMES[name], title=title)
+    there = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
     notes: list[str] = []
     jobs = ~job_steps(table)
     jobs &= of_cluster(table, jobs, cluster, notes)
@@ -164,9 +128,9 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
         if match is None:
             raise table.error(there["jobid"], int(lines[at]), "is not a number of a job or a task")
         line = row.get("submitline", "")
-        components = 1 + (_words(line).count(":") if " : " in line else 0)
+        components = 1 + (words_of(line).count(":") if " : " in line else 0)
         # which of the components that wait a row is, only its own columns say
-        options = {} if components > 1 and not match[3] else _options(line, int(match[3] or 0))
+        options = {} if components > 1 and not match[3] else options_of(line, int(match[3] or 0))
         for name in options.keys() & set(_NOT_MODELLED):
             unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1
         partition = options.get("partition") or row["partition"]
@@ -190,7 +154,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "elapsed_s": int(elapsed[at]) if ran[at] else 0,
                 "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != MISSING_TIME else -1,
                 "limit_s": limit_s,
-                "least_limit_s": _least_limit(options, limit_s),
+                "least_limit_s": least_limit(options, limit_s),
                 "licenses": options.get("licenses", ""),
                 "user": row["user"],
                 "account": row["account"],
@@ -201,15 +165,15 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                 "components": components,
                 "cpus": max(int(cpus[at]), 1),
                 **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
-                "features": with_type(_field(row, "constraints"), row, options, site),
+                "features": with_type(field_of(row, "constraints"), row, options, site),
                 "nodelist": options.get("nodelist", ""),
                 "exclude": options.get("exclude", ""),
                 "name": options.get("job-name", ""),
                 "singleton": "singleton" in options.get("dependency", ""),
                 "exclusive": "exclusive" in options,
-                "throttle": _whole(options.get("array", "").partition("%")[2]),
+                "throttle": whole_or_0(options.get("array", "").partition("%")[2]),
                 "after": after_of(options),
-                "nice": _whole(options.get("nice", "0") or _NICE),
+                "nice": whole_or_0(options.get("nice", "0") or _NICE),
                 "reservation": options.get("reservation", row.get("reservation", "")),
                 "start_s": int(times.start[at]) if ran[at] else -1,
                 "end_s": int(times.start[at] + elapsed[at]) if ran[at] else -1,
@@ -217,7 +181,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
                     (by for by in ("main", "backfill", "submit") if f"sched{by}" in row.get("flags", "").lower()), ""
                 ),
                 "nodes": row.get("nodelist", ""),
-                "priority": _whole(row.get("priority", "")),
+                "priority": whole_or_0(row.get("priority", "")),
             }
         )
     found_jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
@@ -243,9 +207,10 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
         none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
         notes += [f"Jobs that state no memory, which the site counts: {none:,}. They take none in replays."] * bool(none)
-    may_lack = ["SubmitLine"] if is_json(source) else [*_ABSENT]  # JSON has a column if a job has a value
-    notes += [f"The file has no column {name}: {_ABSENT[name]}." for name in may_lack if name.lower() not in there]
-    return SlurmJobs(found_jobs, tuple(notes), source.name)
+    may_lack = ["SubmitLine"] if is_json(source) else [*ABSENT]  # JSON has a column if a job has a value
+    lacking = [name for name in may_lack if table.find(*NAMES.get(name.lower(), (name.lower(),))) is None]
+    notes += [ABSENT[name].note(name) for name in lacking]
+    return SlurmJobs(found_jobs, tuple(notes), source.name, tuple(lacking))
 
 
 def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
@@ -385,121 +350,3 @@ def _other_qos(qos: str, options: dict[str, str], site: Site) -> str:
     asked = options.get("qos", "").split(",")
     several = site.known_release >= SEVERAL_QOS and qos in asked
     return ",".join(dict.fromkeys(name for name in asked if name in site.qos and name != qos)) if several else ""
-
-
-def _words(line: str) -> list[str]:
-    """Return the words of a command after its name."""
-    try:
-        return shlex.split(line)[1:]
-    except ValueError:
-        return line.split()[1:]
-
-
-def _options(line: str, component: int = 0) -> dict[str, str]:
-    """Return the options of a command such as ``sbatch -N 2 --mem=4G job.sh`` by long name.
-
-    Those of a heterogeneous job's components stand apart: ``sbatch -N 2 : -N 4 job.sh``.
-    """
-    words = _words(line)
-    for _ in range(component):
-        words = words[words.index(":") + 1 :] if ":" in words else words
-    options: dict[str, str] = {}
-    at = 0
-    while at < len(words) and words[at].startswith("-") and words[at] not in ("-", "--"):  # the script and its own options follow
-        word, at = words[at], at + 1
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-            if not equals and name not in _FREE_OPTIONS and at < len(words) and not words[at].startswith("-"):
-                value, at = words[at], at + 1
-            options[name] = value
-        elif "H" in word:
-            options["hold"] = ""
-        elif word[1] not in _FREE_LETTERS:
-            value = word[2:].lstrip("=")
-            if not value and at < len(words):
-                value, at = words[at], at + 1
-            options[_SHORT.get(word[1], word[1])] = value
-    if at < len(words):
-        options.setdefault("job-name", Path(words[at]).name)
-    return options
-
-
-def _whole(text: str) -> int:
-    return int(text) if re.fullmatch(r"-?\d{1,10}", text) else 0
-
-
-def after_of(options: dict[str, str]) -> str:
-    """Return the numbers of a dependency's jobs, joined by commas; for a task, its array's."""
-    dependencies = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
-    return ",".join(number for each in dependencies for number in re.findall(r":(\d+)", each))
-
-
-def _least_limit(options: dict[str, str], limit_s: int) -> int:
-    """Return the shortest limit in seconds with which a job may be planned (--time-min)."""
-    try:
-        return min(seconds(options["time-min"]), limit_s) if "time-min" in options else limit_s
-    except ValueError:
-        return limit_s
-
-
-def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
-    """Return requested nodes, MiB per node or per processor, and GPUs per node."""
-    tres = resources(_field(row, "reqtres"))
-    asked = _field(row, "reqmem")
-    total = tres.get("mem", memory(asked) if asked else 0) / 1024
-    size = {name: size_mib for name in ("mem", "mem-per-cpu") if (size_mib := _mib(options.get(name, "")))}
-    if not size and asked[-1:] in ("n", "c"):
-        size = {"mem" if asked[-1] == "n" else "mem-per-cpu": _mib(asked[:-1])}
-    nodes = max(int(tres.get("node", _whole(row.get("reqnodes", "1")))), 1)
-    low, _, high = options.get("nodes", "").partition("-")
-    least = max(_whole(low), 1) if low else nodes
-    most = _whole(high) or _whole(low) if low else (nodes if nodes > 1 and not row.get("submitline") else 0)
-    of = site.partitions.get(partition)
-    each = of.memory_cpu if of else 0
-    node_memory, cpu_memory = int(size.get("mem", 0)), int(size.get("mem-per-cpu", 0))
-    if of and not size and not asked and "mem" not in tres:  # not in the accounting: the partition's default
-        node_memory, cpu_memory = of.memory_node, each
-    if not size and total:
-        if round(total) == each * cpus:
-            cpu_memory = each
-        else:
-            node_memory = round(total / least)
-    in_gres = ",".join(part for part in options.get("gres", "").split(",") if part.split(":")[0] in ("gpu", "gres/gpu"))
-    gpus = _counted(in_gres or options.get("gpus-per-node", ""))
-    if not gpus:
-        of_job = int(tres.get("gpu", _whole(row.get("gpus", "0")) or _counted(options.get("gpus", ""))))
-        gpus = -(-of_job // least)
-    return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
-
-
-def with_type(constraint: str, row: dict[str, str], options: dict[str, str], site: Site) -> str:
-    """Return a job's constraint, with the type of GPUs that it names.
-
-    Only a type that nodes of the site have is added.
-    A job that names several types is not restricted.
-    """
-    given = ",".join(options.get(name, "") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"))
-    types = {*re.split(r"[,:]", given), *re.findall(r"gres/gpu:([^=,]+)=", _field(row, "reqtres"))}
-    site_types = {name for node in site.nodes for name in node.features if name.startswith(TYPED)}
-    named = sorted(site_types & {f"{TYPED}{name}" for name in types})
-    if len(named) != 1:
-        return constraint
-    return f"({constraint})&{named[0]}" if constraint else named[0]
-
-
-def _field(row: dict[str, str], name: str) -> str:
-    return "" if row.get(name, "").lower() in MISSING | UNBOUNDED else row[name]
-
-
-def _mib(text: str) -> float:
-    """Return an option's memory in MiB, 0 if unreadable: then the accounting's value counts."""
-    try:
-        return memory(text.upper().removesuffix("B")) / 1024
-    except ValueError:
-        return 0
-
-
-def _counted(text: str) -> int:
-    """Return the sum of ``2``, ``gpu:2``, ``gpu:a100:1,gpu:b:1`` or ``a100:2``; a name without a number is one."""
-    last = [part.rpartition(":")[2] for part in text.split(",") if part]
-    return sum(_whole(each) if each.isdecimal() else 1 for each in last)

@@ -22,8 +22,8 @@ CONF = "NodeName=n[1-4] CPUs=8\nPartitionName=main Nodes=ALL DefMemPerCPU=1000 M
 SITE = read_site({"slurm.conf": CONF}, "site")
 COLUMNS = [
     *("JobID", "JobIDRaw", "User", "Account", "Partition", "QOS", "State", "Submit", "Eligible", "Start", "End", "ElapsedRaw"),
-    *("TimelimitRaw", "ReqCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"),
-    *("Constraints", "SubmitLine"),
+    *("TimelimitRaw", "ReqCPUS", "AllocCPUS", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"),
+    *("Constraints", "JobName", "SubmitLine"),
 ]
 """As docs/how-to/slurm.md asks for them."""
 
@@ -34,7 +34,7 @@ def at(second: int) -> str:
 
 LINE = (
     f"7|7|ann|phys|main|normal|COMPLETED|{at(0)}|{at(0)}|{at(30)}|{at(90)}|60"
-    "|2|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101|SchedBackfill||None||sbatch run.sh"
+    "|2|8|8|8G|billing=8,cpu=8,mem=8G,node=1|n1|101|SchedBackfill||None||run.sh|sbatch run.sh"
 )
 USUAL = dict(zip(COLUMNS, LINE.split("|"), strict=True))
 PENDING = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw": "0", "NodeList": "None assigned"}

@@ -8,7 +8,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.ingest.slurm_jobs import with_type
+from pipelines.ingest.slurm_columns import ABSENT, NEEDED
+from pipelines.ingest.slurm_commands import with_type
 from sim.slurm.files import read_site
 from sim.slurm.lines import EXPORT
 from sim.slurm.nodesets import with_features
@@ -150,17 +151,29 @@ def test_without_a_line_of_submission_several_nodes_are_just_so_many_and_a_note_
     )
 
 
-@pytest.mark.parametrize(
-    "name", ["State", "Eligible", "ReqMem", "ReqTRES", "NodeList", "Priority", "Flags", "Reservation", "Reason"]
-)
-def test_a_column_that_the_file_lacks_is_named(tmp_path: Path, name: str) -> None:
-    assert read(tmp_path, {}).notes == ()
-    assert any(note.startswith(f"The file has no column {name}: ") for note in read(tmp_path, {}, without=(name,)).notes)
-
-
 def test_pages_show_the_one_export_that_has_all_columns() -> None:
     house = Path(__file__).parents[3]
     for page in ("README.md", "docs/how-to/slurm.md"):
         assert [line for line in (house / page).read_text().splitlines() if line.startswith("sacct --")] == [EXPORT]
     assert EXPORT.endswith("Constraints,JobName,SubmitLine > accounting.txt"), "free text stands last"
-    assert set(COLUMNS) <= set(EXPORT.split()[-3].split(","))
+
+
+def test_each_column_of_the_export_that_is_taken_away_is_named(tmp_path: Path) -> None:
+    exported = EXPORT.split()[-3].split(",")
+    assert set(exported) == set(COLUMNS)
+    assert read(tmp_path, {}).lacking == ()
+    for name in exported:
+        if name in NEEDED.values():
+            with pytest.raises(InputError, match=name):
+                read(tmp_path, {}, without=(name,))
+            continue
+        named = (name,) if name in ABSENT else ()  # replays do not read the others
+        jobs = read(tmp_path, {}, without=(name,))
+        assert jobs.lacking == named
+        assert {ABSENT[each].note(each) for each in named} <= set(jobs.notes)
+
+
+def test_what_a_missing_column_costs_is_what_was_measured() -> None:
+    measured = pd.read_csv(Path(__file__).parents[3] / "docs/studies/data/slurm-columns.csv").set_index("column")
+    in_notes = {name: each[1:] for name, each in ABSENT.items()}
+    assert in_notes == {name: tuple(row) for name, row in measured.iterrows()}
