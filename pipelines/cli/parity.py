@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -36,6 +36,7 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.workflows.parity import measure
+    from sim.site.causes import exports
 
     announce_compilation()
     timezone = asked.timezone or "UTC"
@@ -60,7 +61,8 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
         write(report, shown.render_parity(parity, provenance))
     if as_json:
         without = parity.left_out.set_index("rule").to_dict("index")
-        named = {"not_modelled": list(site.not_modelled), "warnings": list(site.warnings)}
+        named: dict[str, Any] = {"not_modelled": list(site.not_modelled), "warnings": list(site.warnings)}
+        named |= {"causes": parity.causes.to_dict("records"), "export_next": exports(parity.causes)}
         click.echo(json.dumps({**parity.summary, "without": without, **named}))
         return
     click.echo("\n".join(shown.answer(parity)))
@@ -70,6 +72,8 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
         shown.unexplained(parity).show()
     else:
         click.echo("No job's wait lies over 30 s outside the range of its replays.")
+    shown.causes(parity).show()
+    click.echo(shown.advice(parity))
 
 
 def load_site_jobs(

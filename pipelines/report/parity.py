@@ -14,6 +14,7 @@ from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
+from sim.site.causes import exports
 from sim.site.parity import HELD_GROUPS, HELD_MEANS, HELD_WAITS
 
 _MOST_GROUPS = 14
@@ -38,11 +39,11 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
             (f"{summary['replays']}", "replays"),
         ],
         warnings=warnings_of(parity.site),
-        notes=[*parity.jobs.notes, *not_modelled(parity.site)],
+        notes=[advice(parity), *parity.jobs.notes, *not_modelled(parity.site)],
         provenance=provenance,
     )
     more = [rules] if len(rules.rows) > MOST_ROWS else []
-    return render("parity.html.j2", front, tables=[*groups(parity), *more, unexplained(parity)], changes=[])
+    return render("parity.html.j2", front, tables=[*groups(parity), *more, unexplained(parity), causes(parity)], changes=[])
 
 
 def answer(parity: Parity) -> list[str]:
@@ -100,6 +101,20 @@ def unexplained(parity: Parity) -> Table:
         rows,
         left=["user", "partition", "what may explain it"],
     )
+
+
+def causes(parity: Parity) -> Table:
+    """Return what may lie between replays and record, the largest first, and what would tell."""
+    columns = {"what the accounting does not tell": "{cause}", "jobs": "{jobs:,}", "could explain s": "{explains_s:,.0f}"}
+    columns |= {"export that tells it": "{export}"}
+    left = ["what the accounting does not tell", "export that tells it"]
+    return Table.of("What could explain the waits, summed over jobs", columns, parity.causes.to_dict("records"), left=left)
+
+
+def advice(parity: Parity) -> str:
+    """Return the three further exports that would explain most, in order."""
+    named = exports(parity.causes)
+    return f"Export next, what explains most first: {'; '.join(named)}." if named else "Nothing is left to export."
 
 
 def picture(parity: Parity) -> Figure:

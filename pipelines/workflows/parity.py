@@ -15,10 +15,12 @@ import pandas as pd
 from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.ingest.sacct_json import release_of
+from pipelines.ingest.slurm_columns import ABSENT
 from pipelines.ingest.slurm_jobs import SlurmJobs, read_slurm_jobs
 from pipelines.ingest.slurm_site import load_site
 from pipelines.ingest.slurmctld_log import read_phases, with_log
 from pipelines.ingest.source import load
+from sim.site.causes import causes
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, fitted, open_replays, unexplained, without
 from sim.slurm.site import Site
@@ -34,8 +36,8 @@ Progress = Callable[[str, int, int], None]
 class Parity:
     """The results of replays beside the record.
 
-    ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out`` and ``unexplained`` are the tables of
-    :func:`sim.site.parity.by_group`, :func:`sim.site.parity.without` and :func:`sim.site.parity.unexplained`. ``lost`` names jobs that some replay never
+    ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out``, ``unexplained`` and ``causes`` are the
+    tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost`` names jobs that some replay never
     starts; all figures leave them out.
     """
 
@@ -45,6 +47,7 @@ class Parity:
     groups: pd.DataFrame
     left_out: pd.DataFrame
     unexplained: pd.DataFrame
+    causes: pd.DataFrame
     lost: tuple[str, ...]
 
 
@@ -131,12 +134,14 @@ def measure(
         **decisions(site, table, seed).summary(),
     }
     left_out = without(site, table, max(replays // 2, 2), seed, progress=lambda done, of: progress("rules left out", done, of))
+    moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
     return Parity(
-        site,
-        jobs,
-        summary,
-        pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
-        left_out,
-        unexplained(site, table, replayed),
-        tuple(table["job_id"][replayed.lost]),
+        site=site,
+        jobs=jobs,
+        summary=summary,
+        groups=pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
+        left_out=left_out,
+        unexplained=unexplained(site, table, replayed),
+        causes=causes(site, table, replayed, log is not None, moved),
+        lost=tuple(table["job_id"][replayed.lost]),
     )
