@@ -81,4 +81,4 @@ def test_nodes_that_stayed_free_without_a_reason_are_named() -> None:
     site, jobs, _ = recorded("outages-A")
     bare, jobs = replace(site, reservations=()), jobs.assign(reservation="")
     why = unexplained(bare, jobs, open_replays(bare, jobs, 3, seed=0)).set_index("job_id")["why"]
-    assert re.match(r"nodes n1, n2 stayed free from 05:32:\d\d to 05:35:00 while it waited and fitted: is reservations", why["20"])
+    assert re.match(r"nodes n1, n2 stayed free from 05:33:\d\d to 05:35:00 while it waited and fitted: is reservations", why["20"])
