@@ -34,4 +34,4 @@ def test_reasons_are_those_of_slurmctlds_log() -> None:
     site, jobs = read_site_jobs(folder / "pair24-A.sacct.txt", folder / "sites" / "pair24-A", "UTC")
     table = compared(site, jobs.table, folder / "pair24-A.slurmctld.log.gz")
     assert len(table) > 300
-    assert (table["logged"] == table["told"]).mean() > 0.95
+    assert (table["logged"] == table["ours"]).mean() > 0.95
