@@ -349,7 +349,7 @@ def plot(
     from features.errors import InputError, check_names
     from pipelines.report import gantt, plots, starts_plots, waits, what_if
     from sim.campaigns.results import Results
-    from sim.campaigns.window_comparison import as_changes
+    from sim.campaigns.window_comparison import by_setting
     from sim.metrics.names import READ_FIRST
     from sim.metrics.verdict import policy_labels
     from sim.schedule import checked
@@ -369,8 +369,8 @@ def plot(
         return gantt.gantt(schedules[0], from_s, to_s)
     generated = what.attrs.get("generated", False)
     if isinstance(what, Results):
-        changes = list(as_changes(what.overall).values())
-        if len(changes) > 1 or changes[0]["trace"].nunique() > 1:
+        changes = by_setting(what.overall)
+        if len(changes) > 1:
             raise InputError(
                 "a campaign is drawn of one trace, load, semantics, starvation and tau, or of several traces under one load"
             )

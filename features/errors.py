@@ -39,7 +39,7 @@ def meant(name: object, choices: Iterable[str]) -> str:
     from difflib import get_close_matches
 
     by_letters = {each.lower(): each for each in choices}
-    alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.7)
+    alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.65)
     return f"did you mean {by_letters[alike[0]]}?" if alike else ""
 
 

@@ -145,12 +145,11 @@ def told_how_to_go_on() -> Iterator[None]:
 
 def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Print the tables of a comparison, with verdicts; return them."""
-    from sim.campaigns.window_comparison import as_changes
+    from sim.campaigns.window_comparison import by_setting
     from sim.metrics.verdict import verdict
 
     tables = summary_tables(summary, generated, split)
-    parts = [part for _, of_trace in summary.groupby("trace", sort=False) for part in as_changes(of_trace).values()]
-    for table, part in zip(tables, parts, strict=True):
+    for table, part in zip(tables, by_setting(summary), strict=True):
         table.show()
         click.echo(f"\n{verdict(part).text}\n")
         for text in part.loc[part["note"] != "", "note"].unique():
@@ -160,15 +159,14 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:
     """Return mean ranks by slowdown in words, one sentence per load and setting."""
-    from sim.campaigns.window_comparison import as_changes
+    from sim.campaigns.window_comparison import by_setting
     from sim.metrics.verdict import policy_labels
 
     sentences = []
-    for load, of_load in pooled[pooled["metric"] == READ_FIRST[0]].groupby("trace", sort=False):
-        for part in as_changes(of_load).values():
-            labels, (critical, p) = policy_labels(part), part[["critical", "ranks_p"]].iloc[0]
-            rows = part.sort_values("rank").to_dict("records")
-            ranks = ", ".join(f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in rows)
-            differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
-            sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
+    for part in by_setting(pooled[pooled["metric"] == READ_FIRST[0]]):
+        labels, (load, critical, p) = policy_labels(part), part[["trace", "critical", "ranks_p"]].iloc[0]
+        rows = part.sort_values("rank").to_dict("records")
+        ranks = ", ".join(f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in rows)
+        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
+        sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
     return sentences

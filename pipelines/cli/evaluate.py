@@ -13,6 +13,7 @@ import pandas as pd
 
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, options, out_option
+from pipelines.cli.progress import stage_bars
 from pipelines.cli.simulate import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
@@ -35,18 +36,16 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
-    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, the cheapest first,
-    and each is told when it is done. lightgbm, svr and quantile then learn anew each week of the trace; named without options they
-    learn each midnight, at seven times the cost.
+    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, the cheapest first;
+    each is told when it is done, and Ctrl-C ends with the table of those that are. lightgbm, svr and quantile then learn anew each
+    week of the trace; named without options they learn each midnight, at seven times the cost.
     """
     check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)
     check_names(workload, protocol)
-    evaluation = evaluate_predictors(
-        workload,
-        protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)}),
-        progress=Told(len(protocol.predictors)),
-    )
+    asked = protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)})
+    with stage_bars() as bars:
+        evaluation = evaluate_predictors(workload, asked, done=Told(len(protocol.predictors)), progress=bars)
     for text in said_of(workload, evaluation):
         note(f"{workload.name}: {text}")
     if as_json:
@@ -72,6 +71,9 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
         }
         write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
         note(f"wrote {out}")
+    if evaluation.interrupted:
+        note(f"only {len(evaluation.schedules)} of {len(protocol.predictors)} predictors were judged")
+        raise KeyboardInterrupt
 
 
 class Told:
@@ -111,6 +113,8 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
         sentences.append("names no users, so there are no figures by experience, and predictors by user have no history")
     elif unknown:
         sentences.append(f"{unknown:,} jobs name no user and are in no stage of experience")
+    if any(schedule.predictor.startswith("prior") for schedule in evaluation.schedules):
+        sentences.append("prior is made of the request alone: as a number it is the request, so its figures are those of requested")
     if evaluation.left_out:
         sentences.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
     return sentences
@@ -160,7 +164,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         caption += "; by stage of the user's experience: accuracy"
     Table(title, headings, cells, caption).show()
     if not quality.calibration.empty:
-        note("how sharp and how calibrated predicted distributions are stands in the file of --out")
+        note("--out FILE also holds how sharp and how calibrated the predicted distributions are")
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

@@ -251,6 +251,6 @@ def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int,
         values = (format(row[name], metric.form) for name, metric in shown)
         key = row["scheduler"], row["predictor"], row["correction"]
         cells.append([row["scheduler"], words[key], row["correction"], *values, f"{took:.1f}"])
-    caption = f"* mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
+    caption = f"slowdown: mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
     headings = ["scheduler", "predictions", "correction", *(metric.short for _, metric in shown), "took ms"]
     Table(title, headings, cells, caption, keys=3).show()

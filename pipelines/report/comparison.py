@@ -14,11 +14,11 @@ from rich.console import Console
 
 from features.errors import InputError
 from features.statistics import FEWEST_BLOCKS
-from pipelines.report.table import Row, Table
+from pipelines.report.table import Cell, Row, Table
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.places import write
 from sim.campaigns.results import Results
-from sim.campaigns.window_comparison import as_changes
+from sim.campaigns.window_comparison import SETTING, by_setting
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS, READ_FIRST
 from sim.metrics.verdict import policy_labels, verdict
@@ -43,7 +43,7 @@ class ScheduleComparison(pd.DataFrame):
         """Return one row per combination: each metric's value, change and interval."""
         labels = policy_labels(self)
         first = next(iter(labels))
-        at: dict[Any, Any] = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in self.to_dict("records")}
+        at = _by_key(self)
         metrics = [name for name in READ_FIRST if (first, name) in at] or list(dict.fromkeys(self["metric"]))
         rows: list[Row] = [[label, *(_cell(at[key, name], key == first) for name in metrics)] for key, label in labels.items()]
         headings = ["combination", *(METRICS[name].title + ", s" * name.endswith("_s") for name in metrics)]
@@ -62,18 +62,21 @@ class ScheduleComparison(pd.DataFrame):
     def _repr_html_(self) -> str:
         """Return the table for notebooks."""
         table = self.table
-        cells = [[cell.text for cell in row] for row in table.cells]
+        cells = [[" ".join(cell.lines()) for cell in row] for row in table.cells]
         frame = pd.DataFrame(cells, columns=[head.text for head in table.heads])
         shown = frame.style.hide(axis="index").set_caption(html.escape(f"{table.title}: {table.note}")).to_html()
         return f"{shown}<p>{html.escape(self.verdict)}</p>"
 
 
-def _cell(row: dict[str, Any], baseline: bool) -> str:
-    value = number(row["value"], METRICS[row["metric"]].kind)
-    if baseline:
-        return value
-    moved = f"{change(row['relative'])} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
-    return f"{value}  {moved}{' *' if row['sure'] else ''}"
+def _by_key(changes: pd.DataFrame) -> dict[Any, Any]:
+    """Return the rows by (combination, metric)."""
+    return {(tuple(row[name] for name in NAMES), row["metric"]): row for row in changes.to_dict("records")}
+
+
+def _cell(row: Mapping[str, Any], baseline: bool) -> Cell:
+    """Return a value and, except for the baseline, its change, marked if sure, and the change's interval below it."""
+    moved = () if baseline else (change(row["relative"]) + "*" * row["sure"], interval(row["low"], row["high"], row["coverage"]))
+    return Cell(number(row["value"], METRICS[row["metric"]].kind), tuple((line, "") for line in moved))
 
 
 def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
@@ -83,17 +86,17 @@ def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[T
     pooled over traces, or over windows of a ``split``.
     """
     tables = []
-    for trace, of_trace in summary.groupby("trace", sort=False):
-        over, caption = _means_and_intervals(of_trace, generated, split)
-        for (semantics, starvation_s, tau_s), part in as_changes(of_trace).items():
-            base, labels = verdict(part).baseline, policy_labels(part)
-            at = {(tuple(row[name] for name in NAMES), row["metric"]): row for row in part.to_dict("records")}
-            threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
-            order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
-            rows = [[labels[key], *(_mean(at[key, name], key == base) for name in READ_FIRST)] for key in order]
-            title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
-            against = f"changes against {labels[base]}, {caption}" + ("; * sure" if part["sure"].any() else "")
-            tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
+    for part in by_setting(summary):
+        over, caption = _means_and_intervals(part, generated, split)
+        trace, semantics, starvation_s, tau_s = part[SETTING].iloc[0]
+        base, labels = verdict(part).baseline, policy_labels(part)
+        at = _by_key(part)
+        threshold = "" if pd.isna(starvation_s) else f", starvation after {starvation_s:,} s"
+        order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
+        rows: list[Row] = [[labels[key], *(_cell(at[key, name], key == base) for name in READ_FIRST)] for key in order]
+        title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
+        against = f"changes against {labels[base]}, {caption}" + ("; * sure" if part["sure"].any() else "")
+        tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
     return tables
 
 
@@ -111,17 +114,6 @@ def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> 
             "" if replays > 1 else ", which leave out a schedule's chaos"
         )
     return over + (", a generated workload" if generated else ""), caption
-
-
-def _mean(row: Mapping[Any, Any], baseline: bool) -> str:
-    """Format a mean and, except for the baseline, its change, marked if sure, with its interval, if any."""
-    mean = format(row["value"], METRICS[row["metric"]].form)
-    sure = "*" if row["sure"] else ""
-    return (
-        mean
-        if baseline
-        else f"{mean}  {change(row['relative'])}{sure} {interval(row['low'], row['high'], row['coverage'])}".rstrip()
-    )
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:

@@ -91,7 +91,7 @@ def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
             yield f"{what} in use", f"at most {held.high:,} for 99.9 % of the time"
     advice, reason = inspection.advised_procs, inspection.procs_reason
     if advice == size and size is not None:
-        yield "processors", f"{size:,}, {reason}"
+        yield "processors", f"{size:,}, {reason}: no --procs needed"
     else:
         yield "processors", f"[red]give --procs {'N' if advice is None else advice}: {reason}[/red]"
     if apart:
@@ -154,7 +154,10 @@ def _machine(inspection: Inspection) -> Table:
 
 
 def _cleanings(inspection: Inspection) -> Table:
-    ways = inspection.cleaning
+    ways, title = inspection.cleaning, f"Cleaning, by --missing-request (now {inspection.missing_request})"
+    mine = ways[inspection.missing_request]
+    if all(cleaning == mine for cleaning in ways.values()):  # each job states a request
+        ways, title = {"": mine}, "Cleaning"
     rows = [["read", *(f"{inspection.jobs + inspection.unreadable_lines:,}" for _ in ways)]]
     for action in ("dropped", "altered"):
         for rule in sorted({rule for cleaning in ways.values() for rule in getattr(cleaning, action)}):
@@ -162,4 +165,4 @@ def _cleanings(inspection: Inspection) -> Table:
     rows.append(["kept", *("refused" if cleaning.refused else f"{cleaning.kept:,}" for cleaning in ways.values())])
     loads = [cleaning.offered_load for cleaning in ways.values()]
     rows.append(["offered load", *("" if load is None else f"{load:.3f}" for load in loads)])
-    return Table(f"Cleaning, by --missing-request (now {inspection.missing_request})", ["jobs", *ways], rows)
+    return Table(title, ["jobs", *ways], rows)

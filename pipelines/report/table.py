@@ -34,6 +34,8 @@ class Cell(NamedTuple):
         return [self.text, *(text for text, _ in self.below if text)]
 
 
+_IN_LATEX = {each: "\\" + each for each in "&%#_${}"} | {"−": "$-$", "²": "$^2$", "–": "--"}
+_IN_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 Row = list[str | Cell]
 """A row under construction."""
 
@@ -91,18 +93,30 @@ class Table:
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
     def latex(self) -> str:
-        """Return title, headings, rows and note as a table of LaTeX, for the package booktabs."""
-        import pandas as pd
+        """Return title, headings, rows and note as a table of LaTeX, for the package booktabs.
 
-        frame = pd.DataFrame(
-            [[" ".join(cell.lines()) for cell in row] for row in self.cells], columns=[head.text for head in self.heads]
-        )
+        What is below a cell's text is below it there, too: the table fits the width of a page. Its label is made of its title.
+        """
         places = "".join("l" if self.is_left(place) else "r" for place in range(len(self.headings)))
-        title = ". ".join(text[:1].upper() + text[1:] for text in (self.title, self.note) if text)
-        for mark in "&%#_$":
-            title = title.replace(mark, "\\" + mark)
-        markup = frame.to_latex(index=False, escape=True, column_format=places, caption=title).strip().replace("−", "$-$")
-        return markup.replace("\\begin{table}\n", "\\begin{table}  % needs \\usepackage{booktabs}\n\\centering\n")
+        lines = [[r"\\{}".join(map(_latex, cell.lines())) for cell in row] for row in self.cells]
+        rows = [[rf"\shortstack[r]{{{text}}}" if r"\\{}" in text else text for text in row] for row in lines]
+        caption = ". ".join(filter(None, (self.title, self.note[:1].upper() + self.note[1:])))
+        return "\n".join(
+            [
+                r"\begin{table}  % needs \usepackage{booktabs}",
+                rf"\caption{{{_latex(caption)}}}",
+                rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', self.title.lower()).strip('-')}}}",
+                r"\centering\footnotesize",
+                rf"\begin{{tabular}}{{{places}}}",
+                r"\toprule",
+                " & ".join(_latex(head.text) for head in self.heads) + r" \\",
+                r"\midrule",
+                *(" & ".join(row) + r" \\[3pt]" for row in rows),
+                r"\bottomrule",
+                r"\end{tabular}",
+                r"\end{table}",
+            ]
+        )
 
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:
@@ -135,6 +149,11 @@ def _marked(cell: Cell) -> str:
     below = [f"**{text}**" if tone else text for text, tone in cell.below if text]
     lines = [f"**{cell.text}**" if cell.best else cell.text, *below]
     return _line("\n".join(lines))
+
+
+def _latex(text: str) -> str:
+    """Escape text for LaTeX."""
+    return "".join(_IN_LATEX.get(each, each) for each in text)
 
 
 def _line(text: str) -> str:

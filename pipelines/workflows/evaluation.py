@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Annotated, Any, Literal
 
 import numpy as np
@@ -17,15 +18,17 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
 from models.runtime.evaluation import accuracy
 from models.runtime.names import ALL
+from pipelines.workflows.progress import Listener
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
+from sim.policy import Policy
 from sim.predictions.cost import REPEATS, Cost, prediction_cost
 from sim.predictions.quality import BASELINES, MONTH_S, PARTS, Quality, baseline_of, judge
 from sim.predictions.sharpness import REFERENCES
 from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.settings import Count, TraceSettings
-from sim.simulate import simulate
+from sim.simulate import simulate_policy
 
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""
@@ -38,13 +41,14 @@ class Evaluation:
     """A ``Quality`` for each part, and each predictor's schedule and cost, in order.
 
     Costs are None if they are not measured. ``left_out`` counts jobs that are not judged: their request was taken from their
-    runtime, and predictions are cut at the request.
+    runtime, and predictions are cut at the request. ``interrupted`` tells that Ctrl-C left out the last predictors.
     """
 
     schedules: list[Schedule]
     qualities: list[Quality]
     costs: dict[str, Cost | None]
     left_out: int
+    interrupted: bool = False
 
 
 class Protocol(TraceSettings):
@@ -92,11 +96,13 @@ def evaluate_predictors(
     workload: CleanTrace,
     protocol: Protocol,
     *,
-    progress: Callable[[Schedule, float], None] | None = None,
+    done: Callable[[Schedule, float], None] | None = None,
+    progress: Listener = lambda predictor, ended, jobs: None,
 ) -> Evaluation:
     """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
-    ``progress`` receives each schedule, and the mean accuracy of its predictions. Raises InputError as :func:`sim.simulate` and
+    ``done`` receives each schedule, and the mean accuracy of its predictions; ``progress`` a predictor, the jobs that have ended
+    and all jobs. An interruption ends the simulations, and those that are done are judged. Raises InputError as :func:`sim.simulate` and
     :func:`sim.predictions.quality.judge`, and if every request was taken from a runtime.
     """
     jobs = workload.jobs
@@ -105,25 +111,26 @@ def evaluate_predictors(
         raise InputError(
             f"{workload.name}: every request was taken from the job's runtime, which no prediction exceeds: there is nothing to judge predictions by"
         )
-    scratch = Scratch()
     schedules: list[Schedule] = []
     costs: dict[str, Cost | None] = {}
+    named: dict[str, Any] = {name: getattr(workload, name) for name in ("procs", "generated", "clock")}
+    named |= {"trace": workload.name, "scratch": Scratch()}
+    interrupted = False
     for source in protocol.predictors:
         learner: Any = seeded(source, protocol.seed)
-        named: dict[str, Any] = {
-            "procs": workload.procs,
-            "predictor": learner,
-            "trace": workload.name,
-            "generated": workload.generated,
-            "clock": workload.clock,
-        }
-        schedule = replace(simulate(jobs, scheduler=protocol.scheduler, scratch=scratch, **named), seed=protocol.seed)
-        cost = prediction_cost(jobs, schedule, source, protocol.repeats, workload.clock)
-        schedules.append(schedule)
-        costs[schedule.predictor] = cost
-        if progress is not None:
+        try:
+            policy, tell = Policy(protocol.scheduler, learner), partial(progress, predictor_name(source))
+            schedule = simulate_policy(jobs, policy, progress=tell, **named)
+            costs[schedule.predictor] = prediction_cost(jobs, schedule, source, protocol.repeats, workload.clock)
+        except KeyboardInterrupt:
+            if not schedules or protocol.baseline not in (None, *costs):
+                raise
+            interrupted = True
+            break
+        schedules.append(replace(schedule, seed=protocol.seed))
+        if done is not None:
             judged = schedule.jobs.loc[~leave_out, ["predicted_s", "runtime_s"]].to_numpy(np.float64)
-            progress(schedule, float(accuracy(judged[:, 0], judged[:, 1]).mean()))
+            done(schedule, float(accuracy(judged[:, 0], judged[:, 1]).mean()))
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
     asked: dict[str, Any] = {
         "baseline": protocol.baseline,
@@ -132,7 +139,7 @@ def evaluate_predictors(
         "seed": protocol.seed,
     }
     qualities = [judge(jobs, schedules, local, part=part, **asked) for part in protocol.parts]
-    return Evaluation(schedules, qualities, costs, int(leave_out.sum()))
+    return Evaluation(schedules, qualities, costs, int(leave_out.sum()), interrupted)
 
 
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:

@@ -29,10 +29,10 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
 
     ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows`. ``named`` maps each of its
     traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
-    and ``traces ranks_p critical``. ``mean`` is the geometric mean over traces and ``ratio`` that of their ratios; ``windows`` is
-    the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
+    and ``traces ranks_p critical``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
+    is the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
     Iman & Davenport), ``critical`` the min difference of mean ranks at which two policies differ at ``CONFIDENCE`` (Nemenyi).
-    ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``ratio``. ``note`` tells of other
+    ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``relative``. ``note`` tells of other
     traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
     rows: list[dict[str, Any]] = []
@@ -43,7 +43,7 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
             identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
             rows.append(identity | _pooled(mine) | {"rank": ranks["rank"][policy]} | ranks["test"])
     pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
-    numbers = ["mean", "ratio", "low", "high", "coverage", "p"]
+    numbers = ["value", "relative", "low", "high", "coverage", "p"]
     pooled[numbers] = pooled[numbers].astype("float64")
     first = summary[POLICY].iloc[0]
     base = (str(first.iloc[0]), str(first.iloc[1]), str(first.iloc[2]))
@@ -52,7 +52,7 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
 
 def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
     """Pool the ``rows`` of a policy and metric, one per trace."""
-    ratios = rows["ratio"].to_numpy(np.float64)
+    ratios = 1.0 + rows["relative"].to_numpy(np.float64)
     kept = ratios > 0
     interval, note = Interval(), ""
     if (count := int(kept.sum())) >= FEWEST_TRACES:
@@ -61,17 +61,14 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
         note = f"no interval: {count} {'trace is' if count == 1 else 'traces are'} too few"
     if count < len(rows):
         note = "; ".join(filter(None, (note, f"{len(rows) - count} of {len(rows)} traces have no ratio, or 0, and are left out")))
-    ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
-    means = rows["mean"].to_numpy(np.float64)
+    values = rows["value"].to_numpy(np.float64)
     return {
         "traces": count,
         "replicates": count,
         "windows": int(rows["windows"].min()),
-        "mean": float(np.exp(np.log(means).mean())) if means.min() > 0 else np.nan,
-        "ratio": float(np.exp(np.log(ratios[kept]).mean())) if count else None,
-        **ends,
-        "coverage": interval.coverage,
-        "p": interval.p,
+        "value": float(np.exp(np.log(values).mean())) if values.min() > 0 else np.nan,
+        "relative": float(np.expm1(np.log(ratios[kept]).mean())) if count else None,
+        **interval._asdict(),
         "note": note,
     }
 

@@ -8,7 +8,7 @@ from typing import ClassVar
 import pandas as pd
 
 from sim.campaigns.pooling import over_traces
-from sim.campaigns.window_comparison import as_changes, over_windows
+from sim.campaigns.window_comparison import by_setting, over_windows
 from sim.metrics.verdict import verdict
 
 
@@ -32,8 +32,7 @@ class Results(pd.DataFrame):
         results = cls(rows)
         results.summary = over_windows(results)
         results.pooled = over_traces(results.summary, suite) if suite and len(set(suite.values())) < len(suite) else None
-        parts = [part for _, by_trace in results.overall.groupby("trace", sort=False) for part in as_changes(by_trace).values()]
-        text = "\n".join(verdict(part).text for part in parts)
+        text = "\n".join(verdict(part).text for part in by_setting(results.overall))
         results.attrs |= {"generated": bool(results["generated"].any()), "windows": windows, "verdict": text}
         return results
 

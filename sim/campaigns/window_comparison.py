@@ -1,4 +1,4 @@
-"""Means over the windows of a campaign, and ratios to a baseline with intervals.
+"""Means over the windows of a campaign, and changes from a baseline with intervals.
 
 Every window counts the same, as in the tables of Legrand, Trystram & Zrigui 2018 (there as sums). Intervals leave out whole
 windows, the same of a policy and its baseline. Seeds are replicates: each is compared with the baseline's of the same seed, and
@@ -48,14 +48,14 @@ def over_windows(
 ) -> pd.DataFrame:
     """Return one row per setting, policy and metric, with means over windows.
 
-    Columns: ``SETTING POLICY metric windows replicates mean ratio low high coverage p rank tied note sure``. ``table`` comes from
-    :func:`sim.campaigns.campaign.run_campaign`. ``mean`` is the plain mean of the windows' values (each averaged over its seeds,
-    the ``replicates``), ``ratio`` that mean over the baseline's of the same setting and seeds, ``low`` and ``high`` its interval
-    at ``CONFIDENCE``, which contains chaos if replicates differ. ``rank`` is 1 for the best mean of the setting, equal for equal
-    means, and ``tied`` counts the other policies with the same mean. ``baseline`` is a (scheduler, predictor), by default the
-    table's first. ``ratio`` is null if the baseline's mean is 0. The interval is null as well with fewer than 5 windows and no
-    replicates; with replicates it is then over these alone. ``note`` gives the reason, or says that the interval is rough.
-    ``sure`` is by :func:`sim.metrics.verdict.sure_changes`. Raises InputError for a missing baseline, an unknown metric, or if a
+    Columns: ``SETTING POLICY metric windows replicates value relative low high coverage p rank tied note sure``. ``table`` comes
+    from :func:`sim.campaigns.campaign.run_campaign`. ``value`` is the plain mean of the windows' values (each averaged over its
+    seeds, the ``replicates``), ``relative`` that mean over the baseline's of the same setting and seeds, minus 1, ``low`` and
+    ``high`` its interval at ``CONFIDENCE``, which contains chaos if replicates differ. ``rank`` is 1 for the best value of the
+    setting, equal for equal values, and ``tied`` counts the other policies with the same value. ``baseline`` is a (scheduler,
+    predictor), by default the table's first. ``relative`` is null if the baseline's value is 0. The interval is null as well with
+    fewer than 5 windows and no replicates; with replicates it is then over these alone. ``note`` gives the reason, or says that
+    the interval is rough. ``sure`` is by :func:`sim.metrics.verdict.sure_changes`. Raises InputError for a missing baseline, an unknown metric, or if a
     policy lacks a window or seed that another has.
     """
     unknown = [metric for metric in metrics if metric not in table]
@@ -76,22 +76,16 @@ def over_windows(
                 | {"rank": int(ranks[policy]), "tied": int(tied[policy])}
                 for policy, record in compared
             ]
-    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "mean", "ratio", "low", "high"]
+    columns = [*SETTING, *POLICY, "metric", "windows", "replicates", "value", "relative", "low", "high"]
     columns += ["coverage", "p", "rank", "tied", "note"]
-    numbers = dict.fromkeys(("mean", "ratio", "low", "high", "coverage", "p"), "float64")
+    numbers = dict.fromkeys(("value", "relative", "low", "high", "coverage", "p"), "float64")
     summary = pd.DataFrame(rows, columns=columns).astype({**numbers, "starvation_s": "Int64"})
     return summary.assign(sure=sure_changes(summary, base, CONFIDENCE, SETTING))
 
 
-def as_changes(summary: pd.DataFrame) -> dict[tuple[str, Any, float], pd.DataFrame]:
-    """Return the rows of each semantics, starvation threshold and tau, as changes.
-
-    ``summary`` is that of :func:`over_windows`. Columns ``value`` (means) and ``relative low high`` are as of
-    :func:`sim.metrics.comparison.compare`.
-    """
-    rows = summary.rename(columns={"mean": "value", "ratio": "relative"})
-    changes: Any = rows.assign(**{name: rows[name] - 1.0 for name in ("relative", "low", "high")})
-    return dict(iter(changes.groupby(SETTING[1:], sort=False, dropna=False)))
+def by_setting(summary: pd.DataFrame) -> list[pd.DataFrame]:
+    """Split what :func:`over_windows` returned by trace, semantics, threshold and tau."""
+    return [part for _, part in summary.groupby(SETTING, sort=False, dropna=False)]
 
 
 def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
@@ -99,7 +93,7 @@ def nothing_waited(summary: pd.DataFrame, procs: int) -> str:
 
     See :func:`sim.metrics.schedule_metrics.nothing_waits`.
     """
-    return nothing_waits(summary.pivot_table(index=[*POLICY, "tau_s"], columns="metric", values="mean").to_dict("records"), procs)
+    return nothing_waits(summary.pivot_table(index=[*POLICY, "tau_s"], columns="metric", values="value").to_dict("records"), procs)
 
 
 def _baseline(table: pd.DataFrame, wanted: tuple[str, str] | None) -> tuple[str, str, str]:
@@ -133,18 +127,17 @@ def _against(values: pd.DataFrame, base: tuple[str, str, str]) -> Iterator[tuple
     reference = Ratio(values[base].to_numpy().reshape(each.shape), each)
     for policy in values.columns:
         term = Ratio(values[policy].to_numpy().reshape(each.shape), each)
-        ratio, interval, note = None, Interval(), remark(count, "window")
+        relative, interval, note = None, Interval(), remark(count, "window")
         if reference.value() == 0:
-            note = "no ratio: the baseline is 0"
+            note = "no change: the baseline is 0"
         else:
-            ratio = term.value() / reference.value()
+            relative = term.value() / reference.value() - 1.0
             if count >= FEWEST_BLOCKS:
                 interval = interval_of_change(term, reference)
                 note = note if interval.low is not None else NOTHING_LEFT
             elif replicates > 1:
                 interval, note = interval_of_replicates(term, reference), OF_REPLICATES
-            if replicates > 1 and ratio != 1 and len(set(replicate_changes(term, reference))) == 1:
+            if replicates > 1 and relative != 0 and len(set(replicate_changes(term, reference))) == 1:
                 interval, note = interval._replace(p=None) if count >= FEWEST_BLOCKS else Interval(), UNMOVED
-        ends = {name: None if end is None else end + 1.0 for name, end in (("low", interval.low), ("high", interval.high))}
-        record = {"windows": count, "replicates": replicates, "mean": term.value(), "ratio": ratio, **ends}
-        yield tuple(policy), {**record, "coverage": interval.coverage, "p": interval.p, "note": note}
+        record = {"windows": count, "replicates": replicates, "value": term.value(), "relative": relative}
+        yield tuple(policy), {**record, **interval._asdict(), "note": note}

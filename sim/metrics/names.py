@@ -46,7 +46,7 @@ METRICS: dict[str, Metric] = {
         "falls whenever short jobs go first, even at the cost of wide or long ones.",
         _FEITELSON,
         short="slowdown",
-        form=",.4f",
+        form=",.2f",
     ),
     "mean_slowdown": Metric(
         "mean slowdown", "ratio", "Response time over runtime; a few jobs of seconds that waited for hours dominate it.", _FEITELSON

@@ -23,7 +23,8 @@ def compared(table: pd.DataFrame) -> pd.DataFrame:
         longest = part.groupby("scheduler")["max_wait_s"].max()
         recorded = part[part["seed"] == 0].groupby("scheduler")["max_wait_s"].max()
         same = summary["starvation_s"].isna() if pd.isna(threshold) else summary["starvation_s"] == threshold
-        ratios = summary[same & (summary["tau_s"] == tau_s)].set_index(["scheduler", "metric"])
+        changes = summary[same & (summary["tau_s"] == tau_s)].set_index(["scheduler", "metric"])[["relative", "low", "high"]]
+        ratios = (1.0 + changes).rename(columns={"relative": "ratio"})
         for policy in values.columns:
             sums, weekly = values.groupby("seed").sum(), values.groupby("window").mean()
             gain = weekly["SAF"] - weekly[policy]

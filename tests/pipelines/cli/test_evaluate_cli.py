@@ -5,17 +5,23 @@ from __future__ import annotations
 import json
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from features.jobs.cleaning import clean
+from pipelines.cli import cli
 from pipelines.ingest.read import read_trace
 from pipelines.storage.parquet import read_parquet
+from pipelines.workflows import evaluation
 from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
 from sim import simulate
+from sim.campaigns.campaign import predictor_name
+from sim.policy import Policy
 from sim.predictions.sharpness import CONSTANT, REFERENCES
+from sim.schedule import Schedule
 from tests.support.command import queuecast
 from tests.support.workloads import weekly_crowds
 
@@ -108,18 +114,18 @@ def test_the_table_names_every_predictor_and_its_accuracy(trace: Path, tmp_path:
 @pytest.mark.slow
 def test_a_distribution_is_stored_with_its_coverage_and_bands_of_chance() -> None:
     workload = clean(read_trace("generated"))
-    evaluation = evaluate_predictors(workload, Protocol(predictors=("requested", "last2"), repeats=0, levels=(0.8,)))
+    two = evaluate_predictors(workload, Protocol(predictors=("requested", "last2"), repeats=0, levels=(0.8,)))
     runtime = workload.jobs["runtime_s"].to_numpy(float)
     levels = [0.25, 0.5, 0.9]
-    object.__setattr__(evaluation.schedules[1], "quantiles", pd.DataFrame({level: 2 * level * runtime for level in levels}))
+    object.__setattr__(two.schedules[1], "quantiles", pd.DataFrame({level: 2 * level * runtime for level in levels}))
     from features.clock import local_clock_s
     from sim.predictions.quality import judge
 
     local = local_clock_s(workload.jobs["submit_s"].to_numpy(), workload.origin_unix_s, workload.timezone)
-    evaluation.qualities[:] = [judge(workload.jobs, evaluation.schedules, local)]
-    record = as_records(evaluation)[1]
+    two.qualities[:] = [judge(workload.jobs, two.schedules, local)]
+    record = as_records(two)[1]
     assert json.loads(json.dumps(record)) == record
-    table = as_table(evaluation)
+    table = as_table(two)
     # 0.5 times the runtime is too short for all jobs, the runtime itself and 1.8 times it for none
     assert table.loc[(table["by"] == "level") & (table["measure"] == "at_most"), "value"].tolist() == [0.0, 1.0, 1.0]
     assert table.loc[(table["by"] == "level") & (table["measure"] == "below"), "value"].tolist() == [0.0, 0.0, 1.0]
@@ -144,3 +150,19 @@ def test_jobs_without_a_request_are_not_judged_by_their_own_runtime(tmp_path: Pa
     nothing = queuecast("evaluate", str(swf(tmp_path / "no.swf", requests="no")), "--missing-request", "runtime", home=tmp_path)
     assert nothing.returncode == 2
     assert nothing.stderr.splitlines()[-1].startswith("queuecast: no: every request was taken from the job's runtime")
+
+
+def test_an_interruption_keeps_the_predictors_that_are_done(trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    simulated = evaluation.simulate_policy
+
+    def interrupted(jobs: pd.DataFrame, policy: Policy, **given: Any) -> Schedule:
+        if predictor_name(policy.predictor) == "hierarchy":
+            raise KeyboardInterrupt
+        return simulated(jobs, policy, **given)
+
+    monkeypatch.setattr(evaluation, "simulate_policy", interrupted)
+    out = tmp_path / "evaluation.parquet"
+    given = ["evaluate", str(trace), "--out", str(out), *(f"--predictor={name}" for name in ("requested", "last2", "hierarchy"))]
+    with pytest.raises(KeyboardInterrupt):
+        cli(given, standalone_mode=False)
+    assert set(pd.read_parquet(out)["predictor"]) == {"requested", "last2"}

@@ -249,7 +249,7 @@ def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
         policy=lambda rows: rows["scheduler"].str.split("-").str[0]
     )
     for tau_s in (10.0, 60.0):
-        ours = summary[summary["tau_s"] == tau_s].sort_values("mean")["policy"].tolist()
+        ours = summary[summary["tau_s"] == tau_s].sort_values("value")["policy"].tolist()
         assert (ours[0], ours[-1]) == (order[0], order[-1]) == ("SAF", "LAF")
 
 

@@ -23,7 +23,7 @@ def summary(ratios: dict[str, list[float]]) -> pd.DataFrame:
             rows.append(
                 {"trace": f"log-{trace}", "semantics": "per-second", "starvation_s": pd.NA, "tau_s": 10.0, "scheduler": name}
                 | {"predictor": "requested", "correction": "requested", "metric": METRIC, "windows": 8 + trace, "replicates": 2}
-                | {"mean": mean, "ratio": mean / 10.0, "rank": 1 + ahead, "tied": equal, "note": ""}
+                | {"value": mean, "relative": mean / 10.0 - 1.0, "rank": 1 + ahead, "tied": equal, "note": ""}
             )
     return pd.DataFrame(rows).astype({"starvation_s": "Int64"})
 
@@ -37,8 +37,8 @@ def test_the_pooled_ratio_is_that_of_geometric_means_with_student_s_interval_of_
     row = pooled(summary({"EASY": [1.0] * 4, "Harm": ratios})).loc["Harm"]
     logs = np.log(ratios)
     low, high = stats.t.interval(0.95, 3, logs.mean(), stats.sem(logs))
-    assert row["ratio"] == pytest.approx(stats.gmean(ratios))
-    assert (row["low"], row["high"]) == pytest.approx((np.exp(low), np.exp(high)))
+    assert row["relative"] == pytest.approx(stats.gmean(ratios) - 1)
+    assert (row["low"], row["high"]) == pytest.approx((np.expm1(low), np.expm1(high)))
     assert row["p"] == pytest.approx(stats.ttest_1samp(logs, 0.0).pvalue)
     assert (row["traces"], row["windows"]) == (4, 8)
     assert bool(row["sure"]) == (row["p"] < 0.05)

@@ -39,16 +39,16 @@ def row_of(summary: pd.DataFrame, policy: tuple[str, str, str], metric: str = "m
 def test_means_ratios_and_ranks_are_those_of_the_windows_values() -> None:
     table = results({BASE: [1.0, 2.0, 9.0], OTHER: [2.0, 1.0, 3.0]})
     summary = over_windows(table, metrics=["mean_wait_s", "utilization"])
-    assert row_of(summary, BASE)[["windows", "mean", "ratio", "rank"]].tolist() == [3, 4.0, 1.0, 2]
-    assert row_of(summary, OTHER)[["windows", "mean", "ratio", "rank"]].tolist() == [3, 2.0, 0.5, 1]
+    assert row_of(summary, BASE)[["windows", "value", "relative", "rank"]].tolist() == [3, 4.0, 0.0, 2]
+    assert row_of(summary, OTHER)[["windows", "value", "relative", "rank"]].tolist() == [3, 2.0, -0.5, 1]
     assert row_of(summary, OTHER, "utilization")["rank"] == 1  # higher is better
-    assert row_of(summary, OTHER, "utilization")["mean"] == pytest.approx((1 / 3 + 1 / 2 + 1 / 4) / 3)
+    assert row_of(summary, OTHER, "utilization")["value"] == pytest.approx((1 / 3 + 1 / 2 + 1 / 4) / 3)
 
 
 def test_what_windows_differ_by_in_both_policies_cancels() -> None:
     base = [1.0, 10.0, 100.0, 1000.0, 50.0, 5.0, 500.0, 2.0]
     row = row_of(over_windows(results({BASE: base, OTHER: [value / 2 for value in base]}), metrics=["mean_wait_s"]), OTHER)
-    assert row[["ratio", "low", "high"]].tolist() == pytest.approx([0.5, 0.5, 0.5])
+    assert row[["relative", "low", "high"]].tolist() == pytest.approx([-0.5, -0.5, -0.5])
     assert row["note"] == ""
 
 
@@ -68,15 +68,15 @@ def test_few_windows_give_no_interval_or_a_rough_one(windows: int, note: str, ha
     )
     assert row["note"] == note
     assert (not pd.isna(row["low"]), not pd.isna(row["high"])) == (has_interval, has_interval)
-    assert not pd.isna(row["ratio"])
+    assert not pd.isna(row["relative"])
 
 
 def test_where_the_baseline_is_zero_there_is_no_ratio_and_where_it_may_be_no_interval() -> None:
     never = row_of(over_windows(results({BASE: [0.0] * 9, OTHER: [1.0] * 9}), metrics=["mean_wait_s"]), OTHER)
-    assert pd.isna(never["ratio"])
-    assert never["note"] == "no ratio: the baseline is 0"
+    assert pd.isna(never["relative"])
+    assert never["note"] == "no change: the baseline is 0"
     rarely = row_of(over_windows(results({BASE: [0.0] * 8 + [1.0], OTHER: [1.0] * 9}), metrics=["mean_wait_s"]), OTHER)
-    assert rarely["ratio"] == 9.0
+    assert rarely["relative"] == 8.0
     assert pd.isna(rarely["low"])
     assert rarely["note"] == "no interval: the baseline is 0 without one window"
 
@@ -87,7 +87,7 @@ def test_replicates_that_are_copies_of_each_other_make_nothing_sure(windows: int
     table = pd.concat([results({BASE: list(base), OTHER: list(0.5 * base)}).assign(seed=seed) for seed in range(3)])
     summary = over_windows(table, metrics=["mean_wait_s"])
     row = row_of(summary, OTHER)
-    assert (row["ratio"], row["note"], row["sure"]) == (0.5, UNMOVED, False)
+    assert (row["relative"], row["note"], row["sure"]) == (-0.5, UNMOVED, False)
     assert np.isnan(row["p"])
     assert np.isnan(row["low"]) == (windows == 1)
 
@@ -95,13 +95,13 @@ def test_replicates_that_are_copies_of_each_other_make_nothing_sure(windows: int
 def test_seeds_are_averaged_within_their_window() -> None:
     table = pd.concat([results({BASE: [1.0, 2.0]}), results({BASE: [3.0, 6.0]}).assign(seed=1)])
     row = row_of(over_windows(table, metrics=["mean_wait_s"]), BASE)
-    assert (row["windows"], row["mean"]) == (2, 3.0)
+    assert (row["windows"], row["value"]) == (2, 3.0)
 
 
 def test_the_baseline_is_the_first_policy_or_the_one_that_is_named() -> None:
     table = results({BASE: [1.0, 1.0], OTHER: [2.0, 2.0]})
-    assert row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)["ratio"] == 2.0
-    assert row_of(over_windows(table, ("SAF-EASY", "requested"), ["mean_wait_s"]), BASE)["ratio"] == 0.5
+    assert row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)["relative"] == 1.0
+    assert row_of(over_windows(table, ("SAF-EASY", "requested"), ["mean_wait_s"]), BASE)["relative"] == -0.5
     with pytest.raises(InputError, match="no results of the baseline List / requested"):
         over_windows(table, ("List", "requested"), ["mean_wait_s"])
 
@@ -116,9 +116,9 @@ def test_seeds_are_replicates_that_are_paired_and_widen_the_interval() -> None:
     )
     row = row_of(over_windows(table, metrics=["mean_wait_s"]), OTHER)
     assert (row["replicates"], row["windows"]) == (3, 12)
-    assert row["ratio"] == pytest.approx(np.sum(one) / np.sum(other))
-    assert row["low"] < 0.9 * 0.7
-    assert row["high"] > 0.9 * 1.6
+    assert row["relative"] == pytest.approx(np.sum(one) / np.sum(other) - 1)
+    assert row["low"] < 0.9 * 0.7 - 1
+    assert row["high"] > 0.9 * 1.6 - 1
     first = row_of(over_windows(table[table["seed"] == 0], metrics=["mean_wait_s"]), OTHER)
     assert first["high"] - first["low"] < 1e-9  # one replay alone shows nothing of it
     with pytest.raises(InputError, match="has no mean_wait_s in window 12 with seed 2"):
