@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pytest
+from click import Abort
 
 from features.jobs.cleaning import clean
 from pipelines.cli import cli
@@ -163,6 +164,6 @@ def test_an_interruption_keeps_the_predictors_that_are_done(trace: Path, tmp_pat
     monkeypatch.setattr(evaluation, "simulate_policy", interrupted)
     out = tmp_path / "evaluation.parquet"
     given = ["evaluate", str(trace), "--out", str(out), *(f"--predictor={name}" for name in ("requested", "last2", "hierarchy"))]
-    with pytest.raises(KeyboardInterrupt):
+    with pytest.raises(Abort):
         cli(given, standalone_mode=False)
     assert set(pd.read_parquet(out)["predictor"]) == {"requested", "last2"}
