@@ -15,7 +15,7 @@ import pandas as pd
 from .settings import read_settings
 
 ARRAYS = "arrays.npz"
-_SHARES, _SCORES, _NEAREST, _EXCEEDS = range(4)
+_SHARES, _EXCEEDS = 0, 3
 _AT_ONCE = 2048
 """Rows walked together."""
 
@@ -76,8 +76,6 @@ class VariabilityPredictor:
         return table
 
     def _probabilities(self, table: np.ndarray) -> np.ndarray:
-        if self._settings["kind"] == _NEAREST:
-            return np.array([self._nearest(row) for row in table])
         arrays = self._arrays
         node = np.tile(arrays["roots"], (len(table), 1))
         rows = np.arange(len(table))[:, None]
@@ -93,15 +91,3 @@ class VariabilityPredictor:
             return -np.diff(above, axis=1, prepend=1.0, append=0.0)
         powers = np.exp(scores - scores.max(axis=1, keepdims=True))
         return powers / powers.sum(axis=1, keepdims=True)
-
-    def _nearest(self, row: np.ndarray) -> np.ndarray:
-        """Return the votes of the nearest training rows, weighted by the inverse distance.
-
-        Rows at distance 0, if there are any, vote alone.
-        """
-        arrays = self._arrays
-        squares = ((row - arrays["rows"]) ** 2 * arrays["weights"]).sum(axis=1)
-        nearest = np.argsort(squares, kind="stable")[: self._settings["neighbours"]]
-        exact = squares[nearest] == 0
-        votes = exact.astype(np.float64) if exact.any() else 1 / np.sqrt(squares[nearest])
-        return np.bincount(arrays["labels"][nearest], votes, len(arrays["base"])) / votes.sum()

@@ -20,7 +20,7 @@ from models.registry.loading import version_data
 from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.variability.classifiers import CLASSIFIERS
-from models.variability.compiled_classifiers import Arrays
+from models.variability.compiled_classifiers import EXCEEDS, SCORES, SHARES, Arrays
 from models.variability.model import VariabilityModel
 
 _EXAMPLES = 2
@@ -43,10 +43,9 @@ Outputs: `probability_<class>` (of as many classes as the tag `thresholds` has z
 `varies_above_s` (runtime in seconds from which the run counts as varying).
 
 `queuecast variability ask` makes the inputs from the counters that were ingested."""
-_NUMBERS = ("kind", "neighbours")
-"""The members of Arrays that are plain numbers."""
 
-
+KIND = "kind"
+"""The one member of Arrays that is a plain number."""
 VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "the one named first", _DESCRIPTION, "variability")
 
 
@@ -99,8 +98,9 @@ class VariabilityContent(Content):
 
     def write(self, directory: Path) -> Mapping[str, object]:
         model, usual = self.model, self.model.baselines
-        plain = {name: each for name, each in model.arrays._asdict().items() if name not in _NUMBERS}
-        np.savez_compressed(directory / ARRAYS, **plain)
+        if model.arrays is None:
+            raise ValueError(f"{model.classifier} can be compared, not registered")
+        np.savez_compressed(directory / ARRAYS, **{name: part for name, part in model.arrays._asdict().items() if name != KIND})
         return {
             "classifier": model.classifier,
             "columns": list(model.columns),
@@ -116,7 +116,7 @@ class VariabilityContent(Content):
             },
             "missing": model.missing.tolist(),
             "importance": None if np.isnan(model.importance).any() else model.importance.tolist(),
-            **{name: int(getattr(model.arrays, name)) for name in _NUMBERS},
+            KIND: model.arrays.kind,
         }
 
 
@@ -167,12 +167,14 @@ def from_directory(directory: Path) -> VariabilityModel:
     usual = pd.DataFrame(settings["baselines"]).set_index("application")
     columns = settings["columns"]
     importance = settings["importance"]
-    members: dict[str, Any] = {**stored, **{name: settings[name] for name in _NUMBERS}}
+    if settings[KIND] not in (SHARES, SCORES, EXCEEDS):
+        raise ValueError(f"{settings['classifier']} can no longer be registered")
+    members: dict[str, Any] = {**stored, KIND: settings[KIND]}
     return VariabilityModel(
         classifier=settings["classifier"],
         columns=tuple(columns),
         classes=settings["classes"],
-        arrays=Arrays(**members),
+        arrays=Arrays(**{name: members[name] for name in Arrays._fields}),
         cutoffs=tuple(settings["cutoffs"]),
         baselines=usual,
         importance=np.full(len(columns), np.nan) if importance is None else np.array(importance, np.float64),

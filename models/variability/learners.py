@@ -1,10 +1,11 @@
-"""The six classifiers of performance variation, trained by libraries, kept as arrays.
+"""The six classifiers of performance variation, trained by libraries; those of trees are kept as arrays.
 
 Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost. LightGBM is added, and ``ordinal``:
 LightGBM that predicts for each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to
-ordinal classification", 2001). Each is converted to the arrays of ``models.variability.compiled_classifiers``. Variation is rare:
-learners weight rows so that classes have equal weight, except the nearest neighbours, which take no weights, and ``ordinal``,
-whose probabilities must be frequencies. Training is seeded and on one thread.
+ordinal classification", 2001). Each but the nearest neighbours is converted to the arrays of
+``models.variability.compiled_classifiers``. Variation is rare: learners weight rows so that classes have equal weight, except the
+nearest neighbours, which take no weights, and ``ordinal``, whose probabilities must be frequencies. Training is seeded and on one
+thread.
 """
 
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any
 import numpy as np
 from lightgbm import LGBMClassifier
 from sklearn.ensemble import AdaBoostClassifier, ExtraTreesClassifier, RandomForestClassifier
-from sklearn.metrics import average_precision_score
+from sklearn.impute import SimpleImputer
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -23,22 +24,19 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from features.errors import InputError
 from models.trees import plain_trees
-from models.variability.classifiers import OPTIONS, ORDINAL
-from models.variability.compiled_classifiers import EXCEEDS, NEAREST, SCORES, SHARES, Arrays
-
-JUDGED_ROWS = 400
-"""Rows that judge a permuted column of the nearest neighbours: limits the time, not chosen on data."""
+from models.variability.classifiers import NEAREST, OPTIONS, ORDINAL
+from models.variability.compiled_classifiers import EXCEEDS, SCORES, SHARES, Arrays
 
 
 @dataclass(frozen=True)
 class Learned:
-    """A fitted library ``estimator``, its ``arrays``, and the ``importance`` of each column.
+    """A fitted library ``estimator``, its ``arrays`` if it has trees, and the ``importance`` of each column.
 
     ``importance`` is float64 [columns], summing to 1.
     """
 
     estimator: Any
-    arrays: Arrays
+    arrays: Arrays | None
     importance: np.ndarray
 
 
@@ -48,7 +46,7 @@ def learn(
     """Train ``name`` on ``table`` float64 [rows, columns] and ``label`` int64 [rows].
 
     ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest neighbours have
-    none (NaN; see :func:`permuted_importance`). ValueError for an unknown name or option, InputError if all labels are equal.
+    none (NaN; see ``models.variability.elimination``). ValueError for an unknown name or option, InputError if all labels are equal.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}; known: {', '.join(OPTIONS)}")
@@ -63,8 +61,8 @@ def learn(
         estimator.fit(table, label, sample_weight=compute_sample_weight("balanced", label))
     else:
         estimator.fit(table, label)
-    if name == "knn":
-        return Learned(estimator, _nearest(estimator, table, label, classes), np.full(table.shape[1], np.nan))
+    if name == NEAREST:
+        return Learned(estimator, None, np.full(table.shape[1], np.nan))
     gained = np.asarray(estimator.feature_importances_, np.float64)
     return Learned(estimator, _trees(estimator, classes), gained / gained.sum() if gained.sum() > 0 else gained)
 
@@ -123,9 +121,9 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
         return forest(
             options["trees"], min_samples_leaf=options["min_rows_in_leaf"], class_weight="balanced", random_state=seed, n_jobs=1
         )
-    if name == "knn":  # a k-d tree computes each distance exactly; brute force loses digits
+    if name == NEAREST:  # a k-d tree computes each distance exactly; brute force loses digits
         nearest = KNeighborsClassifier(min(options["neighbours"], rows), weights="distance", algorithm="kd_tree")
-        return make_pipeline(StandardScaler(), nearest)
+        return make_pipeline(SimpleImputer(strategy="median", keep_empty_features=True), StandardScaler(), nearest)
     if name == "adaboost":  # the best of random thresholds takes a tenth of the time of all thresholds
         tree = DecisionTreeClassifier(max_depth=options["depth"], splitter="random")
         return AdaBoostClassifier(tree, n_estimators=options["trees"], learning_rate=options["learning_rate"], random_state=seed)
@@ -143,18 +141,6 @@ def _untrained(name: str, options: Mapping[str, Any], rows: int, seed: int) -> A
         use_missing=False,
         feature_pre_filter=False,  # columns that cannot be split are kept: LightGBM refuses to train if none is left
         verbosity=-1,
-    )
-
-
-def _nearest(estimator: Any, table: np.ndarray, label: np.ndarray, classes: int) -> Arrays:
-    scaler, nearest = estimator[0], estimator[1]
-    return _arrays(
-        NEAREST,
-        np.zeros(classes),
-        rows=np.ascontiguousarray(table, np.float64),
-        labels=np.asarray(label, np.int64),
-        weights=1.0 / scaler.scale_**2,
-        neighbours=nearest.n_neighbors,
     )
 
 
@@ -251,52 +237,5 @@ def _joined(trees: list[_Tree]) -> dict[str, np.ndarray]:
     }
 
 
-def _arrays(kind: int, base: np.ndarray, **given: Any) -> Arrays:
-    empty: dict[str, Any] = {
-        "fills": np.empty(0),
-        "roots": np.empty(0, np.int64),
-        "links": np.empty((0, 3), np.int64),
-        "thresholds": np.empty(0),
-        "leaves": np.empty((0, len(base))),
-        "rows": np.empty((0, 0)),
-        "labels": np.empty(0, np.int64),
-        "weights": np.empty(0),
-        "neighbours": 0,
-    }
-    plain: dict[str, Any] = {
-        name: np.ascontiguousarray(each) if np.ndim(each) else each for name, each in {**empty, **given}.items()
-    }
-    return Arrays(kind=kind, base=base, **plain)
-
-
-def permuted_importance(arrays: Arrays, seed: int, block: np.ndarray) -> np.ndarray:
-    """Return the nearest neighbours' loss of average precision per shuffled column.
-
-    float64 [columns] (Breiman 2001). ``JUDGED_ROWS`` of the training rows are judged, each by its neighbours in another ``block``
-    (of time, int64 [rows]), because rows of the same minutes know too much. Shuffling one column changes one term of each
-    distance.
-    """
-    rng = np.random.default_rng(seed)
-    count, last = len(arrays.rows), len(arrays.base) - 1
-    asked = np.sort(rng.choice(count, min(count, JUDGED_ROWS), replace=False))
-    scaled = arrays.rows * np.sqrt(arrays.weights)
-    of, among = scaled[asked], scaled
-    squares = (of**2).sum(axis=1)[:, None] + (among**2).sum(axis=1) - 2 * of @ among.T
-    squares[block[asked][:, None] == block] = np.inf
-    truth = arrays.labels[asked] == last
-
-    def score(distances: np.ndarray) -> float:
-        nearest = np.argpartition(distances, arrays.neighbours - 1, axis=1)[:, : arrays.neighbours]
-        far = np.sqrt(np.maximum(np.take_along_axis(distances, nearest, axis=1), 1e-12))
-        votes = 1 / far
-        return average_precision_score(truth, (votes * (arrays.labels[nearest] == last)).sum(axis=1) / votes.sum(axis=1))
-
-    if not truth.any():
-        return np.zeros(scaled.shape[1])
-    whole = score(squares)
-    losses = np.empty(scaled.shape[1])
-    for column in range(scaled.shape[1]):
-        own, other = of[:, column], among[:, column]
-        shuffled = rng.permutation(own)
-        losses[column] = whole - score(squares - (own[:, None] - other) ** 2 + (shuffled[:, None] - other) ** 2)
-    return losses
+def _arrays(kind: int, base: np.ndarray, **trees: np.ndarray) -> Arrays:
+    return Arrays(kind=kind, fills=np.empty(0), base=base, **{name: np.ascontiguousarray(part) for name, part in trees.items()})

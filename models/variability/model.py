@@ -31,7 +31,8 @@ NO_BASELINES = pd.DataFrame({"mean_s": [], "sigma_s": [], "runs": []}, index=pd.
 class VariabilityModel:
     """A trained classifier with its cutoffs.
 
-    It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays``. A job is predicted to be of class k or above,
+    It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays`` or, without these, by its library's own
+    ``estimator``, which can be compared but neither registered nor simulated. A job is predicted to be of class k or above,
     k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``. To vary is to be of class
     ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes. ``sizes`` float64
     [classes] are the mean z of the training runs of each class, NaN if unknown.
@@ -44,7 +45,7 @@ class VariabilityModel:
     classifier: str
     columns: tuple[str, ...]
     classes: int
-    arrays: Arrays
+    arrays: Arrays | None
     cutoffs: tuple[float, ...]
     baselines: pd.DataFrame
     importance: np.ndarray
@@ -52,6 +53,7 @@ class VariabilityModel:
     cutoff_rows: int
     variation: int
     sizes: np.ndarray
+    estimator: Any = None
 
     @property
     def cutoff(self) -> float:
@@ -68,7 +70,7 @@ class VariabilityModel:
 
         A missing value counts as the median of the training part; InputError for a missing column or infinity.
         """
-        return probabilities_of(self.arrays, matrix(features, self.columns))
+        return _probabilities(self.arrays, self.estimator, matrix(features, self.columns), self.classes)
 
     def predict(self, features: pd.DataFrame) -> np.ndarray:
         """Return the class with the highest probability, the lowest of equal ones, int64 [rows].
@@ -146,7 +148,7 @@ def fit(
         raise ValueError(f"labels must be in 0..{classes - 1}")
     table = matrix(features, names)
 
-    arrays, importance = _trained(name, table, label, classes, seed, options)
+    arrays, estimator, importance = _trained(name, table, label, classes, seed, options)
     cutoffs, rows = (NO_CHOICE,) * (classes - 1), 0
     if times is not None:
         probability = out_of_fold(name, table, label, classes, times, seed=seed, options=options)
@@ -158,7 +160,20 @@ def fit(
         for each in np.unique(label):
             sizes[each] = np.asarray(z, np.float64)[label == each].mean()
     last = classes - 1 if variation is None else variation
-    return VariabilityModel(name, names, classes, arrays, cutoffs, baselines, importance, missing, rows, last, sizes)
+    return VariabilityModel(
+        classifier=name,
+        columns=names,
+        classes=classes,
+        arrays=arrays,
+        cutoffs=cutoffs,
+        baselines=baselines,
+        importance=importance,
+        missing=missing,
+        cutoff_rows=rows,
+        variation=last,
+        sizes=sizes,
+        estimator=estimator,
+    )
 
 
 def out_of_fold(
@@ -180,17 +195,31 @@ def out_of_fold(
     probabilities = np.full((len(label), classes), np.nan)
     for rest, fold in blocked(times, label == classes - 1, folds):
         if len(np.unique(label[rest])) == len(np.unique(label)):
-            arrays, _ = _trained(name, table[rest], label[rest], classes, seed, options)
-            probabilities[fold] = probabilities_of(arrays, np.ascontiguousarray(table[fold]))
+            arrays, estimator, _ = _trained(name, table[rest], label[rest], classes, seed, options)
+            probabilities[fold] = _probabilities(arrays, estimator, np.ascontiguousarray(table[fold]), classes)
     return probabilities
 
 
-def _trained(name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None):
+def _trained(
+    name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None
+) -> tuple[Arrays | None, Any, np.ndarray]:
+    """Return arrays, the library's estimator where it has none, and importances."""
     from models.variability.learners import learn
 
     fills = medians(table)
     learned = learn(name, filled(table, fills), label, classes, seed=seed, options=options)
-    return learned.arrays._replace(fills=fills), learned.importance
+    if learned.arrays is None:
+        return None, learned.estimator, learned.importance
+    return learned.arrays._replace(fills=fills), None, learned.importance
+
+
+def _probabilities(arrays: Arrays | None, estimator: Any, table: np.ndarray, classes: int) -> np.ndarray:
+    """Return the probability of each class by ``arrays`` or else by ``estimator``, float64 [rows, classes]."""
+    if arrays is not None:
+        return probabilities_of(arrays, table)
+    probabilities = np.zeros((len(table), classes))
+    probabilities[:, estimator.classes_] = estimator.predict_proba(table)
+    return probabilities
 
 
 def medians(table: np.ndarray) -> np.ndarray:

@@ -29,9 +29,8 @@ from models.variability.evaluation import (
     measured,
     predictions,
 )
-from models.variability.learners import permuted_importance
-from models.variability.model import CUTOFF_FOLDS, VariabilityModel
-from models.variability.time_blocks import stretches, times_of
+from models.variability.model import VariabilityModel
+from models.variability.time_blocks import times_of
 from pipelines.dated.promote import (
     MADE_FROM,
     CandidateScore,
@@ -118,7 +117,7 @@ def retrain(
         registered=result.table(store, VARIABILITY),
         model=models[number],
         model_version=number,
-        importance=judge.importance(models[number]),
+        importance=pd.Series(models[number].importance, list(models[number].columns)).sort_values(ascending=False, kind="stable"),
         left_out=table.left_out,
     )
 
@@ -265,17 +264,6 @@ class ClassifierJudge:
 
     def refresh(self, present: Incumbent[VariabilityModel], verdict: PromotionVerdict) -> None:
         """Do nothing: a classifier keeps no histories to refresh."""
-
-    def importance(self, model: VariabilityModel) -> pd.Series:
-        """Return importance of the columns of ``model``, sorted.
-
-        It is by permutation for nearest neighbours, if these are of the present training runs.
-        """
-        own, (rows, label, _, _) = model.importance, self._taught
-        if model.classifier == "knn" and len(model.arrays.rows) == len(rows):
-            block = stretches(times_of(self.table.runs).take(rows), label >= model.variation, CUTOFF_FOLDS)
-            own = permuted_importance(model.arrays, self.learning.seed, block)
-        return pd.Series(own, index=list(model.columns)).sort_values(ascending=False, kind="stable")
 
     @cached_property
     def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame, np.ndarray]:

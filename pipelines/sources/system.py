@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 
 from pydantic import ConfigDict, Field, Strict
 
-from models.variability.classifiers import CLASSIFIERS, PUBLISHED
+from models.variability.classifiers import CANDIDATES, CLASSIFIERS
 from sim.settings import CheckedSettings
 
 SIMULATED = "simulated"
@@ -43,7 +43,7 @@ class System(CheckedSettings):
     topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
     lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")
-    classifiers: Classifiers = Field(default=PUBLISHED, title="classifier", description="A candidate.")
+    classifiers: Classifiers = Field(default=CANDIDATES, title="classifier", description="A candidate.")
     elimination: bool = Field(default=False, title="eliminate", description="Eliminate features recursively before each training.")
     name: str
 

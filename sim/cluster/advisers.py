@@ -10,6 +10,7 @@ import numpy as np
 from features.errors import InputError
 from features.monitoring.labels import LITTLE, THREE_CLASSES
 from features.monitoring.samplers import MORE_FEATURES, PROBE_FEATURES, TYPE_FEATURES, counter_features
+from models.variability.compiled_classifiers import Arrays
 from models.variability.model import VariabilityModel
 from sim.cluster.site import (
     COIN,
@@ -40,6 +41,13 @@ class Adviser:
     model: VariabilityModel
     scope: str = "own"
     thresholds: tuple[float, ...] = THREE_CLASSES
+
+    @property
+    def arrays(self) -> Arrays:
+        """Return the model as the kernel walks it; InputError if only its library can answer."""
+        if self.model.arrays is None:
+            raise InputError(f"{self.model.classifier} cannot be asked by a scheduler: take a classifier of trees")
+        return self.model.arrays
 
     def first(self, classes: str) -> int:
         """Return the lowest class that skips a job.

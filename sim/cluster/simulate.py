@@ -162,7 +162,7 @@ def simulate_on(
     )
     adviser = (advisers or {}).get(plan.rush.model) if plan.rush else None
     if adviser is not None:
-        site = site._replace(model=adviser.model.arrays, out=np.zeros(adviser.model.classes))
+        site = site._replace(model=adviser.arrays, out=np.zeros(adviser.model.classes))
     recorded = 1 - cluster.warm_s // cluster.interval_s
 
     def take() -> None:

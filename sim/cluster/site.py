@@ -130,4 +130,4 @@ class ClusterSite(NamedTuple):
 def no_model() -> Arrays:
     """Return an empty model with the arrays of any model."""
     table, numbers, codes = np.zeros((0, 0)), np.zeros(0), np.zeros(0, np.int64)
-    return Arrays(0, numbers, numbers, codes, np.zeros((0, 3), np.int64), numbers, table, table, codes, numbers, 0)
+    return Arrays(0, numbers, numbers, codes, np.zeros((0, 3), np.int64), numbers, table)

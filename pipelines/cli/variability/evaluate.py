@@ -8,7 +8,7 @@ import click
 import numpy as np
 import pandas as pd
 
-from models.variability.classifiers import CLASSIFIERS, PUBLISHED
+from models.variability.classifiers import OPTIONS, PUBLISHED
 from models.variability.evaluation import (
     BLOCKED,
     PROTOCOLS,
@@ -29,7 +29,7 @@ from pipelines.workflows.variability_table import SCOPES, TrainingTable
 @click.command()
 @click.option("--system", required=True, help="System of the ingested counters and control runs.")
 @click.option(
-    "--classifier", "names", type=click.Choice(CLASSIFIERS), multiple=True, help="May be repeated. [default: all but ordinal]"
+    "--classifier", "names", type=click.Choice(list(OPTIONS)), multiple=True, help="May be repeated. [default: all but ordinal]"
 )
 @click.option("--applications", is_flag=True, help="Also leave out single applications, which takes several times as long.")
 @click.option(

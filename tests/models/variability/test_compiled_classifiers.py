@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import time
+from pathlib import Path
 
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.preprocessing import StandardScaler
 
 from features.errors import InputError
+from models.registry.variability_registration import VariabilityContent
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import probabilities_of
-from models.variability.learners import JUDGED_ROWS, learn, permuted_importance
+from models.variability.learners import learn
 from models.variability.model import best_cutoff, fit, out_of_fold
 from models.variability.time_blocks import Times
 from tests.support.contention import control_runs, labelled
 
-SMALL = {name: {} if name == "knn" else {"trees": 10} for name in CLASSIFIERS}
+SMALL = {name: {"trees": 10} for name in CLASSIFIERS}
 
 
 def random_table(classes: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray]:
@@ -134,8 +138,8 @@ def test_bad_tables_are_refused_by_name(runs):
         fit("svm", runs.features, label, seed=0)
     with pytest.raises(ValueError, match="lightgbm has no option 'neighbours'"):
         fit("lightgbm", runs.features, label, seed=0, options={"neighbours": 3})
-    with pytest.raises(InputError, match="cannot train knn on 700 runs that all vary or all do not"):
-        fit("knn", runs.features, np.zeros(len(label), np.int64), seed=0)
+    with pytest.raises(InputError, match="cannot train lightgbm on 700 runs that all vary or all do not"):
+        fit("lightgbm", runs.features, np.zeros(len(label), np.int64), seed=0)
 
 
 def test_the_cutoff_is_the_best_of_all_there_could_be():
@@ -185,11 +189,10 @@ def test_each_set_of_classes_has_the_cutoff_that_is_best_for_it(runs):
 
 def test_importance_finds_the_columns_that_matter():
     rng = np.random.default_rng(2)
-    table = rng.normal(size=(2 * JUDGED_ROWS, 5))
+    table = rng.normal(size=(800, 5))
     label = (table[:, 1] + table[:, 3] > 1.2).astype(np.int64)
     for name in CLASSIFIERS:
-        learned = learn(name, table, label, 2, seed=0, options=SMALL[name])
-        scores = permuted_importance(learned.arrays, 0, np.arange(len(table)) // 100) if name == "knn" else learned.importance
+        scores = learn(name, table, label, 2, seed=0, options=SMALL[name]).importance
         assert set(np.argsort(scores)[-2:]) == {1, 3}, name
         assert scores[[1, 3]].min() > 3 * np.abs(scores[[0, 2, 4]]).max(), name
 
@@ -207,3 +210,18 @@ def test_a_row_takes_microseconds_in_trees(runs):
             probabilities_of(model.arrays, table)
             taken.append((time.perf_counter() - began) / len(table))
         assert np.median(taken) < 50e-6, name
+
+
+def test_nearest_neighbours_are_scikit_learns_own_and_are_not_registered(runs):
+    label, features = labelled(runs), runs.features.iloc[:, ::9]
+    holed = features.mask(np.random.default_rng(1).random(features.shape) < 0.05)
+    model = fit("knn", holed, label, seed=0)
+    scaler = StandardScaler().fit(holed.fillna(holed.median()))
+    theirs = KNeighborsClassifier(9, weights="distance", algorithm="kd_tree").fit(
+        scaler.transform(holed.fillna(holed.median())), label
+    )
+    asked = scaler.transform(features.fillna(holed.median()))
+    np.testing.assert_allclose(model.predict_proba(features), theirs.predict_proba(asked), rtol=0, atol=1e-9)
+    content = VariabilityContent(model, "own", (1.5,), features)
+    with pytest.raises(ValueError, match="knn can be compared, not registered"):
+        content.write(Path())

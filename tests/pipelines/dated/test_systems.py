@@ -128,7 +128,7 @@ class Asked(Exception):
 def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
     remember_system(tmp_path, "sixth", {"scope": "all"})
     with remembered(tmp_path).open("a") as file:
-        file.write("elimination = true\nclassifiers = ['knn']\n")
+        file.write("elimination = true\nclassifiers = ['adaboost']\n")
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     asked = []
 
@@ -147,7 +147,7 @@ def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
     with pytest.raises(dg.Failure) as failed:
         list(asset(context, **given))
     assert isinstance(failed.value.__cause__, Asked)
-    assert asked == [("all", True, ("knn",))]
+    assert asked == [("all", True, ("adaboost",))]
 
 
 def test_the_command_says_what_was_found(control, monkeypatch):

@@ -23,8 +23,8 @@ from tests.support.refusals import refusal
         ("[systems.a]\nelimination = 1\n", "system a: elimination must be true or false, not 1"),
         ("[systems.a]\nscope = 'half'\n", "system a: scope must be one of own, all, not 'half'"),
         (
-            "[systems.a]\nclassifiers = ['knn', 'tree']\n",
-            "system a: classifiers.1 must be one of extra-trees, decision-forest, knn, ",
+            "[systems.a]\nclassifiers = ['adaboost', 'tree']\n",
+            "system a: classifiers.1 must be one of extra-trees, decision-forest, adaboost, ",
         ),
     ],
 )
@@ -34,5 +34,5 @@ def test_a_bad_file_of_systems_is_refused_with_file_system_and_key(text: str, er
 
 
 def test_a_good_file_of_systems_is_taken_as_it_stands(tmp_path: Path) -> None:
-    remembered(tmp_path).write_text("[systems.a]\ncounters = ['/x', '/y']\nlag_s = 20\nclassifiers = ['knn']\n")
-    assert systems(tmp_path) == {"a": System(name="a", counters=("/x", "/y"), lag_s=20, classifiers=("knn",))}
+    remembered(tmp_path).write_text("[systems.a]\ncounters = ['/x', '/y']\nlag_s = 20\nclassifiers = ['adaboost']\n")
+    assert systems(tmp_path) == {"a": System(name="a", counters=("/x", "/y"), lag_s=20, classifiers=("adaboost",))}
