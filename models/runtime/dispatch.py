@@ -11,7 +11,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from models.runtime import hierarchy, job_features, knn, last2, lightgbm, nag, okcm, quantile, sp, svr
+from models.runtime import hierarchy, job_features, knn, last2, lightgbm, nag, okcm, quantile, sp
 from models.runtime.hierarchy import HIERARCHY
 from models.runtime.knn import KNN
 from models.runtime.last2 import LAST2
@@ -20,7 +20,6 @@ from models.runtime.nag import NAG
 from models.runtime.okcm import OKCM
 from models.runtime.quantile import QUANTILE
 from models.runtime.sp import SURVIVAL
-from models.runtime.svr import SUPPORT_VECTORS
 
 TABLE = 0
 OUTSIDE = -1
@@ -43,8 +42,6 @@ def estimate(code, memory, job, jobs, start):
         return okcm.estimate(memory, job, jobs)
     if code == BOOSTED:
         return lightgbm.estimate(memory, job, jobs)
-    if code == SUPPORT_VECTORS:
-        return svr.estimate(memory, job, jobs)
     if code == QUANTILE:
         return quantile.estimate(memory, job, jobs)
     return 1.0 * jobs.requested[job]
@@ -118,8 +115,6 @@ def point_by_now(code, memory, job, jobs):
         return okcm.answer(memory, job, jobs)
     if code == BOOSTED:
         return lightgbm.answer(memory, job, jobs)
-    if code == SUPPORT_VECTORS:
-        return svr.answer(memory, job, jobs)
     return 1.0 * jobs.requested[job]
 
 
@@ -154,7 +149,7 @@ def learn(code, memory, job, jobs, now):
         knn.learn(memory, job, jobs)
     if code == OKCM:
         okcm.learn(memory, job, jobs, now)
-    if code in (BOOSTED, SUPPORT_VECTORS):
+    if code == BOOSTED:
         job_features.remember(memory, job, jobs.runtime[job], now)
     if code == QUANTILE:
         quantile.learn(memory, job, jobs, now)

@@ -19,7 +19,6 @@ from models.runtime.protocol import CompiledPredictor, Predictor
 from models.runtime.quantile import quantile
 from models.runtime.requested import requested
 from models.runtime.sp import PUBLISHED, sp
-from models.runtime.svr import support_vectors
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}
 _PLAIN |= {f"sp{x}": partial(sp, x=x) for x in PUBLISHED}
@@ -33,7 +32,6 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "okcm": okcm,
     "sp": sp,
     "lightgbm": boosted,
-    "svr": support_vectors,
     "quantile": quantile,
 }
 """Predictors that take options as texts."""
@@ -42,7 +40,7 @@ MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
 forest serves. Tables and pages use these names."""
 ALL = (
     *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple"),
-    *("lightgbm(every=7)", "svr(every=7)", "quantile(every=7)", "quantile(order=accuracy,every=7)"),
+    *("lightgbm(every=7)", "quantile(every=7)", "quantile(order=accuracy,every=7)"),
 )
 """Every predictor that does not know runtimes beforehand, the cheapest first. Those that are retrained learn weekly, as
 registered models do, at a seventh of the cost of learning nightly."""

@@ -37,8 +37,8 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
     come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, the cheapest first;
-    each is told when it is done, and Ctrl-C ends with the table of those that are. lightgbm, svr and quantile then learn anew each
-    week of the trace; named without options they learn each midnight, at seven times the cost.
+    each is told when it is done, and Ctrl-C ends with the table of those that are. lightgbm and quantile then learn anew each week
+    of the trace; named without options they learn each midnight, at seven times the cost.
     """
     check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)

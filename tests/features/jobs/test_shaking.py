@@ -77,7 +77,7 @@ def test_predictions_known_beforehand_follow_their_jobs():
 
 @pytest.mark.slow
 def test_a_learner_takes_the_seed_and_keeps_its_name():
-    assert [takes_seed(name) for name in ("quantile", "lightgbm(trees=9)", "quantile(seed=1)", "sp3", "sp(seed=0.5)", "svr")] == [
+    assert [takes_seed(name) for name in ("quantile", "lightgbm(trees=9)", "quantile(seed=1)", "sp3", "sp(seed=0.5)", "knn")] == [
         *(True, True, False),
         *(False, False, False),
     ]

@@ -20,7 +20,6 @@ from tests.models.runtime.test_lightgbm import BoostedByHand, days
 from tests.models.runtime.test_nag import nags
 from tests.models.runtime.test_okcm import OkcmByHand
 from tests.models.runtime.test_sp import SurvivalByHand, alike
-from tests.models.runtime.test_svr import SvrByHand
 from tests.oracle.hierarchy import HierarchyByHand
 from tests.support.workloads import EASY_NAMES, Workload, by_kernel, crowd, dependent_workloads, described, workloads
 
@@ -82,19 +81,14 @@ def test_on_a_busy_machine(learner: Any, semantics: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("dependencies", "semantics"), [*zip((False, True), SEMANTICS, strict=True)])
-@pytest.mark.parametrize("made_by", [BoostedByHand, SvrByHand])
-def test_over_ten_days_as_the_library_itself(made_by: Any, dependencies: bool, semantics: str) -> None:
-    agree_retrained(days(dependencies), made_by(), semantics=semantics, dependencies=dependencies)
+def test_over_ten_days_as_the_library_itself(dependencies: bool, semantics: str) -> None:
+    agree_retrained(days(dependencies), BoostedByHand(), semantics=semantics, dependencies=dependencies)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "hand",
-    [
-        *(BoostedByHand(**each) for each in ({"trees": 7}, {"leaves": 3}, {"jobs": 250})),
-        *(pytest.param(SvrByHand(**each), marks=pytest.mark.thorough) for each in ({"c": 10.0}, {"epsilon": 0.5}, {"jobs": 250})),
-        SvrByHand(gamma=0.2),
-    ],
+    [BoostedByHand(trees=7), BoostedByHand(leaves=3), BoostedByHand(jobs=250)],
     ids=lambda hand: hand.label(),
 )
 def test_every_option_as_the_library_itself_and_it_makes_a_difference(hand: Any) -> None:

@@ -17,7 +17,6 @@ from sim.schedulers.semantics import SEMANTICS
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days
 from tests.models.runtime.test_okcm import OkcmByHand
-from tests.models.runtime.test_svr import SvrByHand
 from tests.oracle.hierarchy import HierarchyByHand
 from tests.oracle.nag import NagByHand
 from tests.oracle.nightly import Nightly
@@ -52,7 +51,6 @@ POINTS = {
     NagByHand().label(): NagByHand(),
     NagByHand(False, eta=300.0, lambda_=10.0).label(): NagByHand(False, eta=300.0, lambda_=10.0),
     "lightgbm": Nightly(),
-    "svr": Nightly(),
 }
 """Predictors of one number by their names, and the same in plain Python; those trained each night as long as they are not."""
 PREDICTORS = POINTS | {"hierarchy": HierarchyByHand()}
@@ -85,7 +83,7 @@ def test_on_a_busy_machine_as_in_plain_python(scheduler: str, semantics: str) ->
     assert outcome.start != by_kernel(load, scheduler, "hierarchy", correction="conditional", semantics=semantics).start
 
 
-TRAINED = [BoostedByHand(trees=5), SvrByHand(jobs=250)]
+TRAINED = [BoostedByHand(trees=5)]
 
 
 @pytest.mark.slow
