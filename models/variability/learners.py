@@ -1,4 +1,4 @@
-"""The six classifiers of performance variation, trained by libraries; those of trees are kept as arrays.
+"""The six classifiers of performance variation, trained by libraries; five become arrays.
 
 Nichols et al. compare extra trees, decision forests, k nearest neighbours and AdaBoost. LightGBM is added, and ``ordinal``:
 LightGBM that predicts for each class from the second on whether the run is of it or above (Frank & Hall, "A simple approach to
@@ -30,9 +30,9 @@ from models.variability.compiled_classifiers import EXCEEDS, SCORES, SHARES, Arr
 
 @dataclass(frozen=True)
 class Learned:
-    """A fitted library ``estimator``, its ``arrays`` if it has trees, and the ``importance`` of each column.
+    """A fitted library ``estimator``, its ``arrays`` and ``importance`` of columns.
 
-    ``importance`` is float64 [columns], summing to 1.
+    Only trees have arrays. ``importance`` is float64 [columns], summing to 1.
     """
 
     estimator: Any
