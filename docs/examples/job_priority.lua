@@ -1,4 +1,4 @@
--- A learned policy as the priority of a job at its submission: docs/policies.md. The score is r**a*n; a=2.
+-- A learned policy as the priority of a job at its submission: docs/how-to/policies.md. The score is r**a*n; a=2.
 function slurm_job_submit(job_desc, part_list, submit_uid)
    if job_desc.priority == 0 or job_desc.time_limit == slurm.NO_VAL then return slurm.SUCCESS end  -- held, or without a limit
    local n = job_desc.min_cpus == slurm.NO_VAL and 1 or job_desc.min_cpus

@@ -100,6 +100,8 @@ class Service:
         begins, path = (STARTS, "/start") if kind is LoadedStarts else (RUNTIMES, "/predict")
         models = [each for each in self.models if each.name.startswith(begins)]
         names = ", ".join(each.name for each in models) or "none"
+        if not models:
+            raise Unanswerable(f"no model for {path} is served: name one, such as {begins}TRACE, after queuecast serve", "model")
         if not name and len(models) != 1:
             raise Unanswerable(f"model is missing; served: {names}", "model")
         served = next((each for each in models if not name or each.name == name), None)
