@@ -15,10 +15,10 @@ from features.jit import apart, kernel
 from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS
 
-BITS = 6
+BITS = 5
 SIZE = 1 << BITS
 """Max entries of a block, ``1 << BITS``; a full block is split."""
-FILLED = 32
+FILLED = 16
 """Entries of a new block, which leaves room for more."""
 
 

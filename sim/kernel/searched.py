@@ -11,7 +11,7 @@ import numpy as np
 
 from features.jit import kernel
 
-KINDS = 512
+KINDS = 4096
 """Number of rows for kinds."""
 
 
