@@ -133,7 +133,7 @@ def read(
 
     settings |= {"procs": procs}
     _check({"from_s": from_s, "to_s": to_s}, plot)
-    workload, _ = _on(trace, settings)
+    workload, _ = _on(trace, settings, compiles=False)
     if settings:
         raise unknown("setting", min(settings), TraceSettings.model_fields)
     submit = workload.jobs["submit_s"]
@@ -441,7 +441,7 @@ def _check(settings: dict[str, Any], function: Callable[..., Any]) -> None:
             raise InputError(f"{name} must be a number, not {shown(settings[name])}")
 
 
-def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, Any]]:
+def _on(trace: Trace, settings: dict[str, Any], *, compiles: bool = True) -> tuple[CleanTrace, dict[str, Any]]:
     """Return a trace and its machine and clock; remove their settings from ``settings``.
 
     The second result is a dictionary of arguments of :func:`sim.simulate`.
@@ -458,20 +458,23 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
 
     named = not isinstance(trace, (CleanTrace, DataFrame))
     of_traces = {name: settings.pop(name) for name in (*TraceSettings.model_fields, "machine") if name in settings}
-    asked = Campaign(**of_traces | {"trace": str(trace) if named else ""})
+    machine_file = of_traces.get("machine")
+    kind = TraceSettings if machine_file is None else Campaign  # which imports the simulator to check itself
+    of_traces |= {"trace": str(trace) if named else ""}
+    asked = kind(**{name: value for name, value in of_traces.items() if name in kind.model_fields})
     if isinstance(trace, CleanTrace):
         workload = trace
-        if asked.machine is not None and (machine := load_machine(asked)) is not None:
+        if machine_file is not None and (machine := load_machine(asked)) is not None:
             workload = replace(trace, procs=machine.procs, machine=machine)
     elif isinstance(trace, DataFrame):
-        machine = None if asked.machine is None else load_machine(asked)
+        machine = None if machine_file is None else load_machine(asked)
         if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: restore what was cut, to be cut again
             trace = trace.assign(runtime_s=trace["runtime_s"] + trace[OVERRUN]).drop(columns=OVERRUN)
         workload = cleaned_for(machine, Trace("jobs", jobs_from(trace)), asked.missing_request or "drop", asked.procs)
         if workload.touched():
             tell_cleaning(workload)
     else:
-        workload = load(asked)
+        workload = load(asked, compiles=compiles)
     if asked.procs not in (None, workload.procs):
         raise InputError(f"{workload.name} was read for {workload.procs:,} processors, not {asked.procs:,}: read it with those")
     on = {name: getattr(workload, name) for name in ("procs", "machine", "clock", "generated")}
@@ -479,6 +482,6 @@ def _on(trace: Trace, settings: dict[str, Any]) -> tuple[CleanTrace, dict[str, A
 
 
 def _fitted(predictor: Any, trace: CleanTrace) -> Any:
-    from pipelines.cli.simulate import fitted
+    from pipelines.cli.simulation import fitted
 
     return fitted(predictor, trace) if isinstance(predictor, str) else predictor

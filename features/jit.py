@@ -202,7 +202,7 @@ def apart(function: Callable[..., Any]) -> Any:
 
 
 def _kernel(function: Callable[..., Any], *, inline: bool) -> Any:
-    return function if not COMPILED else _cached(Kernel(function, inline=inline))
+    return function if not COMPILED else Kernel(function, inline=inline, cached=_cached)
 
 
 def _cached(dispatcher: Function) -> Function:

@@ -9,7 +9,8 @@ Compiled code that calls it links its :attr:`Kernel.part`, which LLVM optimises 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import cached_property
+from functools import cached_property, update_wrapper
+from threading import Lock
 from typing import Any
 from uuid import uuid4
 
@@ -106,20 +107,45 @@ class Function(CPUDispatcher):
         self._cache = cache(self.py_func)
 
 
-class Kernel(Function):
-    """A function that allocates nothing, as Python calls it. Compiled code calls its ``part``."""
+_MAKING = Lock()
+"""Held while a kernel is made: threads that call it first at the same time share its compiled forms."""
 
-    def __init__(self, function: Callable[..., Any], *, inline: bool) -> None:
-        options = {"nopython": True, "boundscheck": None, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
-        super().__init__(function, targetoptions=options, pipeline_class=_WholeCompiler)
-        self._inline = inline
+
+class Kernel:
+    """A function that allocates nothing, compiled in two ways.
+
+    Python calls the ``whole``, compiled code the ``part``. Each is made when it is first needed: of the hundreds of kernels that
+    a command imports, Python calls a few. Other attributes are those of the whole.
+    """
+
+    def __init__(self, function: Callable[..., Any], *, inline: bool, cached: Callable[[Function], Function]) -> None:
+        update_wrapper(self, function)
+        self._inline, self._cached = inline, cached
+        self._whole: Function | None = None
+        self._options = {"nopython": True, "boundscheck": None, "nogil": True, "_nrt": False, "no_cfunc_wrapper": True}
+
+    @property
+    def whole(self) -> Function:
+        """The function as Python calls it, kept on disk."""
+        with _MAKING:
+            if self._whole is None:
+                self._whole = self._cached(Function(self.__wrapped__, targetoptions=self._options, pipeline_class=_WholeCompiler))
+        return self._whole
 
     @cached_property
     def part(self) -> _Part:
         """The function as compiled code calls it, inlined by force or as LLVM sees fit."""
-        options = {**self.targetoptions, "no_cpython_wrapper": True, "forceinline": self._inline}
-        return _Part(self.py_func, targetoptions=options, pipeline_class=_PartCompiler)
+        options = {**self._options, "no_cpython_wrapper": True, "forceinline": self._inline}
+        return _Part(self.__wrapped__, targetoptions=options, pipeline_class=_PartCompiler)
 
     @property
     def _numba_type_(self) -> Any:
         return types.Dispatcher(self.part)
+
+    def __call__(self, *arguments: Any) -> Any:
+        return self.whole(*arguments)
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):  # such as what pickle looks for
+            raise AttributeError(name)
+        return getattr(self.whole, name)

@@ -25,7 +25,7 @@ from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule
 from sim.schedulers.semantics import SEMANTICS
 from sim.settings import Campaign
-from sim.simulate import simulate
+from sim.simulation import simulate
 
 MakePredictor: TypeAlias = str | Callable[[], Predictor]
 """A predictor's name, or a function that returns a new predictor each time."""

@@ -7,20 +7,18 @@ The fields are options of the command line, the identity of journals and tables 
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator, model_validator
 
 from features.errors import InputError
-from features.jobs.cleaning import MISSING_REQUEST
-from features.jobs.scaling import LARGEST
-from features.jobs.shaking import SHAKE_S
+from features.jobs.choices import LARGEST, MISSING_REQUEST, SHAKE_S
 from features.validation import refusal
-from sim.metrics.schedule_metrics import TAU_S
-from sim.policy import Policy
-from sim.replays import check_seed
-from sim.schedulers.names import SLURM, spelled
+from sim.metrics.names import TAU_S
 from sim.users.names import OPEN
+
+if TYPE_CHECKING:
+    from sim.policy import Policy
 
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
@@ -188,10 +186,15 @@ class Campaign(TraceSettings):
     @classmethod
     def _spell(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Spell schedulers as usual, so that one in other letters is no other policy."""
+        from sim.schedulers.names import spelled  # imports numba, as below
+
         return tuple(map(spelled, names))
 
     @model_validator(mode="after")
     def _check(self) -> Campaign:
+        from sim.replays import check_seed
+        from sim.schedulers.names import SLURM
+
         if self.replicates is not None and self.seeds != (0,):
             raise InputError("--replicates and --seed exclude each other")
         if self.machine is not None and self.procs is not None:
@@ -209,6 +212,8 @@ class Campaign(TraceSettings):
     @property
     def submissions(self) -> Policy:
         """Return what all policies share: when jobs are submitted."""
+        from sim.policy import Policy
+
         return Policy(dependencies=self.dependencies, users=self.users, load=self.load, squeeze=self.squeeze)
 
 

@@ -31,7 +31,7 @@ from pipelines.report.table import Table
 from pipelines.storage import places
 from pipelines.storage.provenance import code_version, software
 from sim.schedule import Schedule
-from sim.simulate import simulate
+from sim.simulation import simulate
 from sim.workloads.workload import Workload, generate
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "EASY(reservations=4)", "JustBF", "SAF-JustBF", "Conservative", "WFP3-EASY", "List", "Strict")

@@ -22,15 +22,15 @@ from benchmarks.common.logs import load
 from benchmarks.common.pages import kept
 from features.clock import Clock
 from features.jit import njit
+from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
-from features.jobs.shaking import SHAKE_S
 from models.runtime import quantile
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, TablePredictor
 from sim.inputs.estimates import as_estimates
 from sim.inputs.prepare import as_arrays
-from sim.simulate import simulate
+from sim.simulation import simulate
 
 HALVES = ("first", "second")
 TRACES = ("KTH-SP2", "SDSC-SP2", "LANL-CM5", "ALCF-Theta", "CERIT")

@@ -14,11 +14,11 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.card import Card, parser, study
+from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
-from features.jobs.shaking import SHAKE_S
 from sim import evaluate
 from sim.policy import Policy
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 from sim.workloads.workload import Workload, generate
 
 SEEDS, REPLICATES, SHORT_S, ASKED_S = 8, 5, 600, 1800

@@ -19,14 +19,14 @@ from scipy.stats import t
 
 from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import HOUSE
+from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
-from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
 from sim import evaluate
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.policy import Policy
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 from sim.workloads.workload import Workload, generate
 
 NODES, PROCS, MEMORY_KIB, GPUS, GIB = 500, 48, 384 << 20, 4, 1 << 20

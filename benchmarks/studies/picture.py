@@ -17,7 +17,7 @@ from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
 from pipelines.report.style import encode, figure
 from sim.schedule import Schedule
-from sim.simulate import simulate
+from sim.simulation import simulate
 
 _SKY, _ORANGE = "#56b4e9", "#e69f00"
 HOUR_S = 3600

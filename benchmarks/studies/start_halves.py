@@ -24,7 +24,7 @@ from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from models.starts.model import Questions, Told, better, told_of, trained
 from models.starts.training import ENOUGH, LEARNED, calibrate
 from pipelines.ingest.read import read_trace
-from sim.simulate import simulate
+from sim.simulation import simulate
 from sim.starts.ahead import Ahead
 from sim.starts.closings import drained
 from sim.starts.questions import ask, queued

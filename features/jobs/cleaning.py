@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, TypeAlias
 
 import numpy as np
 import pandas as pd
@@ -23,12 +23,12 @@ import pandas as pd
 from features import limits
 from features.clock import Clock
 from features.errors import InputError
+from features.jobs.choices import MISSING_REQUEST
 from features.jobs.file_clock import file_clock
 from features.jobs.identity import copies
 from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
 from features.jobs.usage import WIDE, advised, usage
 
-MissingRequest = Literal["drop", "runtime", "queue-max"]
 AHEAD = "ahead-of-file-clock"
 """Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
 BEHIND = "behind-file-clock"
@@ -43,7 +43,6 @@ PARTS = (2, 3, 4)
 """Status of such parts: to be continued, or the last one, completed or failed."""
 NO_CLUSTER = "fits-no-cluster"
 """Rule for jobs that do not fit an empty machine of clusters."""
-MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
 
 
 @dataclass(frozen=True)

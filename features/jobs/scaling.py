@@ -12,9 +12,8 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from features.jobs.choices import LARGEST
 from features.jobs.schema import OVERRUN
-
-LARGEST = 1e6
 
 
 def check_factor(name: str, factor: float) -> None:

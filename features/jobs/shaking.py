@@ -14,9 +14,6 @@ from features import limits
 from features.errors import InputError
 from features.jobs.dependencies import preceding_rows
 
-SHAKE_S = 60
-"""Default max seconds by which submissions are moved."""
-
 
 def moves(jobs: int, shake_s: int, seed: int) -> np.ndarray:
     """Draw each job's move in seconds, int64 [jobs]: uniform in -shake_s..shake_s.

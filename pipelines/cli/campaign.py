@@ -25,7 +25,7 @@ from pipelines.cli.options import (
     workers_option,
 )
 from pipelines.cli.progress import shown_progress
-from pipelines.cli.simulate import prepared, table_files
+from pipelines.cli.simulation import prepared, table_files
 from pipelines.report.comparison import summary_tables, write_tables
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows

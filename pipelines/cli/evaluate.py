@@ -14,7 +14,7 @@ import pandas as pd
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, options, out_option
 from pipelines.cli.progress import stage_bars
-from pipelines.cli.simulate import fitted, table_files
+from pipelines.cli.simulation import fitted, table_files
 from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
 from sim.predictions.quality import STAGES

@@ -2,12 +2,27 @@
 
 import gc
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Any
 
 import click
 
 from features.errors import unknown
+
+
+@contextmanager
+def importing() -> Iterator[None]:
+    """Collect no garbage during imports.
+
+    That would take a tenth of a second.
+    """
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.freeze()  # the first collection need not visit it
+        gc.enable()
 
 
 class LazyGroup(click.Group):
@@ -23,11 +38,9 @@ class LazyGroup(click.Group):
     def get_command(self, context: click.Context, name: str) -> click.Command | None:
         if name not in self._summaries:
             context.fail(str(unknown("command", name, self._summaries)))
-        command: click.Command = importlib.import_module(f"{self._package}.{name}").command
+        with importing():
+            command: click.Command = importlib.import_module(f"{self._package}.{name}").command
         command.name = name
-        if gc.get_freeze_count() == 0:
-            gc.freeze()  # imported objects stay: the first collection need not visit them
-        gc.enable()  # the command line disabled it for the imports
         return command
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:

@@ -16,18 +16,16 @@ import click
 from click.core import ParameterSource
 
 from features.errors import InputError, one_line
-from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import Trace
-from features.jobs.usage import doubts
+from pipelines.cli.lazy import importing
 from pipelines.cli.notes import note
-from pipelines.ingest.read import cleaned_for, find_entry, read_trace
 from pipelines.storage.places import regular, writing
 from sim.settings import Campaign, CheckedSettings, TraceSettings
-from sim.slurm.lines import FILES
 
 if TYPE_CHECKING:
     from pydantic.fields import FieldInfo
 
+    from features.jobs.cleaning import CleanTrace
+    from features.jobs.schema import Trace
     from sim.campaigns.maps import Map
     from sim.machine.description import Machine
 
@@ -177,7 +175,9 @@ def options(
                 values["schedulers"] = without_policies(values["schedulers"])
             if "scheduler" in values:
                 [values["scheduler"]] = without_policies((values["scheduler"],))
-            return command(shape(**values), **given)
+            with importing():
+                settings = shape(**values)
+            return command(settings, **given)
 
         with_options: Callable[..., Any] = with_settings
         for name in reversed(names):
@@ -268,6 +268,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
     name of the catalogue.
     """
     from pipelines.sources.catalogue import load_catalogue
+    from sim.slurm.lines import FILES
 
     names, catalogue = [name for name in inputs if name], load_catalogue()
     entries = [entry for name in names if (entry := catalogue.get(name)) is not None and entry.place and not entry.remote]
@@ -290,6 +291,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 def load_machine(settings: TraceSettings) -> Machine | None:
     """Return the machine of ``--machine`` or, without ``--procs``, the catalogue's."""
+    from pipelines.ingest.read import find_entry
+
     if isinstance(settings, Campaign) and settings.machine is not None:
         from pipelines.ingest.machine_file import read_machine
         from pipelines.ingest.slurm_site import is_site
@@ -305,6 +308,8 @@ def load_machine(settings: TraceSettings) -> Machine | None:
 
 def read(settings: TraceSettings) -> tuple[Trace, str]:
     """Read TRACE by ``settings``; return it and the rule for jobs without a request."""
+    from pipelines.ingest.read import find_entry, read_trace
+
     entry = find_entry(settings.trace)
     trace = read_trace(
         settings.trace,
@@ -315,14 +320,17 @@ def read(settings: TraceSettings) -> tuple[Trace, str]:
     return trace, settings.missing_request or (entry.missing_request if entry else "drop")
 
 
-def load(settings: TraceSettings) -> CleanTrace:
+def load(settings: TraceSettings, *, compiles: bool = True) -> CleanTrace:
     """Read and clean the trace of ``settings``, for their machine or the catalogue's.
 
-    Dropped and altered jobs are reported on standard error.
+    Dropped and altered jobs are reported on standard error, and compilation, if what follows ``compiles``.
     """
-    from pipelines.cli.compiling import announce_compilation
+    from pipelines.ingest.read import cleaned_for
 
-    announce_compilation()
+    if compiles:
+        from pipelines.cli.compiling import announce_compilation
+
+        announce_compilation()
     machine = load_machine(settings)
     trace, missing_request = read(settings)
     cleaned = cleaned_for(machine, trace, missing_request, settings.procs)
@@ -340,6 +348,8 @@ def load(settings: TraceSettings) -> CleanTrace:
 
 def tell_cleaning(cleaned: CleanTrace) -> None:
     """Report dropped and altered jobs, and doubts, on standard error."""
+    from features.jobs.usage import doubts
+
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
     for text in (*cleaned.notes, *(f"WARNING: {each}" for each in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from features.jobs.shaking import SHAKE_S
+from features.jobs.choices import SHAKE_S
 from sim.settings import Campaign, Count, Positive, TraceSettings
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")

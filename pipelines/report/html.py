@@ -20,8 +20,7 @@ from pipelines.report.tables import (
     prediction_table,
 )
 from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
-from sim.metrics.names import FAIRNESS, READ_FIRST
-from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.names import FAIRNESS, READ_FIRST, TAU_S
 from sim.metrics.verdict import is_bound, verdict
 from sim.schedule import Schedule
 

@@ -21,8 +21,8 @@ from pipelines.report.page import Picture, data_uri
 from pipelines.report.style import MUTED, Key, Looks, SeriesStyle, figure, key, log_durations, looks, rows_named
 from pipelines.report.wording import brief, duration
 from sim.metrics.formats import change, signed
-from sim.metrics.names import METRICS
-from sim.metrics.schedule_metrics import TAU_S, bounded_slowdown
+from sim.metrics.names import METRICS, TAU_S
+from sim.metrics.schedule_metrics import bounded_slowdown
 from sim.metrics.timeline import busy_procs, queue_length, resample
 from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES

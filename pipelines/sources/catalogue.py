@@ -9,12 +9,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date
 from pathlib import Path
-from typing import Any, Literal, NoReturn
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
 from features.errors import InputError, masked, one_line, shown
-from features.jobs.cleaning import MISSING_REQUEST
+from features.jobs.choices import MISSING_REQUEST
 from features.names import check_name
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.source import Source
@@ -23,7 +23,9 @@ from pipelines.sources.settings import read_settings
 from pipelines.sources.site_file import settings_file, site_tables
 from pipelines.storage.home import archive, home
 from pipelines.storage.places import exists, is_url
-from sim.machine.description import Machine
+
+if TYPE_CHECKING:
+    from sim.machine.description import Machine
 
 PACKAGED = Path(__file__).with_name("catalogue.toml")
 FORMATS = ("swf", "slurm", "parquet", "generated", "simulated")
@@ -79,15 +81,17 @@ class Entry:
         return self._beside(self.place)
 
     @property
-    def described(self) -> Machine | None:
+    def described(self) -> "Machine | None":
         """Return the machine of clusters that the jobs run on, if any.
 
         Returns None for one pool, and for a Slurm site. Raises InputError for a file that cannot be read.
         """
+        if not self.machine:
+            return None
         from pipelines.ingest.machine_file import read_machine
         from pipelines.ingest.slurm_site import is_site
 
-        return read_machine(self.machine_path) if self.machine and not is_site(self.machine_path) else None
+        return None if is_site(self.machine_path) else read_machine(self.machine_path)
 
     @property
     def machine_path(self) -> Path:

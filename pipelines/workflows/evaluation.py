@@ -28,7 +28,7 @@ from sim.predictions.sharpness import REFERENCES
 from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.settings import Count, TraceSettings
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 
 KIND = "evaluation"
 """The kind of Parquet file that holds the figures."""

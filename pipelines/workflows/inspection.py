@@ -13,7 +13,8 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
-from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, Holds, clean
+from features.jobs.choices import MISSING_REQUEST
+from features.jobs.cleaning import CleanTrace, Holds, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
 from features.jobs.usage import Usage, advised, occupied, offered_load, usage
 from sim.machine.description import Machine

@@ -49,7 +49,7 @@ from sim.schedule import Schedule
 from sim.schedulers.names import Scheduler, spelled
 from sim.schedulers.names import scheduler as named_scheduler
 from sim.settings import Campaign
-from sim.simulate import processors
+from sim.simulation import processors
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
 """A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory (class) of a Python predictor."""

@@ -18,14 +18,15 @@ from pydantic import Field, model_validator
 
 from features.clock import Clock
 from features.errors import InputError
+from features.jobs.choices import SHAKE_S
 from features.jobs.schema import fingerprint
-from features.jobs.shaking import SHAKE_S, moves, shaken
+from features.jobs.shaking import moves, shaken
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Ratio, interval_of_change
 from models.policies import PolicyEvidence, Trained
 from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import Window, split_windows
-from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.names import TAU_S
 from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy
 from sim.schedulers.scores import Score, score

@@ -29,7 +29,7 @@ from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import FREE, Estimates, Jobs
-from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.names import TAU_S
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for, simulation
 from sim.policy import Policy, applied, kernel_settings
 from sim.schedulers.names import with_numbers

@@ -18,8 +18,8 @@ from features.clock import WEEK_S
 from features.errors import InputError, shown
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, remark
-from sim.metrics.names import COMPARED
-from sim.metrics.schedule_metrics import TAU_S, check_tau, evaluate, ratios, weekly_longest_waits
+from sim.metrics.names import COMPARED, TAU_S
+from sim.metrics.schedule_metrics import check_tau, evaluate, ratios, weekly_longest_waits
 from sim.metrics.verdict import sure_changes
 from sim.policy import NAMES
 from sim.schedule import Schedule, checked

@@ -17,6 +17,9 @@ _KLUSACEK = "Klusáček & Chlumský, Planning and metaheuristic optimization in 
 
 _NICHOLS = "Nichols et al., Resource utilization aware job scheduling to mitigate performance variability"
 
+TAU_S = 10.0
+"""The usual threshold of bounded slowdown, seconds: shorter runtimes count as this."""
+
 Kind = Literal["seconds", "ratio", "share", "count"]
 
 

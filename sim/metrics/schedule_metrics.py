@@ -21,13 +21,12 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError, shown
 from features.statistics import Ratio
+from sim.metrics.names import TAU_S
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs, user_jobs
 from sim.metrics.user_fairness import fairness_of
 from sim.schedule import Schedule, checked
 
-TAU_S = 10.0
-"""The usual threshold of bounded slowdown, seconds: shorter runtimes count as this."""
 _WAITS, _SLOWED = 0.01, 1.1
 """Nothing waits noticeably if mean waits are below this share of the mean runtime and mean bounded slowdowns below this."""
 

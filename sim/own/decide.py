@@ -26,7 +26,7 @@ from sim.outcome import TRACE_SECONDS, Decider
 from sim.own.compiled_policy import CompiledPolicy
 from sim.policy import Policy
 from sim.schedule import Schedule
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 
 UNDER = "List"
 """The scheduler that a policy replaces."""

@@ -18,7 +18,7 @@ from models.runtime.protocol import Predictor, TablePredictor
 from sim.kernel.scratch import Scratch
 from sim.outcome import TRACE_SECONDS
 from sim.schedule import Schedule
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 
 REPEATS = 5
 ENOUGH_S = 10.0

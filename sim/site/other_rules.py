@@ -15,7 +15,7 @@ import pandas as pd
 from sim.inputs.predicted_limits import as_table
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.replays import moved_by_seed
-from sim.simulate import simulate
+from sim.simulation import simulate
 from sim.slurm.site import Node, Site
 
 

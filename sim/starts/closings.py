@@ -15,7 +15,7 @@ from scipy.stats import spearmanr
 
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from sim.machine.nodes import ALWAYS, Hours, Layout, Requests
-from sim.simulate import simulate
+from sim.simulation import simulate
 
 MONDAY_S = 4 * DAY_S
 """Unix time of the first Monday."""

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.schema import start_s
-from sim.simulate import simulate
+from sim.simulation import simulate
 
 RECORDED = "recorded"
 SIMULATED = "simulated: EASY with requested times"

@@ -9,7 +9,7 @@ import pytest
 
 from sim import outcome
 from sim.policy import Policy
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 from tests.oracle.decisions import Whim
 from tests.support.workloads import Moody, crowd
 

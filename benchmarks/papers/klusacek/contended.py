@@ -37,9 +37,9 @@ from scipy.special import stdtrit
 from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import STUDIES, kept
 from features.clock import DAY_S
+from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
-from features.jobs.shaking import SHAKE_S
 from pipelines.ingest.machine_file import read_machine
 from pipelines.ingest.read import read_trace
 from pipelines.report.style import INK, MUTED, encode, figure
@@ -50,7 +50,7 @@ from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.user_fairness import fairness
 from sim.policy import Policy
 from sim.schedule import Schedule
-from sim.simulate import simulate, simulate_policy
+from sim.simulation import simulate, simulate_policy
 
 BASE, PLANNER = "OrigBF", "PlanRS"
 PLAN, UNFAIR = "PlanRS(iterations=0)", "PlanRS(fairness=0)"

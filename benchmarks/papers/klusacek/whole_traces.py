@@ -25,7 +25,7 @@ from sim.machine.description import Machine
 from sim.policy import Policy
 from sim.replays import moved_by_seed
 from sim.schedule import Schedule
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 
 SCHEDULERS, LOOPS = (BASE, PLANNER, "EASY"), ("open", "closed")
 

@@ -23,7 +23,7 @@ from benchmarks.papers.legrand.learned_study import (
     WITHOUT,
     Study,
 )
-from features.jobs.shaking import SHAKE_S
+from features.jobs.choices import SHAKE_S
 from pipelines.report.style import INK, encode, figure
 
 PAGE = "learned-policies"

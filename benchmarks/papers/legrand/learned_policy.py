@@ -9,7 +9,7 @@ import pandas as pd
 from benchmarks.common.pages import STUDIES
 from benchmarks.papers.legrand.learned_families import STARVATION_S, TAUS_S
 from benchmarks.papers.legrand.learned_study import SPLITS
-from features.jobs.shaking import SHAKE_S
+from features.jobs.choices import SHAKE_S
 from models.policies import Feature, PolicyEvidence, PolicyFile, Trained
 from pipelines.storage.policies import make_policy
 

@@ -19,7 +19,7 @@ from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
 from sim.inputs.prepare import prepare
 from sim.kernel.state import NEXT, STARTED
-from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.names import TAU_S
 from sim.outcome import simulation
 from sim.own.environments.decisions import KINDS, OF_JOB, OF_MACHINE, Agent, decisions_of
 from sim.policy import Policy

@@ -17,7 +17,7 @@ from sim.kernel.outside import CHOSEN_JOBS, FIRST_WAITING, start_chosen
 from sim.kernel.passes import reserve
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, EXTRA, FREE, NEXT, SHADOW
-from sim.metrics.schedule_metrics import TAU_S
+from sim.metrics.names import TAU_S
 
 OF_JOB = ("wait", "requested", "predicted", "procs", "slowdown", "fits", "beyond")
 """Features of a candidate. ``wait requested predicted``: ln(1 + seconds) over that of 30 days. ``procs``: share of the

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from features import limits
 from features.errors import InputError
-from features.jobs.cleaning import MISSING_REQUEST, CleanTrace, clean
+from features.jobs.choices import MISSING_REQUEST
+from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.ingest.canonical import read_canonical, write_canonical
 from pipelines.ingest.swf import read_swf

@@ -8,7 +8,8 @@ import json
 import pytest
 from rich.console import Console
 
-from features.jobs.cleaning import MISSING_REQUEST, clean
+from features.jobs.choices import MISSING_REQUEST
+from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
 from pipelines.ingest.source import Source
 from pipelines.ingest.swf import parse_swf

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from sim.schedulers.names import scheduler as named
 from sim.schedulers.planning import PlanRS
-from sim.simulate import simulate
+from sim.simulation import simulate
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.planning import OrigBackfill, Planning
 from tests.support.machines import crowded, described, given_as, random_ask, random_outages, random_site

@@ -22,7 +22,7 @@ from sim import evaluate, simulate
 from sim.own.environments import Agent
 from sim.own.environments.decisions import OF_JOB, Backfilling, Ordering
 from sim.policy import Policy
-from sim.simulate import simulate_policy
+from sim.simulation import simulate_policy
 from tests.support.machines import one_node
 from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, workloads
 

@@ -10,7 +10,7 @@ from features.jobs.schema import codes
 from models.packed.queue_state import NOT_YET, QueueJobs
 from models.runtime.remaining import LEVELS
 from sim.policy import Policy
-from sim.simulate import simulate
+from sim.simulation import simulate
 from sim.starts.ahead import Ahead, Coming, arrivals
 from sim.starts.closings import Closed
 from sim.starts.questions import AGES_S, ask, moments, queues

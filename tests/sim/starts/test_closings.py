@@ -10,7 +10,7 @@ import pytest
 
 from features.clock import Clock
 from features.jobs.schema import conform
-from sim.simulate import simulate
+from sim.simulation import simulate
 from sim.starts.closings import Closed, closings, drained, replayed
 
 HOUR_S, DAY_S = 3600, 86_400

@@ -1,0 +1,240 @@
+"""``queuecast simulate``: a trace under schedulers, predictors and corrections.
+
+Neither Dagster nor MLflow is imported.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import textwrap
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import click
+
+from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from models.runtime.names import predictor as named_predictor
+from models.runtime.protocol import Predictor
+from pipelines.cli.notes import note, tell_of_prior
+from pipelines.cli.options import check_outputs, check_used, load
+from pipelines.cli.progress import shown_progress
+from pipelines.ingest.slurm_site import is_site
+from pipelines.storage.schedule_files import check_ending, check_nodes, check_unchanged, write_schedules
+from sim.campaigns.campaign import check_policies, policies, predictor_name
+from sim.metrics.formats import predictions, sources
+from sim.metrics.names import METRICS, SHOWN
+from sim.metrics.schedule_metrics import evaluate, nothing_waits
+from sim.metrics.verdict import of_single_replays
+from sim.replays import moved_by_seed
+from sim.schedule import IDENTITY, Schedule
+from sim.schedulers.names import SLURM
+from sim.settings import Campaign
+from sim.simulation import simulate_policy
+
+_QUIET_S = 1.5
+"""Seconds of a simulation before its progress is shown."""
+_OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "taus_s")
+"""Settings that a replay of a Slurm site uses."""
+
+
+def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+    """Simulate all combinations of ``asked``; print their metrics and write the schedules."""
+    check_outputs({"--schedule-out": schedule_out}, [asked.trace, *table_files(asked.predictors)])
+    if asked.machine is not None and is_site(asked.machine):
+        check_site(asked, schedule_out)
+        simulate_site(asked, schedule_out, as_json)
+        return
+    tell_of_prior(asked.predictors)
+    combinations = policies(asked)
+    if schedule_out is not None:
+        check_ending("--schedule-out", schedule_out, len(combinations))
+        check_distinct("--schedule-out", asked)
+        check_unchanged("--schedule-out", schedule_out, asked.submissions.changes)
+    workload, predictors = prepared(asked)
+    rows: list[dict[str, Any]] = []
+    schedules = []
+    for policy in policies(asked.model_copy(update={"predictors": predictors})):
+        moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
+        with shown_progress(
+            "jobs have ended", f"{policy.scheduler} / {predictor_name(policy.predictor)}", after_s=_QUIET_S
+        ) as progress:
+            schedule = simulate_policy(
+                workload.jobs,
+                policy if moved else policy._replace(seed=0),
+                procs=workload.procs,
+                trace=workload.name,
+                generated=workload.generated,
+                clock=workload.clock,
+                machine=workload.machine,
+                plans=policy.plan().promises,
+                progress=progress,
+            )
+        schedule = replace(schedule, seed=policy.seed)
+        rows.append(as_row(schedule, asked.taus_s[0]))
+        if schedule_out is not None:
+            schedules.append(schedule)
+    weighed = of_single_replays(rows)
+    if as_json:
+        for row in rows:
+            key = row["scheduler"], row["predictor"], row["correction"]
+            click.echo(json.dumps({**row, "predictions": predictions(row["predictor"]), **weighed.record(key)}))
+    else:
+        print_metrics(rows, workload.name, len(workload.jobs), workload.procs, generated=workload.generated)
+        if len(rows) > 1:
+            click.echo("\n" + textwrap.fill(weighed.text, 100))
+    if sentence := nothing_waits(rows, workload.procs):
+        note(f"{workload.name}: {sentence}")
+    metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
+    if schedule_out is not None:
+        write_schedules(schedule_out, schedules, workload, metadata)
+        note(f"wrote {schedule_out}")
+
+
+def check_site(asked: Campaign, schedule_out: Path | None) -> None:
+    """Raise InputError for settings and outputs that a replay of a Slurm site does not have."""
+    if asked.schedulers != (SLURM,):
+        raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
+    check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site")
+    if schedule_out is not None:
+        check_ending("--schedule-out", schedule_out, 1)
+        check_nodes(schedule_out)
+
+
+def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+    """Replay the accounting as the site's own Slurm would schedule it.
+
+    The seed draws the phases of its clocks.
+    """
+    import time
+
+    from pipelines.cli.parity import load_site_jobs
+    from sim.site.replay import as_schedule, replay
+
+    assert asked.machine is not None
+    site, jobs = load_site_jobs(Path(asked.trace), asked.machine, asked.timezone, asked.cluster or "")
+    seed = asked.seeds[0]
+    replay(site, jobs.table.head(1), seed)  # compiled before the clock runs
+    began = time.perf_counter()
+    replayed = replay(site, jobs.table, seed)
+    schedule = as_schedule(site, jobs.table, replayed, trace=jobs.name, seed=seed, seconds=time.perf_counter() - began)
+    row = as_row(schedule, asked.taus_s[0])
+    if schedule.never_started:
+        named = ", ".join(map(str, schedule.never_started[:5]))
+        note(f"WARNING: {len(schedule.never_started):,} jobs never start in this replay, the first are {named}")
+    if as_json:
+        click.echo(json.dumps(row))
+    else:
+        print_metrics([row], jobs.name, len(jobs.table), site.procs)
+        click.echo(
+            "\nOne replay of many: the phases of Slurm's clocks are drawn by --seed; queuecast parity shows their range and the record."
+        )
+    if schedule_out is not None:
+        write_schedules(schedule_out, [schedule], None, {"trace": jobs.name, "generated": False})
+        note(f"wrote {schedule_out}")
+
+
+def prepared(asked: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:
+    """Return the cleaned trace of ``asked`` and its predictors, fitted.
+
+    Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard error.
+    """
+    for policy in policies(asked):
+        policy.plan()  # raises for a wrong name before a long trace is read
+        if ":" not in policy.predictor:
+            named_predictor(policy.predictor)
+    workload = load(asked)
+    check_policies(workload.jobs, asked, workload.procs, workload.machine)  # before anything is fitted
+    if asked.dependencies:
+        say_dependencies(workload)
+    say_users(workload, asked.users)
+    return workload, tuple(fitted(name, workload) for name in asked.predictors)
+
+
+def say_dependencies(workload: CleanTrace) -> None:
+    """Report the trace's dependencies on standard error; raise InputError if it has none."""
+    from features.jobs.dependencies import preceding_rows
+
+    dependencies = preceding_rows(workload.jobs)
+    if dependencies.named == 0:
+        raise InputError(f"{workload.name}: no job names a preceding job (SWF field 17), so --dependencies cannot be applied")
+    for text in dependencies.notes():
+        note(f"{workload.name}: {text}")
+
+
+def say_users(workload: CleanTrace, name: str) -> None:
+    """Report sessions and batches of reacting users on standard error."""
+    from sim.replays import user_facts
+    from sim.users.names import OPEN, users
+
+    rule = users(name)
+    if rule.loop != OPEN:
+        for text in user_facts(workload.jobs, rule, workload.procs).notes():
+            note(f"{workload.name}: {text}")
+
+
+def check_distinct(written: str, asked: Campaign) -> None:
+    """Raise InputError if rows of an output could not be distinguished.
+
+    Rows name only the scheduler and the predictor.
+    """
+    if len(asked.corrections) > 1:
+        raise InputError(f"{written} takes one --correction, not {', '.join(asked.corrections)}: its rows do not name it")
+    for option, names in (("--scheduler", asked.schedulers), ("--predictor", asked.predictors)):
+        twice = next((name for name in names if names.count(name) > 1), None)
+        if twice is not None:
+            raise InputError(f"{written} takes each {option} once, and {twice} is given again: its rows could not be told apart")
+
+
+def table_files(predictors: tuple[str, ...]) -> list[str]:
+    """Return the paths of prediction tables among the predictors."""
+    from pipelines.ingest.people_tables import PREFIX
+
+    return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
+
+
+def fitted(name: str, workload: CleanTrace) -> str | Predictor:
+    """Return a predictor for the simulator: a known name, or a table.
+
+    A table comes from a file or a registered model.
+    """
+    from pipelines.ingest.people_tables import PREFIX, table_predictor
+
+    if name.startswith(PREFIX):
+        return table_predictor(name, workload.jobs)
+
+    if name.startswith("registry:"):
+        from pipelines.storage.registry import registered_predictor
+
+        return registered_predictor(name, workload)
+    return name
+
+
+def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
+    """Return a schedule's identity and metrics as plain Python values for JSON; NaN is null."""
+    row: dict[str, Any] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
+    for name, value in evaluate(schedule, tau_s=tau_s).items():
+        row[str(name)] = None if math.isnan(value) else value
+    return row
+
+
+def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int, *, generated: bool = False) -> None:
+    """Print the main metrics of schedules; ``jobs`` and ``procs`` are for the title."""
+    from pipelines.report.table import Table
+
+    of_machine = f" of {rows[0]['machine']}" if rows[0]["machine"] else ""
+    made_up = ", a generated workload" if generated else ""
+    title = f"{rows[0]['trace'] or trace}: {jobs:,} jobs on {procs:,} processors{of_machine}{made_up}"
+    shown = [(name, METRICS[name]) for name in SHOWN]
+    cells = []
+    words = sources([(row["scheduler"], row["predictor"], row["correction"]) for row in rows])
+    for row in rows:
+        took = 1000 * row["simulate_s"]
+        values = (format(row[name], metric.form) for name, metric in shown)
+        key = row["scheduler"], row["predictor"], row["correction"]
+        cells.append([row["scheduler"], words[key], row["correction"], *values, f"{took:.1f}"])
+    caption = f"slowdown: mean bounded slowdown, tau {rows[0]['tau_s']:g} s"
+    headings = ["scheduler", "predictions", "correction", *(metric.short for _, metric in shown), "took ms"]
+    Table(title, headings, cells, caption, keys=3).show()
