@@ -105,7 +105,7 @@ def keep_changes(work: Work, site: DatedSite) -> WhatIf:
     """Replay the last days under each candidate; write the table and page of ``what_if``."""
     tried = [candidate for candidate in all_candidates(site.machine) if not candidate.rule]
     # tonight's versions have learned from these jobs
-    tried = [candidate for candidate in tried if PREFIX not in candidate.limits + candidate.time_min]
+    tried = [candidate for candidate in tried if not any(PREFIX in each.value for each in candidate.limits)]
     with mapped(configured()) as spread:
         measured = measure_changes(
             site.site,

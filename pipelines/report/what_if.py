@@ -16,6 +16,7 @@ from pipelines.report.table import Cell, Row, Table
 from pipelines.workflows.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
+from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
 
@@ -114,7 +115,7 @@ def _interval(of: Measured) -> str:
 
 def _kills(study: WhatIf, name: str) -> str:
     kills, never = len(study.changes[name].kills), study.effects[name].never
-    most = "at most " if study.candidates[name].time_min else ""
+    most = "at most " if any(isinstance(each, MinTimeLimits) for each in study.candidates[name].limits) else ""
     clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
     return clause + (f"; {never:,} jobs would never start" if never else "")
 

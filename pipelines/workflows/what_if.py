@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,8 @@ from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
-from sim.site.change import Changed, SiteChange, change
+from sim.site.change import TEXTS, SiteChange, change, site_change
+from sim.site.changes import KINDS, Changed, TimeLimits, is_table
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
@@ -130,8 +131,7 @@ class WhatIf:
 
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
-            resources = bool(candidate.nodes or candidate.demand or candidate.partition)
-            kinds = (resources, bool(candidate.rule), self.lost(name) > MOST_LOST, candidate.bound)
+            kinds = (candidate.resources, candidate.rule is not None, self.lost(name) > MOST_LOST, candidate.bound)
             return max(at for at, of in enumerate((True, *kinds)) if of), order.index(self.verdict(name)), wait.relative
 
         return sorted(self.effects, key=place)
@@ -165,20 +165,19 @@ def _parsed(path: Path, text: bytes) -> list[SiteChange]:
         document = tomllib.loads(text.decode("utf-8"))
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise InputError(f"{path}: is not TOML: {error}") from None
-    types = {each.name: each.type for each in fields(SiteChange)}
-    rows = document.get("candidate")
+    keys, rows = (*TEXTS, *KINDS), document.get("candidate")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:
         raise InputError(f"{path}: has no list of [[candidate]], or more than that")
     candidates: list[SiteChange] = []
     for at, row in enumerate(rows):
-        if strange := set(row) - set(types):
-            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), types)}")
+        if strange := set(row) - set(keys):
+            raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), keys)}")
         if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in candidates}:
             raise InputError(f"{path}: candidate {at + 1} has no name, or that of another one")
-        if wrong := [key for key, value in row.items() if isinstance(value, dict) != types[key].startswith("Mapping")]:
+        if wrong := [key for key, value in row.items() if isinstance(value, dict) != (key in KINDS and is_table(key))]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
-        candidates.append(SiteChange(**given))
+        candidates.append(site_change(**given))
     return candidates
 
 
@@ -188,7 +187,7 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[SiteChange], timezon
     Raises InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model without the quantile.
     """
     table = jobs.table
-    for text in {text for each in candidates for text in (each.limits, each.time_min) if text.startswith(PREFIX)}:
+    for text in {text for each in candidates for of in each.limits if (text := of.value).startswith(PREFIX)}:
         name, _, level = text.rpartition(" ")
         trace = CleanTrace(jobs.name, as_table(table), table[:0], 0, 0, timezone, False, "", len(table))
         quantiles = registered_predictor(name, trace).quantiles
@@ -288,7 +287,8 @@ def advise_limits(
 
     The text says why none of them is sure: the model is too far from its record. Else it is "".
     """
-    candidate = next(each for each in read_candidates() if each.limits.startswith("predicted"))
+    predicted = (each for each in read_candidates() if isinstance(each.changes[0], TimeLimits))
+    candidate = next(each for each in predicted if each.limits[0].value.startswith("predicted"))
     table, changed = jobs.table, change(candidate, site, jobs.table, seed)
     if changed is None:
         return [], ""

@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.statistics import CONFIDENCE, mean_intervals
-from sim.site.change import Changed
+from sim.site.changes import Changed
 
 FEWEST, RISK, WORTH = 20, 0.05, 0.9
 """Min number of jobs of a group, max share of them that ran longer than their limit, and max share of the request that is advised."""

@@ -101,6 +101,30 @@ def with_prediction(site: Site, level: float, *body: str, model: str = "") -> li
     ]
 
 
+def also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
+    """Return Lua that lets fitting jobs of a partition ask for the new one too."""
+    asked = f'(job.partition or "{like if default else ""}")'
+    return (
+        f"local fits = job.min_nodes == slurm.NO_VAL or job.min_nodes <= {min(len(part.nodes), part.max_nodes)}",
+        f'if fits and job.time_limit <= {part.max_s // 60} and ("," .. {asked} .. ","):find(",{like},", 1, true) then',
+        f'   job.partition = {asked} .. ",{part.name}"',
+        "end",
+    )
+
+
+def limit_lines(text: str, key: str, site: Site) -> list[str]:
+    """Return lines that make Slurm set ``key``, time_limit or time_min, by ``text``."""
+    kind, _, level = text.rpartition(" ")
+    kept = ["if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"] * (key == "time_limit")
+    if kind:
+        statement = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
+        return with_prediction(site, float(level), statement, *kept, model=kind.partition(":")[2])
+    statement = (
+        f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
+    )
+    return at_submission(site, statement, *kept)
+
+
 def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:
     plugins = [each for each in site.settings.get("jobsubmitplugins", "").split(",") if each]
     line = [] if "lua" in plugins else [f"JobSubmitPlugins={','.join([*plugins, 'lua'])}"]

@@ -20,7 +20,7 @@ from features.jobs.shaking import moves
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, interval_of_replicates, surely
 from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios
-from sim.site.change import Changed
+from sim.site.changes import Changed
 from sim.site.other_rules import started
 from sim.site.replay import Replay, as_schedule, starts
 from sim.slurm.begin import asked

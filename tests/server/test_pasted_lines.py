@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.ingest.slurm_site import load_site
-from sim.site.change import SiteChange, change
+from sim.site.change import change, site_change
 from sim.site.lines import SCRIPT
 from tests.server.slurm import NEEDED, asked, started, submitted
 from tests.sim.site.test_lines import in_place
@@ -40,7 +40,7 @@ def pasted(env: dict[str, str], *, scripts_alone: bool = False, **given: object)
     """Make a change as its lines say it, and let Slurm read it."""
     conf = Path(env["SLURM_CONF"])
     table = jobs().assign(partition="normal", start_s=-1, end_s=-1)
-    changed = change(SiteChange("tried", **given), load_site(conf), table)  # type: ignore[arg-type]
+    changed = change(site_change("tried", **given), load_site(conf), table)
     assert changed is not None
     if not scripts_alone:
         conf.write_text(in_place(conf.read_text(), changed.lines))

@@ -19,7 +19,7 @@ from pipelines.definitions import defs
 from pipelines.storage.alerts import alerts_file
 from pipelines.storage.lake import Lake
 from pipelines.workflows import what_if as workflow
-from sim.site.change import SiteChange
+from sim.site.change import site_change
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 CATALOGUE = f"""
@@ -75,7 +75,7 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     days = pd.DataFrame({"day": names, "starts": 50, "explained": [49] * 24 + [20] * 6, "extra": 0})
     monkeypatch.setattr(dated_site, "by_day", lambda *given: days)
     monkeypatch.setattr(dated_site, "NIGHTLY_REPLAYS", 2)
-    tried = [SiteChange("no backfill", slurm={"SchedulerType": "sched/builtin"})]
+    tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"})]
     monkeypatch.setattr(workflow, "read_candidates", lambda: tried)
     monkeypatch.setattr(workflow, "site_files", lambda machine: {"candidates.toml": OWN} if machine.name == "tiers-A" else {})
     less = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}

@@ -21,7 +21,8 @@ from pipelines.report.what_if import answer, first, render_what_if
 from pipelines.workflows import parity, what_if
 from pipelines.workflows.parity import read_site_jobs
 from pipelines.workflows.what_if import WhatIf, _too_far, measure, read_candidates, records
-from sim.site.change import Changed, SiteChange
+from sim.site.change import SiteChange, site_change
+from sim.site.changes import Changed
 from sim.site.what_if import WEIGHED, Effect, Measured
 from sim.slurm.site import Site
 
@@ -73,7 +74,7 @@ def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
     monkeypatch.setattr(what_if, "_FEWEST_JOBS", 20)
     monkeypatch.setattr(what_if, "_FEWEST_DAYS", 0)
     monkeypatch.setattr(what_if, "MOST_PASSED", 1)
-    tried = [SiteChange("no backfill", slurm={"SchedulerType": "sched/builtin"}), SiteChange("twice the nodes", nodes="x2")]
+    tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"}), site_change("twice the nodes", nodes="x2")]
     study = measure(*recorded, tried, 3, 5, 0, map, lambda done, of: None)
     assert study.split
     assert list(study.effects) == ["twice the nodes"]
@@ -127,8 +128,8 @@ def test_limits_of_a_registered_version_are_its_quantiles(
         return TablePredictor(name, lambda _: np.zeros(0), quantiles=lambda jobs: pd.DataFrame({0.9: jobs["runtime_s"] - 1.0}))
 
     monkeypatch.setattr(what_if, "registered_predictor", registered)
-    tried = SiteChange("registered", limits="registry:runtime-here@night 0.9", time_min="registry:runtime-here@night 0.9")
-    jobs = what_if.asked_of_registry(recorded[1], [tried, SiteChange("another", limits="x0.5")], "UTC")
+    tried = site_change("registered", limits="registry:runtime-here@night 0.9", time_min="registry:runtime-here@night 0.9")
+    jobs = what_if.asked_of_registry(recorded[1], [tried, site_change("another", limits="x0.5")], "UTC")
     assert list(asked) == ["registry:runtime-here@night"]
     assert (asked["registry:runtime-here@night"]["user"] == jobs.table["user"]).all()
     changed = what_if.change(tried, recorded[0], jobs.table)
@@ -137,14 +138,14 @@ def test_limits_of_a_registered_version_are_its_quantiles(
     assert (changed.jobs["limit_s"] == np.minimum(limit_s, jobs.table["limit_s"])).all()
     assert changed.lines[0] == "queuecast serve runtime-here@night"
     with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: tells no such quantile; known: 0\.9"):
-        what_if.asked_of_registry(jobs, [replace(tried, limits="registry:runtime-here 0.8", time_min="")], "UTC")
+        what_if.asked_of_registry(jobs, [site_change("registered", limits="registry:runtime-here 0.8")], "UTC")
 
 
 def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
     tried = [
-        SiteChange("bound", rule={"scheduler": "EASY", "predictor": "clairvoyant"}),
-        SiteChange("EASY", rule={"scheduler": "EASY"}),
-        SiteChange("no backfill", slurm={"SchedulerType": "sched/builtin"}),
+        site_change("bound", rule={"scheduler": "EASY", "predictor": "clairvoyant"}),
+        site_change("EASY", rule={"scheduler": "EASY"}),
+        site_change("no backfill", slurm={"SchedulerType": "sched/builtin"}),
     ]
     study = measure(*recorded, tried, 2, 60, 0, map, lambda done, of: None)
     assert study.ranked == ["no backfill", "EASY", "bound"]
@@ -171,7 +172,7 @@ def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[SiteChange, int], kil
 def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:
     table = recorded[1].table
     kills = frozenset(table["job_id"][: len(table) // 2])
-    study = judged(recorded, (SiteChange("half limits", limits="x0.5"), 5), (SiteChange("other"), 11), kills=kills)
+    study = judged(recorded, (site_change("half limits", limits="x0.5"), 5), (site_change("other"), 11), kills=kills)
     assert study.ranked == ["other", "half limits"]
     assert answer(study)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
     assert "loses 50% of jobs" in render_what_if(study, {})
@@ -197,7 +198,7 @@ def shown_as_better(study: WhatIf) -> list[set[str]]:
 
 
 def test_headline_tile_table_page_and_objects_name_the_same_candidates(recorded: tuple[Site, SlurmJobs]) -> None:
-    nodes, setting = (SiteChange("more nodes", nodes="x2"), 5), (SiteChange("a setting"), 10)
+    nodes, setting = (site_change("more nodes", nodes="x2"), 5), (site_change("a setting"), 10)
     assert shown_as_better(judged(recorded, nodes, setting)) == [{"more nodes"}] * 4
     assert shown_as_better(judged(recorded, setting, nodes)) == [{"a setting"}] * 4
     kills = frozenset(recorded[1].table["job_id"][:50])
@@ -205,7 +206,7 @@ def test_headline_tile_table_page_and_objects_name_the_same_candidates(recorded:
 
 
 def test_a_model_far_from_its_record_advises_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
-    study = replace(judged(recorded, (SiteChange("a setting"), 5), (SiteChange("other"), 10)), far="70% of starts")
+    study = replace(judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10)), far="70% of starts")
     assert answer(study) == [
         "This model is too far from the record of tiers-a to advise: 70% of starts. queuecast parity shows where."
     ]

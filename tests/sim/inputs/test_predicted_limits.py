@@ -11,7 +11,7 @@ from features.jobs.schema import conform
 from models.runtime.quantile import quantile
 from sim import simulate
 from sim.inputs.predicted_limits import along, predicted_quantile
-from sim.site.change import SiteChange, change
+from sim.site.change import change, site_change
 from tests.sim.site.test_what_if import jobs as few_jobs
 from tests.sim.site.test_what_if import site
 
@@ -61,7 +61,7 @@ def test_no_limit_knows_what_ends_after_the_submission() -> None:
 @pytest.mark.slow
 def test_predicted_limits_are_whole_minutes_of_what_was_asked_at_most_and_kill_what_runs_longer() -> None:
     of = recorded()
-    changed = change(SiteChange("predicted", limits="predicted 0.9"), site(), of)
+    changed = change(site_change("predicted", limits="predicted 0.9"), site(), of)
     assert changed is not None
     predicted = predicted_quantile(of, 0.9)
     assert (changed.jobs["limit_s"] % 60 == 0).all()

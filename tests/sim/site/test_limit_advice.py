@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.report.limits import letter
-from sim.site.change import Changed
+from sim.site.changes import Changed
 from sim.site.limit_advice import limit_advice
 from sim.slurm.site import Site
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from pipelines.report.what_if import pasted
-from sim.site.change import SiteChange, change
+from sim.site.change import change, site_change
 from sim.slurm.files import read_site
 from tests.sim.site.test_what_if import QOS, jobs
 
@@ -48,7 +48,7 @@ def _key(line: str) -> str:
 )
 def test_lines_in_place_of_those_there_make_the_changed_site(given: dict[str, object]) -> None:
     files = {"slurm.conf": CONF, "qos.txt": QOS}
-    changed = change(SiteChange("a change", **given), read_site(files, "here"), jobs())  # type: ignore[arg-type]
+    changed = change(site_change("a change", **given), read_site(files, "here"), jobs())
     assert changed is not None
     again = read_site({**files, "slurm.conf": in_place(CONF, changed.lines)}, "here")
     assert set(again.nodes) == set(changed.site.nodes)
@@ -63,12 +63,12 @@ def test_what_is_no_line_is_a_command_a_whole_script_or_said_to_be_no_setting() 
     site, table = read_site({"slurm.conf": CONF, "qos.txt": QOS}, "here"), jobs().assign(start_s=-1, end_s=-1)
 
     def text(**given: object) -> str:
-        changed = change(SiteChange("a change", what="more of it", **given), site, table)  # type: ignore[arg-type]
+        changed = change(site_change("a change", what="more of it", **given), site, table)
         return "" if changed is None else pasted(changed.lines)
 
     assert text(qos={"normal": {"MaxTRESPU": "x2"}}).startswith("Commands:\nsacctmgr modify qos normal set ")
     assert text(nodes="x0.5") == "Commands:\nscontrol update NodeName=n2,n4 State=DRAIN Reason=what-if"
-    assert text(demand={"account": "physics", "jobs": "x2"}) == "No setting of Slurm:\nmore of it"
+    assert text(demand={"account": "physics", "jobs": "x2"}) == "No setting of Slurm:\n2 times the jobs of account physics"
     assert text(rule={"scheduler": "EASY"}) == "No setting of Slurm:\nSlurm has no EASY on requested times"
     script = text(limits="x0.5")
     assert "then restart slurmctld:\nJobSubmitPlugins=require_timelimit,lua\nThe file job_submit.lua" in script

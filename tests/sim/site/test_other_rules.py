@@ -10,7 +10,7 @@ import pytest
 from features.errors import InputError
 from sim import simulate
 from sim.inputs.predicted_limits import as_table
-from sim.site.change import SiteChange, change
+from sim.site.change import change, site_change
 from sim.site.other_rules import on_nodes, started
 from sim.site.what_if import Replays
 from sim.slurm.files import read_site
@@ -54,17 +54,17 @@ def test_no_job_starts_before_it_is_eligible() -> None:
 
 
 def test_another_scheduler_is_a_candidate_that_slurm_does_not_have() -> None:
-    changed = change(SiteChange("other", rule={"scheduler": "Harm", "predictor": "clairvoyant"}), site(), jobs())
+    changed = change(site_change("other", rule={"scheduler": "Harm", "predictor": "clairvoyant"}), site(), jobs())
     assert changed is not None
     assert changed.lines == ("# no setting: Slurm has no Harm on clairvoyant times",)
     assert (Replays([changed], 60)([0, 1])[2] >= jobs()["submit_s"].min() - 60).all()
     with pytest.raises(InputError, match="Harn"):
-        change(SiteChange("other", rule={"scheduler": "Harn"}), site(), jobs())
+        change(site_change("other", rule={"scheduler": "Harn"}), site(), jobs())
 
 
 @pytest.mark.slow
 def test_a_site_factor_prefers_jobs_that_are_predicted_to_be_short() -> None:
-    changed = change(SiteChange("short", site_factor="500"), site(), jobs().assign(start_s=-1, end_s=-1))
+    changed = change(site_change("short", site_factor="500"), site(), jobs().assign(start_s=-1, end_s=-1))
     assert changed is not None
     nice, limit = changed.jobs["nice"], jobs()["limit_s"]  # no job has ended, so the limit is the prediction
     assert (nice == -np.rint(500 * (25 - np.log2(limit)))).all()

@@ -10,7 +10,8 @@ import pytest
 
 from features.errors import InputError
 from features.statistics import Ratio, interval_of_replicates
-from sim.site.change import Changed, SiteChange, change
+from sim.site.change import change, site_change
+from sim.site.changes import Changed
 from sim.site.parity import Open, by_group
 from sim.site.replay import replay
 from sim.site.what_if import Effect, Measured, Replays, _compared, _groups, effect, judged, same, shaken
@@ -58,7 +59,7 @@ def jobs(count: int = 40, seed: int = 0) -> pd.DataFrame:
 
 
 def changed(**given: object) -> Changed:
-    tried = change(SiteChange("a change", **given), site(), jobs())  # type: ignore[arg-type]
+    tried = change(site_change("a change", **given), site(), jobs())
     assert tried is not None
     return tried
 
@@ -114,7 +115,9 @@ def test_nodes_come_and_go_with_their_partitions() -> None:
 
 def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
     unlimited = site(CONF.replace("AccountingStorageEnforce=limits\n", ""))
-    tried = change(SiteChange("express", partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4}), unlimited, jobs())
+    tried = change(
+        site_change("express", partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4}), unlimited, jobs()
+    )
     assert tried is not None
     assert len(tried.site.nodes) == 7
     express = tried.site.partitions["express"]
@@ -145,7 +148,7 @@ def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
 
 def test_maintenance_begins_at_the_hour_of_the_sites_clock_in_winter_and_summer() -> None:
     berlin = read_site({"slurm.conf": CONF}, "here", "Europe/Berlin")
-    tried = change(SiteChange("maintenance", reservation={"weekday": "Tuesday", "start": "08:00"}), berlin, jobs())
+    tried = change(site_change("maintenance", reservation={"weekday": "Tuesday", "start": "08:00"}), berlin, jobs())
     assert tried is not None
     kept = tried.site.reservations[0]
     local = [
@@ -163,10 +166,10 @@ def test_waits_are_grouped_by_the_hour_of_the_sites_clock() -> None:
 
 def test_a_candidate_that_changes_nothing_here_is_none() -> None:
     for each in (
-        SiteChange("as it is", scheduler={"bf_interval": 10}),
-        SiteChange("Slurm's default", slurm={"PriorityMaxAge": "7-0"}),
-        SiteChange("the tier it has", partitions={"all": {"PriorityTier": 2}}),
-        SiteChange("as many", nodes="x1.0"),
+        site_change("as it is", scheduler={"bf_interval": 10}),
+        site_change("Slurm's default", slurm={"PriorityMaxAge": "7-0"}),
+        site_change("the tier it has", partitions={"all": {"PriorityTier": 2}}),
+        site_change("as many", nodes="x1.0"),
     ):
         assert change(each, site(), jobs()) is None
 
@@ -190,7 +193,7 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
 )
 def test_a_wrong_candidate_is_refused_with_its_name(given: dict[str, object], refusal: str) -> None:
     with pytest.raises(InputError, match=f"candidate 'wrong'.*{refusal}"):
-        change(SiteChange("wrong", **given), site(), jobs())  # type: ignore[arg-type]
+        change(site_change("wrong", **given), site(), jobs())
 
 
 def test_tasks_of_an_array_move_together() -> None:
@@ -230,7 +233,7 @@ def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -
 
 def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
     more, less = (
-        measured(tried) for x in ("x2", "x0.5") if (tried := change(SiteChange(x, nodes=x), site(FREE), jobs())) is not None
+        measured(tried) for x in ("x2", "x0.5") if (tried := change(site_change(x, nodes=x), site(FREE), jobs())) is not None
     )
     assert more.metrics["mean_wait_s"].relative < -0.3 < 0.3 < less.metrics["mean_wait_s"].relative
     assert judged({"more": more, "less": less}) == {"more": "better", "less": "worse"}
@@ -241,7 +244,7 @@ def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
 def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
     wide = jobs().assign(cpus=np.where(np.arange(40) == 5, 8, 1))
     today = Changed(site(FREE), wide, (), frozenset())
-    fewer = change(SiteChange("fewer", nodes="x0.75"), site(FREE), wide)
+    fewer = change(site_change("fewer", nodes="x0.75"), site(FREE), wide)
     assert fewer is not None
     compared = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
     assert compared.never == 1

@@ -1,0 +1,393 @@
+"""The kinds of change that a Slurm site can make.
+
+Each takes a site and its jobs, and gives them back changed. Values are Slurm's, or ``"x2"`` for twice today's. InputErrors do not
+name the candidate: :func:`sim.site.change.change` does.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Any, ClassVar, NamedTuple
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from features.node_list import expand_nodes
+from models.runtime.options import pairs
+from sim.inputs.predicted_limits import predicted_quantile
+from sim.policy import Policy
+from sim.site.lines import NO_SETTING, also_in, at_submission, limit_lines, node_lines, qos_lines, stating, with_prediction
+from sim.site.multiples import factor_of, number_of, value_of
+from sim.slurm.lines import seconds
+from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
+
+_DEFAULTS = {
+    **{name: str(value) for name, value in PARAMETERS.items()},
+    **{"prioritymaxage": "7-0", "prioritydecayhalflife": "7-0"},
+    **{f"priorityweight{name}": "0" for name in ("age", "fairshare", "jobsize", "partition", "qos")},
+}
+"""Defaults of Slurm 22.05 for keys missing in slurm.conf, for changes that multiply."""
+_PARTITION = {key.lower(): name for key, name in PARTITION_KEYS.items()}
+_LIMITS = {resources.lower(): name for name, (resources, _) in LIMIT_KEYS.items()}
+_DOUBLINGS = 25
+"""Number of doublings of a second that make a year."""
+_DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday")
+
+
+class Changed(NamedTuple):
+    """A site and its jobs after a change.
+
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and
+    predictor that run instead of Slurm, if any.
+    """
+
+    site: Site
+    jobs: pd.DataFrame
+    lines: tuple[str, ...] = ()
+    kills: frozenset[str] = frozenset()
+    rule: tuple[str, str] | None = None
+
+    def having(self, *lines: str, **changed: Any) -> Changed:
+        """Return it with other members and further lines."""
+        return self._replace(**changed, lines=(*self.lines, *lines))
+
+
+@dataclass(frozen=True)
+class _OfTable:
+    """A kind of change with a table of keys."""
+
+    value: Mapping[str, Any]
+    resources: ClassVar[bool] = False
+
+
+@dataclass(frozen=True)
+class _OfText:
+    """A kind of change with one value."""
+
+    value: str
+    resources: ClassVar[bool] = False
+
+
+class SlurmConf(_OfTable):
+    """Keys of slurm.conf."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        settings, lines = dict(now.site.settings), []
+        for key, value in self.value.items():
+            today = settings.get(key.lower(), _DEFAULTS.get(key.lower(), ""))
+            new = value_of(value, today, key)
+            if new.lower() != today.lower():
+                settings[key.lower()] = new
+                lines.append(f"{key}={new}")
+        return now.having(*lines, site=replace(now.site, settings=settings))
+
+
+class SchedulerParameters(_OfTable):
+    """Keys of SchedulerParameters, of which the whole line is stated anew."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        scheduler = dict(now.site.scheduler)
+        for key, value in self.value.items():
+            new = value_of(value, scheduler.get(key, _DEFAULTS.get(key, "")), key)
+            if new != scheduler.get(key, _DEFAULTS.get(key)):
+                scheduler[key] = new
+        if scheduler == now.site.scheduler:
+            return now
+        text = ",".join(f"{key}={value}" if value else key for key, value in scheduler.items())
+        settings = {**now.site.settings, "schedulerparameters": text}
+        return now.having(f"SchedulerParameters={text}", site=replace(now.site, settings=settings, scheduler=scheduler))
+
+
+class PartitionKeys(_OfTable):
+    """Keys of partitions by name, ``"*"`` for all."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        _check_names(self.value, now.site.partitions, "partition")
+        parts = {name: _partition(part, _chosen(self.value, name)) for name, part in now.site.partitions.items()}
+        return now._replace(site=replace(now.site, partitions=parts))
+
+
+class QosKeys(_OfTable):
+    """Priority and limits of QOS by name, ``"*"`` for all."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        _check_names(self.value, now.site.qos, "QOS")
+        qos = {name: _qos(each, _chosen(self.value, name)) for name, each in now.site.qos.items()}
+        lines = [line for name, each in qos.items() for line in qos_lines(each, now.site.qos[name])]
+        return now.having(*lines, site=replace(now.site, qos=qos))
+
+
+class NodeCount(_OfText):
+    """Another number of nodes: copies of nodes are added, or nodes removed, evenly over all."""
+
+    resources = True
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        site, today = now.site, len(now.site.nodes)
+        count = number_of(self.value, today, "nodes")
+        if count == today:
+            return now
+        if count > today:
+            of = [site.nodes[i * today // (count - today)] for i in range(count - today)]
+            added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(of)]
+            more = {
+                name: {new.name for new, node in zip(added, of, strict=True) if node.name in part.nodes}
+                for name, part in site.partitions.items()
+            }
+            parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
+            return now.having(*node_lines(added), site=replace(site, nodes=(*site.nodes, *added), partitions=parts))
+        if not count:
+            raise InputError("no node would be left")
+        gone = {site.nodes[(2 * i + 1) * today // (2 * (today - count))].name for i in range(today - count)}
+        fewer = replace(
+            site,
+            nodes=tuple(node for node in site.nodes if node.name not in gone),
+            partitions={name: replace(part, nodes=part.nodes - gone) for name, part in site.partitions.items()},
+            reservations=tuple(replace(each, nodes=each.nodes - gone) for each in site.reservations),
+            outages=tuple(each for each in site.outages if each.node not in gone),
+        )
+        return now.having(f"scontrol update NodeName={','.join(sorted(gone))} State=DRAIN Reason=what-if", site=fewer)
+
+
+class NewPartition(_OfTable):
+    """Nodes in a new partition for jobs of another that fit: ``name nodes like MaxTime``."""
+
+    resources = True
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        site, jobs = now.site, now.jobs
+        options = {"name": "new", "like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **self.value}
+        name, like, count = str(options["name"]), str(options["like"]), number_of(options["nodes"], 1, "nodes")
+        if name in site.partitions or like not in site.partitions:
+            raise InputError(f"partition {name} like {like}; known: {', '.join(site.partitions)}")
+        old = _partition(site.partitions[like], {"maxtime": options["MaxTime"]})
+        of = [node for node in site.nodes if node.name in old.nodes]
+        nodes = [replace(of[i % len(of)], name=f"{name}{i}") for i in range(count)]
+        new = {
+            "PartitionName": name,
+            "Nodes": ",".join(node.name for node in nodes),
+            "MaxTime": options["MaxTime"],
+            "Default": "NO",
+        }
+        part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False, line=stating(old.line, new))
+        asked = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
+        fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in asked], bool)
+        return now.having(
+            *node_lines(nodes),
+            *at_submission(site, *also_in(part, like, old.default)),
+            site=replace(site, nodes=(*site.nodes, *nodes), partitions={**site.partitions, name: part}),
+            jobs=jobs.assign(partition=jobs["partition"].where(~fits, jobs["partition"] + f",{name}")),
+        )
+
+
+class WeeklyReservation(_OfTable):
+    """Nodes kept free each week: ``weekday start hours nodes``, by the site's clock."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        site = now.site
+        options = {"weekday": "Tuesday", "start": "08:00", "hours": 4, "nodes": "ALL", **self.value}
+        names = {node.name for node in site.nodes}
+        nodes = names if str(options["nodes"]).upper() == "ALL" else set(expand_nodes(str(options["nodes"])))
+        day, clock = str(options["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(options["start"]))
+        lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(options["hours"]))
+        if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
+            raise InputError(f"reservation {dict(self.value)} has no such day, time or nodes")
+        begins = datetime.fromtimestamp(int(now.jobs["submit_s"].min()), ZoneInfo(site.timezone))
+        first = begins.replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
+        first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)
+        begin = int(first.timestamp())
+        end = begin + round(float(lasts[0]) * 3600)
+        starts = f"$(date -d 'next {day} {clock[0]}' +%FT%H:%M)"
+        kept = Reservation("what-if", begin, end, frozenset(nodes), frozenset({"WEEKLY"}), site.timezone)
+        return now.having(
+            f"scontrol create reservation StartTime={starts} Duration={(end - begin) // 60} Nodes={options['nodes']} "
+            "Flags=WEEKLY,MAINT Users=root",
+            site=replace(site, reservations=(*site.reservations, kept)),
+        )
+
+
+class TimeLimits(_OfText):
+    """Other time limits, at which jobs that would run longer end.
+
+    The value is a multiple, ``"predicted 0.95"``, or ``"registry:NAME 0.95"``, a column of that name.
+    """
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        jobs, limit = now.jobs, _asked_instead(now.jobs, self.value, seed)
+        runtime = jobs["runtime_s"].to_numpy(np.int64)
+        over = (runtime > limit) & (runtime <= jobs["limit_s"].to_numpy())
+        return now.having(
+            *limit_lines(self.value, "time_limit", now.site),
+            jobs=jobs.assign(
+                limit_s=limit,
+                least_limit_s=np.minimum(jobs["least_limit_s"], limit),
+                runtime_s=np.where(over, limit, runtime),
+                killed=jobs["killed"].to_numpy(bool) | over,
+            ),
+            kills=now.kills | frozenset(jobs["job_id"][over].astype(str)),
+        )
+
+
+class MinTimeLimits(_OfText):
+    """The same values for min limits."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        jobs = now.jobs
+        least = np.minimum(_asked_instead(jobs, self.value, seed), jobs["least_limit_s"])
+        over = (jobs["runtime_s"] > least) & (jobs["runtime_s"] <= jobs["least_limit_s"])
+        return now.having(
+            *limit_lines(self.value, "time_min", now.site),
+            jobs=jobs.assign(least_limit_s=least),
+            kills=now.kills | frozenset(jobs["job_id"][over].astype(str)),
+        )
+
+
+class AccountDemand(_OfTable):
+    """A multiple of the ``jobs`` of an ``account``; copies come at the times of others."""
+
+    resources = True
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        factor, account = factor_of(str(self.value.get("jobs", "")), "demand"), str(self.value.get("account", ""))
+        jobs = now.jobs
+        rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)
+        if not len(rows):
+            raise InputError(f"account {account!r} has no jobs; known: {', '.join(sorted(set(jobs['account'])))}")
+        line = f"{NO_SETTING}{factor:g} times the jobs of account {account}"
+        random, count = np.random.default_rng([seed, 0x57]), round(factor * len(rows))
+        if count <= len(rows):
+            gone = random.choice(rows, len(rows) - count, replace=False)
+            return now.having(line, jobs=jobs.drop(index=jobs.index[gone]).reset_index(drop=True))
+        copies = jobs.iloc[random.choice(rows, count - len(rows))].reset_index(drop=True)
+        new = int(jobs["group"].max()) + 1 + np.arange(len(copies))
+        submit = jobs["submit_s"].to_numpy(np.int64)[random.choice(rows, len(copies))]
+        copies = copies.assign(
+            **{"job_id": [f"{row}" for row in new], "group": new, "task": -1, "throttle": 0, "after": "", "submit_s": submit},
+            **{"eligible_s": -1, "held_s": -1, "cancel_s": -1},
+        )
+        more = pd.concat([jobs, copies], ignore_index=True)
+        return now.having(line, jobs=more.sort_values("submit_s", kind="stable", ignore_index=True))
+
+
+class SiteFactor(_OfText):
+    """Points of priority taken for each doubling of the predicted median runtime."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        points = number_of(self.value, 0, "site_factor")
+        doublings = np.log2(predicted_quantile(now.jobs, 0.5, seed))
+        statement = f"job.site_factor = math.floor({points} * ({_DOUBLINGS} - math.log(s) / math.log(2)) + 0.5)"
+        nice = now.jobs["nice"] - np.rint(points * (_DOUBLINGS - doublings)).astype(np.int64)
+        return now.having(*with_prediction(now.site, 0.5, statement), jobs=now.jobs.assign(nice=nice))
+
+
+class OtherRule(_OfTable):
+    """A ``scheduler`` and ``predictor`` that Slurm does not have, on the same nodes."""
+
+    @property
+    def bound(self) -> bool:
+        """Tell whether it knows what no site can know."""
+        return str(self.value.get("predictor", "")).startswith("clairvoyant")
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        rule = str(self.value.get("scheduler", "EASY")), str(self.value.get("predictor", "requested"))
+        Policy(*rule).plan()
+        return now.having(f"{NO_SETTING}Slurm has no {rule[0]} on {rule[1]} times", rule=rule)
+
+
+Change = (
+    SlurmConf
+    | SchedulerParameters
+    | PartitionKeys
+    | QosKeys
+    | NodeCount
+    | NewPartition
+    | WeeklyReservation
+    | TimeLimits
+    | MinTimeLimits
+    | AccountDemand
+    | SiteFactor
+    | OtherRule
+)
+KINDS: dict[str, type[Change]] = {
+    "slurm": SlurmConf,
+    "scheduler": SchedulerParameters,
+    "partitions": PartitionKeys,
+    "qos": QosKeys,
+    "nodes": NodeCount,
+    "partition": NewPartition,
+    "reservation": WeeklyReservation,
+    "limits": TimeLimits,
+    "time_min": MinTimeLimits,
+    "demand": AccountDemand,
+    "site_factor": SiteFactor,
+    "rule": OtherRule,
+}
+"""The kinds by their key in a file of candidates, in the order in which they are applied."""
+
+
+def is_table(kind: str) -> bool:
+    """Tell whether a kind has a table of keys, not one value."""
+    return issubclass(KINDS[kind], _OfTable)
+
+
+def _check_names(wanted: Mapping[str, Any], present: Mapping[str, Any], kind: str) -> None:
+    if strange := set(wanted) - set(present) - {"*"}:
+        raise InputError(f"no {kind} {min(strange)}; known: {', '.join(present)}")
+
+
+def _chosen(by_name: Mapping[str, Mapping[str, Any]], name: str) -> dict[str, Any]:
+    return {key.lower(): value for key, value in {**by_name.get("*", {}), **by_name.get(name, {})}.items()}
+
+
+def _partition(part: Partition, changes: Mapping[str, Any]) -> Partition:
+    new: dict[str, Any] = {}
+    for key, value in changes.items():
+        if key not in _PARTITION:
+            raise InputError(f"partition key {key} is not known; known: {', '.join(_PARTITION)}")
+        today = getattr(part, _PARTITION[key])
+        if key != "maxtime" or str(value).startswith("x"):
+            new[_PARTITION[key]] = today if today == UNLIMITED else number_of(value, today, key)
+        else:
+            try:
+                new[_PARTITION[key]] = seconds(str(value))
+            except ValueError:
+                raise InputError(f"MaxTime = {value!r} is not a time such as 1-0 or 90") from None
+    return replace(part, **new)
+
+
+def _qos(each: Qos, changes: Mapping[str, Any]) -> Qos:
+    limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
+    new: dict[str, Any] = {}
+    for key, value in changes.items():
+        if key == "priority":
+            new["priority"] = number_of(value, each.priority, key)
+        elif key not in _LIMITS:
+            keys = ", ".join(("priority", *_LIMITS))
+            raise InputError(f"QOS key {key} is not known; known: {keys}")
+        elif str(value).startswith("x"):
+            of = limits[_LIMITS[key]]
+            of.update({name: number_of(value, count, key) for name, count in of.items() if count < UNLIMITED})
+        else:
+            for name, count in pairs(str(value)):
+                limits[_LIMITS[key]][name] = number_of(count, 0, key)
+    return replace(each, limits=replace(each.limits, **limits), **new)
+
+
+def _asked_instead(jobs: pd.DataFrame, text: str, seed: int) -> np.ndarray:
+    """Return other limits of jobs, whole minutes in s; predicted ones are at most the request."""
+    asked = jobs["limit_s"].to_numpy(np.int64)
+    kind, _, level = text.partition(" ")
+    if text in jobs:
+        limit = np.minimum(jobs[text].to_numpy(), asked)
+    elif kind != "predicted":
+        limit = asked * factor_of(text, "limits")
+    elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
+        limit = np.minimum(predicted_quantile(jobs, float(level), seed), asked)
+    else:
+        raise InputError(f"limits = {text!r} names no quantile such as predicted 0.95")
+    return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)
