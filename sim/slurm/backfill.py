@@ -386,8 +386,7 @@ def will_run(job, partition, second, begin, later, slurm):
     """
     room, state, numbers, ask, bounded = slurm.room, slurm.now, slurm.numbers, slurm.ask, slurm.rules.within_slot
     free, chosen, ahead = 0, 0, bounded and begin > second
-    for node in range(len(room.cpus)):
-        room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
+    passes = ask.exclusive[job] == 0 and ask.het[job] == NONE
     for word in range(len(room.mask)):
         room.idle[word], left = state.idle[word], room.mask[word] & state.idle[word]
         while left != 0:
@@ -399,6 +398,8 @@ def will_run(job, partition, second, begin, later, slurm):
         _weigh_completing(-1, slurm)
         if chosen > 0:
             return second, chosen
+    for node in range(len(room.cpus)):
+        room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
     freed = without_preemptable(job, partition, second, slurm) if slurm.rules.preempts else 0
     first = 0
     while bounded and first < numbers[RUNNING] and state.limit_end[state.running[first]] < begin:
@@ -431,6 +432,8 @@ def will_run(job, partition, second, begin, later, slurm):
         just_removed = gain > 0
         if not just_removed:
             continue
+        if passes and 0 < later < ends:
+            return 0, 0  # it would start after the next look, which then decides
         if barrier < 0:
             barrier = ends + 30 - ends % 30
         occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
