@@ -55,6 +55,8 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
     slurm.numbers[ABLE] = there
     if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
+    if slurm.rules.takes_first and ask.max_nodes[job] == 1:
+        return _take_first(job, slurm)
     if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
         _keep_roomiest(room, gpus, slurm.rules.multiplies_gpus)
     least, small = ask.min_nodes[job], 0
@@ -70,6 +72,18 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
                 larger = room[able[i]]
         small = larger
     return 0
+
+
+@kernel
+def _take_first(job, slurm):
+    """Choose the lightest of the nodes that are able, of equal ones the first; return 1 (``_get_one_res``)."""
+    room, best = slurm.room, slurm.room.able[0]
+    for i in range(1, slurm.numbers[ABLE]):
+        if room.weight[room.able[i]] < room.weight[best]:
+            best = room.able[i]
+    room.chosen[0] = best
+    room.take[0] = room.room[best] if slurm.ask.exclusive[job] != 0 else slurm.ask.cpus[job]
+    return 1
 
 
 @kernel

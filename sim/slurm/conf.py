@@ -86,6 +86,8 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     ignored: dict[str, int] = {}
     for line in conf_lines(texts, CONF, name):
         first = next(iter(line.pairs))
+        if (kind := line.pairs.pop("exclusive", "NO").lower()) != "no":  # since 26.05
+            line.pairs.update({"oversubscribe": "EXCLUSIVE"} if kind == "node" else {f"exclusive{kind}": "YES"})
         if first in defaults:
             named, modelled = line.pairs[first], _NODE if first == "nodename" else _PARTITION
             for key in line.pairs.keys() - modelled - _HARMLESS:

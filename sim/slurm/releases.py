@@ -20,16 +20,14 @@ BOTH_QOS: Release = (25, 11, 1)
 SEVERAL_QOS: Release = (24, 11, 0)
 """Since then a job may name several QOS, and has a record with each (ae61a7c88b)."""
 _SINCE: dict[str, Release] = {
-    "within_slot": (
-        24,
-        11,
-        0,
-    ),  # plans' ends rounded up, will-run within its slot, the next look (b65719d1c2, 3d8d6cb4e9, d5e0c8e664)
+    # plans' ends rounded up, will-run within its slot, the next look (b65719d1c2, 3d8d6cb4e9, d5e0c8e664)
+    "within_slot": (24, 11, 0),
     "steps_on": (25, 5, 0),  # a look that would repeat itself goes on by bf_resolution (54327a1834)
     "throttles_plans": (23, 2, 4),  # %N counts planned tasks, too (f35ef9d5ba, ec5dbb55aa)
     "counts_tasks": (23, 2, 1),  # bf_max_job_test also ends inside an array (8ae692af8c)
     "ends_at_component": (24, 11, 0),  # the main pass ends at a component of a failed partition (c73b167049)
     "multiplies_gpus": (25, 11, 0),  # nodes for GPUs by processors x GPUs, before by their sum (55f588b16e)
+    "takes_first": (26, 5, 0),  # a job of at most one node takes the first that fits, by weight (295100b5f6)
     "shuns_completing": (23, 11, 0),  # COMPLETING nodes are taken last (55b5c8ca3a)
     "grows": (25, 5, 3),  # --time-min grows to the next plan (dedc92b367)
 }

@@ -140,6 +140,7 @@ class Rules(NamedTuple):
     counts_tasks: bool
     ends_at_component: bool
     multiplies_gpus: bool
+    takes_first: bool
     shuns_completing: bool
     grows: bool
     time_min_as_soft_limit: int

@@ -35,6 +35,8 @@ _OF_SITES = (
           lambda site: "priority" in site.settings.get("preemptmode", "").lower().split(",")),
     _Rule((25, 11, 5), "backfill honours OverSubscribe=EXCLUSIVE",
           lambda site: any(each.exclusive for each in site.partitions.values())),
+    _Rule((26, 5, 2), "FLEX,MAGNETIC reservations take jobs that end after them",
+          lambda site: any({"FLEX", "MAGNETIC"} <= each.flags for each in site.reservations)),
     _Rule((25, 11, 0), "a requeued job waits for requeue_delay", _has_key("schedulerparameters requeue_delay")),
 )  # fmt: skip
 _OF_JOBS: tuple[tuple[Release, str, Callable[[pd.DataFrame], pd.Series]], ...] = (

@@ -102,6 +102,15 @@ def test_nodes_for_gpus_are_those_with_the_largest_product_since_25_11() -> None
     assert [replay(of(f"slurm {release}", conf), job, 1).nodes[0] for release in ("25.05.9", "25.11.0")] == ["a", "b"]
 
 
+def test_a_job_of_one_node_takes_the_first_that_fits_since_26_05() -> None:
+    conf = "NodeName=a CPUs=10\nNodeName=b CPUs=6\nNodeName=c CPUs=4 Weight=2\nPartitionName=low Nodes=a,b,c Exclusive=USER\n"
+    jobs = jobs_of({"cpus": 4, "max_nodes": 1}, {"cpus": 4, "max_nodes": 1}, {"cpus": 6, "max_nodes": 1})
+    placed = [[*replay(of(f"slurm {release}", conf), jobs, 1).nodes] for release in ("25.11.7", "26.05.0")]
+    assert placed == [["b", "a", "a"], ["a", "a", "b"]]
+    assert "exclusiveuser" in of("slurm 26.05.0", conf).not_modelled
+    assert of("slurm 26.05.0", conf.replace("USER", "NODE")).partitions["low"].exclusive
+
+
 def test_a_min_limit_grows_to_the_next_plan_since_25_05_3() -> None:
     last, wide = {"runtime_s": 400, "limit_s": 420}, {"cpus": 32, "limit_s": 60, "runtime_s": 10}
     least = {"limit_s": 300, "runtime_s": 290, "least_limit_s": 60}
