@@ -130,7 +130,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     cycle, cycle_length = _clock(cycles, float(interval), 0.06)
     several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
     lone = [each for each in shown if each[0] not in several and each[2] > 0]
-    decay, spread = (seen["decay"][0], 0.0) if seen["decay"] else _computed(lone, period)
+    begins = [when for when in seen["decay"] if when <= first] or seen["decay"][:1]  # slurmctld may have begun anew since
+    decay, spread = (begins[-1], 0.0) if begins else _computed(lone, period)
     decay -= origin
     start = float(whole.min()) - origin
     full = next((when - origin for when in seen["full"]), start) - start

@@ -86,7 +86,7 @@ TURN = "debug:  sched: Running job scheduler for default depth."
 FULL = "debug:  sched: Running job scheduler for full queue."
 CYCLE = "debug:  sched/backfill: _attempt_backfill: beginning"
 LOG = log(
-    (-5, "debug:  priority/multifactor: init: Priority MULTIFACTOR plugin loaded"),
+    *((second, "debug:  priority/multifactor: init: Priority MULTIFACTOR plugin loaded") for second in (-9, -5, 30)),
     *((second * 1.004 + 0.25, TURN) for second in range(40)),
     *((second * 10.004 + 3.5, CYCLE) for second in range(6)),
     (15.4, FULL),
@@ -108,6 +108,7 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
         assert (phases.turn_length_s, phases.cycle_length_s) == (pytest.approx(1.004, abs=1e-3), pytest.approx(10.004, abs=1e-3))
         np.testing.assert_allclose(phases.parts_s, [0.75, 0.5])
         np.testing.assert_allclose(phases.runtimes_s, [20.25, np.nan])
+        assert phases.decay_s == pytest.approx((begin - 5) % 300), "slurmctld began anew before the jobs, and once more after them"
         assert phases.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
     assert read_phases(tmp_path / "slurmctld.log", SITE, jobs(-3598), "Europe/Berlin").turn_s == pytest.approx(
         int(BEGIN.timestamp()) - 3600 - origin_of(jobs(-3598)) + 0.25, abs=0.01
