@@ -44,4 +44,5 @@ def command(asked: ReplaySettings, user: str | None, on: str | None, as_json: bo
         table_of(sure).show()
     else:
         why = f": the model is too far from the record ({far})" if far else ""
-        click.echo(f"No shorter limit surely starts jobs sooner, of {len(advice):,} users' kinds of jobs{why}.")
+        tried = f"{len(advice):,} users' kinds of jobs were looked at" if advice else "no user's jobs would get one"
+        click.echo(f"No shorter limit surely starts jobs sooner: {tried}{why}.")

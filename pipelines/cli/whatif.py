@@ -74,8 +74,8 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
         "All candidates and metrics, winners and losers, and the lines of those surely better: --report PAGE.html, or --json."
     )
     click.echo(
-        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, the record {what_if.recorded_s:,.0f} s: queuecast parity says how far the "
-        "model is from the record, and why."
+        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, with submissions moved by up to {asked.shake_s:,} s; the record "
+        f"{what_if.recorded_s:,.0f} s. queuecast parity says how far the model is from the record, and why."
     )
 
 

@@ -51,13 +51,16 @@ def answer(parity: Parity) -> list[str]:
     summary = parity.summary
     recorded, mean, low, high = (float(summary[name]) for name in ("recorded_mean_wait_s", "mean_wait_s", "low_s", "high_s"))
     lies = "inside" if low <= recorded <= high else "outside"
-    waits = (
-        f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; {summary['replays']} replays give {mean:,.1f} s "
-        f"[{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies {lies} the range that the phases of Slurm's clocks make. "
-        f"Of {HELD_MEANS[1]} recorded runs, {HELD_MEANS[0]} lie in theirs."
-        if recorded
-        else f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
-    )
+    waits = f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; "
+    if not recorded:
+        waits = f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
+    elif _one_replay(parity):
+        waits += f"all replays give {mean:,.1f} s ({mean / recorded - 1:+.1%}), as the log's phases leave nothing open."
+    else:
+        waits += (
+            f"{summary['replays']} replays give {mean:,.1f} s [{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies "
+            f"{lies} the range that the phases of Slurm's clocks make. Of {HELD_MEANS[1]} recorded runs, {HELD_MEANS[0]} lie in theirs."
+        )
     starts = (
         f"{summary['within_1_s']:.0%} of starts lie within 1 s of the record, {summary['within_5_s']:.0%} within 5 s, "
         f"{summary['within_30_s']:.0%} within 30 s. From the recorded states, {summary['decisions']:.1%} of the starts are decided "
@@ -66,9 +69,15 @@ def answer(parity: Parity) -> list[str]:
     return [waits, starts]
 
 
+def _one_replay(parity: Parity) -> bool:
+    """Tell whether a log left no phase open, so that all replays are the same and make no range."""
+    return bool(np.isclose(parity.summary["low_s"], parity.summary["high_s"]))
+
+
 def groups(parity: Parity) -> list[Table]:
     """Return mean waits by partition, QOS, account, size and hour."""
-    table = parity.groups.assign(record=np.where(parity.groups["outside"], "outside", ""))
+    outside = parity.groups["outside"] & (not _one_replay(parity))
+    table = parity.groups.assign(record=np.where(outside, "outside", ""))
     return [
         Table.of(
             f"Mean waits by {by} (such ranges hold {HELD_GROUPS:.0%} in recorded runs)",

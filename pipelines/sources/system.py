@@ -18,7 +18,7 @@ Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type
 class System(CheckedSettings):
     """One monitored system; remembered places are absolute.
 
-    ``queuecast variability ingest`` and ``train`` make their options of these fields. ``lag_s`` is the age at which a sample can
+    ``queuecast variability ingest`` makes its options of these fields. ``lag_s`` is the age at which a sample can
     be read: training does not use younger ones.
     """
 
@@ -43,7 +43,9 @@ class System(CheckedSettings):
     topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
     lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")
-    classifiers: Classifiers = Field(default=CANDIDATES, title="classifier", description="A candidate.")
+    classifiers: Classifiers = Field(
+        default=CANDIDATES, title="classifier", description="A classifier that runs and nights train and judge."
+    )
     elimination: bool = Field(default=False, title="eliminate", description="Eliminate features recursively before each training.")
     name: str
 

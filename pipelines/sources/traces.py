@@ -66,7 +66,9 @@ def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
         return None
     if entry.stated_in != remembered():
         other = " with other content" if entry.checked else ""
-        raise InputError(f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}{other}: rename the file")
+        raise InputError(
+            f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}{other}: name that trace, or rename the file"
+        )
     if entry.path != path and entry.path.exists():
         raise InputError(f"{path}: would be called {name}, which is {entry.path}, run before: rename one of the files")
     return entry

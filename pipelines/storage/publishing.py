@@ -34,11 +34,15 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
     """
     lock = home / "nights" / trace / ".lock"
     with ExitStack() as stack:
-        try:
-            stack.enter_context(held(lock, wait_s))
-        except Busy as error:
-            waited = f", and still is after {wait_s:g} s" if wait_s else ""
-            raise Busy(f"another night or run of {trace} is running{waited}: try again when it is done") from error
+        for most_s in dict.fromkeys((0.0, wait_s)):
+            try:
+                stack.enter_context(held(lock, most_s))
+                break
+            except Busy as error:
+                if most_s == wait_s:
+                    waited = f", and still is after {wait_s:g} s" if wait_s else ""
+                    raise Busy(f"another night or run of {trace} is running{waited}: try again when it is done") from error
+                print(f"another night or run of {trace} is running: waiting for it, at most {wait_s:g} s", file=sys.stderr)
         yield
 
 

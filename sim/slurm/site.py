@@ -251,7 +251,9 @@ class Site:
         """Return what is taken where the files say nothing."""
         texts = []
         if self.release is None:
-            texts.append(f"which release of Slurm the site has is not known: the rules of {shown(MODELLED)} count")
+            texts.append(
+                f"which release of Slurm the site has is not known (config.txt says it): the rules of {shown(MODELLED)} count"
+            )
         if "prioritytype" not in self.settings:
             texts.append(
                 f"no PriorityType is given: jobs go by {'factors' if self.multifactor else 'arrival'}, the release's default"

@@ -29,7 +29,20 @@ _SHOWN = 20
 
 @click.command()
 @system_option
-@options(System, "counters", "sampler", "runs", "accounting", "job_name", "time_zone", "probes", "types", "topology", "scope")
+@options(
+    System,
+    "counters",
+    "sampler",
+    "runs",
+    "accounting",
+    "job_name",
+    "time_zone",
+    "probes",
+    "types",
+    "topology",
+    "scope",
+    "classifiers",
+)
 def command(system: System) -> None:
     """Read counters, control runs, probe results, types and the topology of one system.
 

@@ -193,7 +193,7 @@ def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_no
     assert find_entry("A-1.swf") is None
     assert read_trace("A-1.swf").procs == 64
     assert refusal(remember, "A-1.swf") == (
-        f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: rename the file"
+        f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: name that trace, or rename the file"
     )
     (elsewhere / "damaged").mkdir()
     (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
