@@ -185,8 +185,7 @@ class PreparedSweep:
         """Simulate one row, with a predictor for whose retraining the simulation stops."""
         policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
         outcome = simulation(self._workload, policy, clock=self._clock).outcome()
-        arrays = self._workload.arrays
-        result[:] = sums_of(outcome.start - outcome.submit, arrays.runtime, arrays.procs, self.taus_s)
+        sums_of(outcome.start - self._workload.origin, self._workload.arrays, self.taus_s, result)
 
     def table(self, sums: np.ndarray) -> pd.DataFrame:
         """Return the metrics of :func:`sweep` from sums, one row each."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import apart, kernel
+from features.jit import apart, kernel, njit
 from models.runtime.memory import Memory, restore
 from sim.kernel.clusters import GAINS, HOUR, KEYED, MOST_GAINS
 from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
@@ -104,7 +104,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:
                 break
-            add_up(row, jobs, state, sweep)
+            add_up(state.start, jobs, sweep.taus_s, sweep.results[row])
             if clusters is not None:
                 nodes = clusters.nodes
                 for i in range(state.counters[ENDS]):  # running jobs give back their nodes
@@ -175,11 +175,11 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
 
 
 @kernel
-def add_up(row, jobs, state, sweep):
-    """Write the sums of the finished schedule to ``Sweep.results``."""
+def add_up(start, jobs, taus_s, sums):
+    """Write the sums of a schedule to ``sums``, a row of ``Sweep.results``."""
     waits, area, responses, above, below, longest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
     for job in range(len(jobs.submit)):
-        wait = 1.0 * (state.start[job] - jobs.submit[job])
+        wait = 1.0 * (start[job] - jobs.submit[job])
         runtime = 1.0 * jobs.runtime[job]
         response = wait + runtime
         work = jobs.procs[job] * runtime
@@ -190,19 +190,18 @@ def add_up(row, jobs, state, sweep):
         # (F^4 - Q^4) / p and (F^3 - Q^3) / p, without cancellation
         below += work * (response * response + response * wait + wait * wait)
         above += work * (response + wait) * (response * response + wait * wait)
-    results = sweep.results
-    results[row, WAITS] = waits
-    results[row, LONGEST] = longest
-    for k in range(len(sweep.taus_s)):
-        tau, slowdowns = sweep.taus_s[k], 0.0
+    sums[WAITS] = waits
+    sums[LONGEST] = longest
+    for k in range(len(taus_s)):
+        tau, slowdowns = taus_s[k], 0.0
         for job in range(len(jobs.submit)):
             runtime = 1.0 * jobs.runtime[job]
-            slowdowns += max(1.0, (state.start[job] - jobs.submit[job] + runtime) / max(runtime, tau))
-        results[row, SLOWDOWNS if k == 0 else SUMS + k - 1] = slowdowns
-    results[row, AREA] = area
-    results[row, RESPONSES] = responses
-    results[row, BELOW] = below
-    results[row, ABOVE] = above
+            slowdowns += max(1.0, (start[job] - jobs.submit[job] + runtime) / max(runtime, tau))
+        sums[SLOWDOWNS if k == 0 else SUMS + k - 1] = slowdowns
+    sums[AREA] = area
+    sums[RESPONSES] = responses
+    sums[BELOW] = below
+    sums[ABOVE] = above
 
 
 def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
@@ -215,18 +214,10 @@ def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
     return np.stack((*metrics, *(of[SUMS:] / jobs)), axis=-1)
 
 
-def sums_of(wait: np.ndarray, runtime: np.ndarray, procs: np.ndarray, taus_s: np.ndarray) -> np.ndarray:
-    """Return the sums of :func:`add_up` for jobs with given waits, float64 [SUMS or more].
+@njit
+def sums_of(start, jobs, taus_s, sums):
+    """Write the sums of a schedule to ``sums``, float64 [SUMS or more].
 
-    ``wait`` and ``runtime`` are seconds [jobs], ``procs`` processors [jobs].
+    ``start`` is in seconds of ``jobs``' clock [jobs].
     """
-    wait, runtime = wait.astype(np.float64), runtime.astype(np.float64)
-    response, work = wait + runtime, procs * runtime
-    slowdowns = [np.maximum(1.0, response / np.maximum(runtime, tau_s)).sum() for tau_s in taus_s]
-    sums = np.zeros(SUMS + len(slowdowns) - 1)
-    sums[WAITS], sums[LONGEST], sums[SLOWDOWNS], sums[SUMS:] = wait.sum(), wait.max(initial=0.0), slowdowns[0], slowdowns[1:]
-    sums[AREA], sums[RESPONSES] = work.sum(), (work * response).sum()
-    # (F^3 - Q^3) / p and (F^4 - Q^4) / p, without cancellation
-    sums[BELOW] = (work * (response * response + response * wait + wait * wait)).sum()
-    sums[ABOVE] = (work * (response + wait) * (response * response + wait * wait)).sum()
-    return sums
+    add_up(start, jobs, taus_s, sums)
