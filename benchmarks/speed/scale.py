@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 
 from benchmarks.speed.simulator import apart, peak_bytes
 from features.jobs.cleaning import clean
 from models.registry import accounting as of_jobs
 from models.registry.candidates import fit
 from pipelines.ingest.read import read_trace
+from pipelines.report.style import encode, figure
 from pipelines.report.table import Table
 from sim.metrics.comparison import compare
 from sim.simulation import simulate
@@ -80,13 +82,32 @@ def measured(path: Path) -> dict[str, tuple[float, float]]:
     return figures
 
 
+def draw(figures: pd.DataFrame) -> bytes:
+    """Draw processor seconds and peak memory of each stage by jobs, both axes logarithmic."""
+    with figure(8.6, 3.4, generated=True) as canvas:
+        for axes, column, label in zip(canvas.subplots(1, 2), ("cpu_s", "peak_gib"), ("CPU s", "peak GiB"), strict=True):
+            for name in STAGES:
+                rows = figures[figures["stage"] == name]
+                axes.loglog(rows["jobs"] / 1e6, rows[column], marker="o", label=name)
+            axes.set(xlabel="million jobs", ylabel=label)
+            axes.set_xticks([0.5, 1, 2, 4, 10], ["0.5", "1", "2", "4", "10"], minor=False)
+            axes.minorticks_off()
+            axes.yaxis.set_major_formatter("{x:g}")
+        canvas.axes[0].legend(fontsize=7, loc="lower right")
+        return encode(canvas, "png")
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument(
         "--jobs", type=int, action="append", help="jobs of a trace; may be repeated (default: 250,000 and 1 million)"
     )
+    parser.add_argument("--draw", nargs=2, type=Path, metavar=("CSV", "PNG"), help="only draw the figures of a file")
     parser.add_argument("--to", type=int, action="append", help="extrapolate to these (default: 10 and 44 million)")
     options = parser.parse_args()
+    if options.draw:
+        options.draw[1].write_bytes(draw(pd.read_csv(options.draw[0], comment="#")))
+        return
     sizes = sorted(options.jobs or [250_000, 1_000_000])
     results = {}
     with tempfile.TemporaryDirectory() as directory:

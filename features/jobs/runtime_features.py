@@ -58,19 +58,21 @@ def runtime_features(
     """
     events = events_of(jobs, start_s, local_s, end_s)
     keys, count = numbered(jobs, _present(jobs))
-    walked = walk(events, keys, count, rows=rows, known_s=known_s, running=known_s is None)
+    state, like, *_ = walk(events, keys, count, rows=rows, known_s=known_s, running=known_s is None)
+    del keys, _  # groups take as much memory as the table
     asked = events if rows is None else events[rows]
     now = asked["submit_s"] if known_s is None else np.maximum(asked["submit_s"], known_s)
-    procs = asked["procs"].astype(np.float64)
-    state = dict(zip(STATE, walked.state.T, strict=True))
-    matrix = np.column_stack(
-        (
-            asked["requested_s"],
-            procs,
-            np.where(walked.like == UNKNOWN, np.nan, walked.like),
-            *history(state, procs, now.astype(np.float64), asked["local_s"].astype(np.float64)).values(),
-        )
-    )
+    matrix = np.empty((len(asked), len(FEATURES)))
+    matrix[:, 0], matrix[:, 1] = asked["requested_s"], asked["procs"]
+    of_people = 2 + like.shape[1]
+    alike = matrix[:, 2:of_people]
+    alike[:] = like
+    del like
+    alike[alike == UNKNOWN] = np.nan
+    columns = dict(zip(STATE, state.T, strict=True))
+    local_s = asked["local_s"].astype(np.float64)
+    for column, values in enumerate(history(columns, matrix[:, 1], now.astype(np.float64), local_s).values(), of_people):
+        matrix[:, column] = values
     return pd.DataFrame(matrix, index=jobs.index if rows is None else jobs.index[rows], columns=list(FEATURES), copy=False)
 
 

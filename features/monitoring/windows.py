@@ -35,8 +35,11 @@ from features.monitoring.window_kernel import (
 Scope = Literal["own", "all", "both"]
 Batch: TypeAlias = Any  # an Arrow RecordBatch or Table, or a DataFrame
 KEYS = ("time_s", "node")
-_PIECE = 16_384
-"""Rows processed at a time, so that they stay in the processor's cache between the steps."""
+_PIECE = 16_376
+"""Rows processed at a time, so that they stay in the processor's cache between the steps.
+
+A power of two would put all metrics of a row into the same few places of the cache.
+"""
 
 
 @dataclass(frozen=True)
