@@ -21,7 +21,7 @@ from models.packed.start_distribution import EDGES_S, LEVELS, at_levels, at_wait
 from models.packed.start_predictor import HAZARD, POOLED
 from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
-from models.starts.model import Questions, Told, better, told_of, trained
+from models.starts.model import Questions, Uncalibrated, best_kind, fit, uncalibrated
 from models.starts.training import ENOUGH, LEARNED, calibrate
 from pipelines.ingest.read import read_trace
 from sim.simulation import simulate
@@ -56,14 +56,14 @@ def questions(shared: Path, log: str, rule: str) -> tuple[Questions, np.ndarray,
     return ask(jobs, rows, jobs.submit[rows], Ahead(procs, pool=pool), trace.clock), jobs.start, until_s
 
 
-def months(asked: Questions, start: np.ndarray, first_s: int) -> Iterator[tuple[np.ndarray, Told]]:
+def months(asked: Questions, start: np.ndarray, first_s: int) -> Iterator[tuple[np.ndarray, Uncalibrated]]:
     """Yield rows and uncalibrated distributions of a month, by a model of what came before, from one before ``first_s`` on."""
     for begin in range(first_s - MONTH_S, int(asked.at_s[-1]) + 1, MONTH_S):
         here = np.flatnonzero((asked.at_s >= begin) & (asked.at_s < begin + MONTH_S))
         before = np.flatnonzero(asked.at_s < begin)[-LEARNED:]
         if len(here) and len(before):
-            model = trained(HAZARD, asked.take(before), start, begin - 1, 0)
-            yield here, told_of(model, asked.take(here))
+            model = fit(HAZARD, asked.take(before), start, begin - 1, 0)
+            yield here, uncalibrated(model, asked.take(here))
 
 
 def answered(asked: Questions, start: np.ndarray, first_s: int) -> tuple[np.ndarray, np.ndarray]:
@@ -73,7 +73,7 @@ def answered(asked: Questions, start: np.ndarray, first_s: int) -> tuple[np.ndar
     for here, distributions in months(asked, start, first_s):
         if asked.at_s[here[0]] >= first_s:
             outcomes = asked.take(old).waited(start, int(asked.at_s[here[0]]) - 1)
-            kind = better(before, *outcomes)[0] if len(old) else POOLED
+            kind = best_kind(before, *outcomes)[0] if len(old) else POOLED
             both = np.concatenate((old, here))
             chances = np.concatenate([*([before[kind]] if len(old) else []), distributions[kind]])
             day, own = asked.at_s[here] // DAY_S, distributions[kind].copy()

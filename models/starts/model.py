@@ -52,7 +52,7 @@ class Questions:
         return (np.where(waits, until_s, start) - self.at_s).astype(np.float64), waits
 
 
-def trained(method: str, questions: Questions, start_s: np.ndarray, until_s: int, seed: int) -> StartModel:
+def fit(method: str, questions: Questions, start_s: np.ndarray, until_s: int, seed: int) -> StartModel:
     """Return an uncalibrated model of ``method`` that learns from ``questions``.
 
     Their outcomes are those known by ``until_s``; ``start_s`` int64 [jobs] are the starts of all jobs.
@@ -92,11 +92,11 @@ def raw(model: StartModel, questions: Questions, kind: str) -> np.ndarray:
     return pooled(distributions, questions.scenarios) if kind == POOLED else distributions
 
 
-Told = Mapping[str, np.ndarray]
+Uncalibrated = Mapping[str, np.ndarray]
 """Uncalibrated distributions of questions, by kind of inputs."""
 
 
-def told_of(model: StartModel, questions: Questions) -> Told:
+def uncalibrated(model: StartModel, questions: Questions) -> Uncalibrated:
     """Return a model's uncalibrated distributions of many questions."""
     distributions = {
         kind: raw(model, questions, kind) for kind in model.trees or (STATE,) if kind != POOLED or BOTH not in model.trees
@@ -106,12 +106,12 @@ def told_of(model: StartModel, questions: Questions) -> Told:
     return distributions
 
 
-def reading(model: StartModel, kind: str) -> StartModel:
+def restricted(model: StartModel, kind: str) -> StartModel:
     """Return ``model`` reduced to ``kind``, and to the state for questions without scenarios."""
     return replace(model, trees={each: trees for each, trees in model.trees.items() if each in (STATE, kind)})
 
 
-def better(chances: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
+def best_kind(chances: Uncalibrated, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
     """Return the best kind of inputs by ranked scores of started jobs, and those scores.
 
     Scenarios mislead if the site's scheduler is not the simulated one; if it is, the mean with their distribution errs less.
@@ -121,7 +121,9 @@ def better(chances: Told, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str,
     return kind, scores[kind]
 
 
-def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int) -> StartModel:
+def refresh(
+    model: StartModel, chances: Uncalibrated, since_s: int, questions: Questions, start_s: np.ndarray, at_s: int
+) -> StartModel:
     """Return ``model`` calibrated as of ``at_s`` on its distributions of the days before.
 
     ``chances`` of the ``questions`` are by this model or one like it, which has not learned from questions after ``since_s``.
@@ -137,7 +139,7 @@ def calibrated(model: StartModel, chances: Told, since_s: int, questions: Questi
     )
 
 
-def answered(model: StartModel, chances: Told) -> np.ndarray:
-    """Return distributions of :func:`told_of`, calibrated, float64 [questions, edges]."""
+def predict(model: StartModel, chances: Uncalibrated) -> np.ndarray:
+    """Return distributions of :func:`uncalibrated`, calibrated, float64 [questions, edges]."""
     kind = model.best(chances)
     return model.calibrated(kind, chances[kind])

@@ -26,7 +26,7 @@ from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
-from models.starts.model import SPARE_AT, Questions, Told, answered, better, calibrated, reading, told_of, trained
+from models.starts.model import SPARE_AT, Questions, Uncalibrated, best_kind, fit, predict, refresh, restricted, uncalibrated
 from pipelines.dated.dated import Dated
 from pipelines.dated.promote import (
     MADE_FROM,
@@ -83,7 +83,7 @@ class StartJudge:
     seed: int
     tags: Mapping[str, str]
     models: dict[str, StartModel] = field(default_factory=dict)
-    held_out: dict[str, tuple[Told, Questions]] = field(default_factory=dict)
+    held_out: dict[str, tuple[Uncalibrated, Questions]] = field(default_factory=dict)
     instead: str = ""
 
     kind = START
@@ -105,14 +105,14 @@ class StartJudge:
             {"jobs": jobs, "until_s": until_s, "asked": len(self.questions), "ahead": self.asked.ahead, "seed": self.seed},
         )
 
-    def _held_out(self, method: str) -> tuple[Told, Questions]:
+    def _held_out(self, method: str) -> tuple[Uncalibrated, Questions]:
         """Train on the first questions; return the answers to the last ones, and these questions."""
         if method not in self.held_out:
             questions = self.questions
             split = int(len(questions) * (1 - _HELD_OUT))
             first, last = questions.take(np.arange(split)), questions.take(np.arange(split, len(questions)))
-            model = trained(method, first, self.asked.start_s, int(last.at_s[0]), self.seed)
-            self.held_out[method] = told_of(model, last), last
+            model = fit(method, first, self.asked.start_s, int(last.at_s[0]), self.seed)
+            self.held_out[method] = uncalibrated(model, last), last
         return self.held_out[method]
 
     def scores(self) -> dict[str, CandidateScore]:
@@ -120,7 +120,7 @@ class StartJudge:
         for method in START.order:
             distributions, last = self._held_out(method)
             waited, waits = last.waited(self.asked.start_s, self.date.until_s)
-            _, scores = better(distributions, waited, waits)
+            _, scores = best_kind(distributions, waited, waits)
             by_method[method] = CandidateScore(float(scores.mean()) if len(scores) else float("nan"), len(scores))
         return by_method
 
@@ -146,12 +146,12 @@ class StartJudge:
     def _held_out_rows(self, champion: StartModel) -> pd.DataFrame:
         """Return scores of both on questions new to both, in place of a night's answers."""
         distributions, last = self._held_out(HAZARD)
-        kind, _ = better(distributions, *last.waited(self.asked.start_s, self.date.until_s))
+        kind, _ = best_kind(distributions, *last.waited(self.asked.start_s, self.date.until_s))
         new = last.at_s >= champion.trained_s
         last = last.take(new)
         waited, waits = last.waited(self.asked.start_s, self.date.until_s)
         scores = {
-            "score": ranked_scores(answered(champion, told_of(champion, last)), waited),
+            "score": ranked_scores(predict(champion, uncalibrated(champion, last)), waited),
             "challenger_score": ranked_scores(distributions[kind][new], waited),
         }
         users = {"user": self.clean.jobs["user"].astype("str").to_numpy()[last.row], "trained_version": ""}
@@ -161,9 +161,9 @@ class StartJudge:
     def register(self, name: str, score: CandidateScore) -> Candidate:
         questions, until_s = self.questions, self.date.until_s
         distributions, last = self._held_out(name)
-        model = trained(name, questions, self.asked.start_s, until_s, self.seed)
-        model = reading(model, better(distributions, *last.waited(self.asked.start_s, until_s))[0])
-        model = calibrated(model, distributions, int(last.at_s[0]), last, self.asked.start_s, until_s)
+        model = fit(name, questions, self.asked.start_s, until_s, self.seed)
+        model = restricted(model, best_kind(distributions, *last.waited(self.asked.start_s, until_s))[0])
+        model = refresh(model, distributions, int(last.at_s[0]), last, self.asked.start_s, until_s)
         clean = self.clean
         model = replace(
             model, procs=clean.procs, origin_unix_s=clean.origin_unix_s, timezone=clean.timezone, ahead=self.asked.ahead
@@ -185,16 +185,16 @@ class StartJudge:
         back, last = load_version(START.registered(self.subject), candidate.version), self.questions
         last = last.take(np.arange(max(len(last) - 50, 0), len(last)))
         here = self.models[candidate.version]
-        same = np.allclose(back.chances(last.states, last.scenarios), answered(here, told_of(here, last)), atol=1e-9)
+        same = np.allclose(back.chances(last.states, last.scenarios), predict(here, uncalibrated(here, last)), atol=1e-9)
         return {"it loads back and answers as here": bool(same)}
 
     def refresh(self, present: Incumbent[StartModel], verdict: PromotionVerdict) -> Candidate | None:
         later = int(present.tags.get("snapshot_s", 0)) >= self.date.until_s  # a run of an earlier date
         if present.method is None or present.method.method == RECENT or later:
             return None
-        distributions = told_of(present.method, self.questions)
+        distributions = uncalibrated(present.method, self.questions)
         since_s = present.method.trained_s
-        model = calibrated(present.method, distributions, since_s, self.questions, self.asked.start_s, self.date.until_s)
+        model = refresh(present.method, distributions, since_s, self.questions, self.asked.start_s, self.date.until_s)
         tags = present.tags
         judged = number_in(tags, "judged_score"), int(tags.get("judged_jobs", 0))
         return self._logged(model, judged, {}, present.trained_version)
@@ -312,14 +312,12 @@ def _came_true(rows: pd.DataFrame, clean: CleanTrace, start_s: np.ndarray, until
 def _what_follows(clean: CleanTrace, asked: QueueQuestions, date: Dated, model: StartModel, version: str) -> pd.DataFrame:
     """Return a run's answers after its date, calibrated at each midnight on earlier ones."""
     later, parts = asked.questions.take(asked.questions.at_s >= date.until_s), [_no_rows()]
-    day, distributions = later.at_s // DAY_S, told_of(model, later)
+    day, distributions = later.at_s // DAY_S, uncalibrated(model, later)
     for number in np.unique(day):
         here, midnight = day == number, int(number) * DAY_S
-        own = (
-            calibrated(model, distributions, model.trained_s, later, asked.start_s, midnight) if midnight > date.until_s else model
-        )
+        own = refresh(model, distributions, model.trained_s, later, asked.start_s, midnight) if midnight > date.until_s else model
         today = own if own.calibrations else replace(own, calibrations=model.calibrations)
-        answers_here = answered(today, {kind: each[here] for kind, each in distributions.items()})
+        answers_here = predict(today, {kind: each[here] for kind, each in distributions.items()})
         parts.append(_rows(clean, later.take(here), answers_here, version, version))
     return _came_true(pd.concat(parts, ignore_index=True), clean, asked.start_s, int(asked.start_s.max()))
 
@@ -347,7 +345,7 @@ def _ledger(
     questions = asked.questions.take((asked.questions.at_s >= present.trained_until_s) & (asked.questions.at_s < date.until_s))
     index = pd.MultiIndex.from_arrays([clean.jobs["job_id"].to_numpy()[questions.row], questions.at_s])
     new = questions.take(~index.isin(pd.MultiIndex.from_frame(before[["job_id", "at_s"]])))
-    rows = _rows(clean, new, answered(present.method, told_of(present.method, new)), present.version, present.trained_version)
-    theirs = np.full((len(new), len(EDGES_S)), np.nan) if challenger is None else answered(challenger, told_of(challenger, new))
+    rows = _rows(clean, new, predict(present.method, uncalibrated(present.method, new)), present.version, present.trained_version)
+    theirs = np.full((len(new), len(EDGES_S)), np.nan) if challenger is None else predict(challenger, uncalibrated(challenger, new))
     rows = rows.assign(**dict(zip(_OTHER, theirs.T, strict=True)))
     return _came_true(pd.concat([before, rows], ignore_index=True), clean, asked.start_s, date.until_s)

@@ -21,7 +21,7 @@ from models.packed.start_distribution import (
 from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
-from models.starts.model import Questions, answered, reading, told_of, trained
+from models.starts.model import Questions, fit, predict, restricted, uncalibrated
 from models.starts.training import Growth, calibrate, grow
 
 
@@ -70,16 +70,16 @@ def test_a_model_keeps_beside_the_state_what_was_better_and_is_read_back_so(tmp_
     scenarios = np.sort(draw.exponential(3_000.0, (count, SCENARIOS)), axis=1)
     start = (np.median(scenarios, axis=1) + 1e6).astype(np.int64)
     asked = Questions(np.arange(count), np.full(count, 1_000_000), states, scenarios, np.zeros(count))
-    model = trained(HAZARD, asked, start, 2_000_000, 0)
-    by_kind = told_of(model, asked)
+    model = fit(HAZARD, asked, start, 2_000_000, 0)
+    by_kind = uncalibrated(model, asked)
     assert by_kind["pooled"] == pytest.approx((by_kind["both"] + of_scenarios(scenarios)) / 2)
     for kind in ("pooled", "both"):
-        one = reading(model, kind)
+        one = restricted(model, kind)
         settings = one.write(tmp_path)
         (tmp_path / SETTINGS).write_text(json.dumps({"format": FORMAT, **settings}))
         back = StartModel.read(tmp_path)
         assert set(back.trees) == {"state", kind}
-        assert back.chances(states, scenarios) == pytest.approx(answered(one, told_of(one, asked)))
+        assert back.chances(states, scenarios) == pytest.approx(predict(one, uncalibrated(one, asked)))
         assert back.chances(states, scenarios) == pytest.approx(by_kind[kind])
         assert back.chances(states) == pytest.approx(by_kind["state"])
 

@@ -18,7 +18,7 @@ from models.registry.start_registration import StartContent, load
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.starts.evaluation import ranked_scores
-from models.starts.model import better
+from models.starts.model import best_kind
 from pipelines.dated import queue_states
 from pipelines.dated.dated import Dated
 from pipelines.dated.publish import Work, point_start_champion
@@ -199,9 +199,9 @@ def test_scenarios_are_read_where_they_help_and_left_where_they_mislead() -> Non
     waits = np.array([0.0, 7200.0] * 40)
     right, wrong = (np.where(each[:, None] <= EDGES_S, 1.0, 0.0) for each in (waits, waits[::-1]))
     still = np.zeros(80, bool)
-    assert better({"state": wrong, "both": right}, waits, still)[0] == "both"
-    assert better({"state": right, "both": right}, waits, still)[0] == "both"
-    kind, scores = better({"state": right, "both": wrong}, waits, still)
+    assert best_kind({"state": wrong, "both": right}, waits, still)[0] == "both"
+    assert best_kind({"state": right, "both": right}, waits, still)[0] == "both"
+    kind, scores = best_kind({"state": right, "both": wrong}, waits, still)
     assert (kind, scores.mean()) == ("state", 1.0)
-    assert better({"state": right, "both": wrong}, waits, ~still)[0] == "both", "nothing came true"
-    assert better({"state": wrong, "both": wrong, "pooled": (right + wrong) / 2}, waits, still)[0] == "pooled"
+    assert best_kind({"state": right, "both": wrong}, waits, ~still)[0] == "both", "nothing came true"
+    assert best_kind({"state": wrong, "both": wrong, "pooled": (right + wrong) / 2}, waits, still)[0] == "pooled"
