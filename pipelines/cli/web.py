@@ -14,7 +14,7 @@ import uvicorn
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import PlainTextResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -70,9 +70,15 @@ class OwnPages:
 
 
 def _page(request: Request) -> Response:
-    """Answer with a published page of the home directory, or its rows or picture."""
-    name = request.path_params["name"]
-    place = home() / "reports" / name
+    """Answer with a published page of the home directory, its rows or picture, or without a name with a list of pages."""
+    name, reports = request.path_params["name"], home() / "reports"
+    if not name:
+        names = sorted(page.relative_to(reports).as_posix() for page in reports.rglob("*.html"))
+        links = "".join(
+            f'<li><a href="{PAGES}/{each}">{each.removesuffix(".html")}</a></li>' for each in names if _PAGE.fullmatch(each)
+        )
+        return HTMLResponse(f"<!doctype html><title>Queuecast: pages</title><h1>Pages</h1><ul>{links}</ul>")
+    place = reports / name
     if not _PAGE.fullmatch(name) or not place.is_file():
         return PlainTextResponse("no such page: it is there once its run is published\n", 404)
     return Response(place.read_bytes(), media_type=mimetypes.guess_type(name)[0])

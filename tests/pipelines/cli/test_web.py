@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import http.client
+import re
 import signal
 import socket
 import subprocess
@@ -103,6 +104,7 @@ def test_published_pages_are_served_and_no_other_file(port, tmp_path, monkeypatc
     (tmp_path / "reports" / "secret.txt").write_text("no page")
     (tmp_path / "x.html").write_text("no page")
     assert asked(port, "GET", "/pages/nights/2026-03-01.html")[1] == b"<p>a night"
+    assert re.findall(rb'href="([^"]+)"', asked(port, "GET", "/pages/")[1]) == [b"/pages/nights/2026-03-01.html"]
     for other in (
         "secret.txt",
         "../x.html",
@@ -111,7 +113,6 @@ def test_published_pages_are_served_and_no_other_file(port, tmp_path, monkeypatc
         f"{tmp_path}/x.html",
         "gone.html",
         "nights",
-        "",
     ):
         assert asked(port, "GET", f"/pages/{other}")[0].status == 404
 
