@@ -65,7 +65,7 @@ def _facts(inspection: Inspection) -> Grid:
         grid.add_row(*line)
     for name, number in inspection.distinct.items():
         grid.add_row(f"{name}s", f"{number:,}" if number else "none stated")
-    zone = inspection.timezone or "UTC, for want of a time zone"
+    zone = inspection.timezone or "UTC, as no time zone is known"
     dates = f": {inspection.first_local} to {inspection.last_local} ({zone})" if inspection.first_local else "; dates not known"
     grid.add_row("submissions", f"over {days:,.1f} days{dates}")
     if inspection.out_of_order:

@@ -117,7 +117,7 @@ def _kills(study: WhatIf, name: str) -> str:
     kills, never = len(study.changes[name].kills), study.effects[name].never
     most = "at most " if any(isinstance(each, MinTimeLimits) for each in study.candidates[name].limits) else ""
     clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
-    return clause + (f"; {never:,} jobs would never start" if never else "")
+    return clause + (f"; {never:,} job{'s' * (never > 1)} would never start" if never else "")
 
 
 def _payers(study: WhatIf, name: str) -> str:

@@ -182,7 +182,7 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
     if earlier_jobs and not asked.seen:
         raise InputError(
             f"{text}: has learned from the replayed jobs: its history was taken after {earlier_jobs:,} of the {len(answers):,} submissions; "
-            f"name it {text}(seen=yes) to replay it all the same, marked"
+            f"name it {text}(seen=yes) to replay it anyway, with results marked so"
         )
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])

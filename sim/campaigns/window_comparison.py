@@ -31,7 +31,7 @@ from sim.metrics.verdict import sure_changes
 from sim.policy import NAMES
 
 OF_REPLICATES = "intervals are over replicates alone: they are about these jobs, and say nothing of other weeks"
-UNMOVED = "the replicates are all the same, which --shake changes"
+UNMOVED = "nothing is sure: all replicates are the same; with --shake they differ"
 NOTHING_LEFT = "no interval: the baseline is 0 without one window"
 METRICS = tuple(metric for metric in COMPARED if metric != "underprediction_rate")
 """The metrics summarised by default."""
