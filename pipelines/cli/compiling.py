@@ -49,7 +49,7 @@ def announce_compilation() -> None:
 
 _POLICIES = ("policies on clusters", "policies")
 _CLUSTERS = ("simulated cluster", "simulated cluster under Harm")
-KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, *_CLUSTERS, "searches for plans")
+KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, *_CLUSTERS, "searches for plans", "generated jobs")
 """The names that :func:`compile_kernel` takes, slowest first."""
 
 
@@ -60,10 +60,13 @@ def compile_kernel(name: str) -> None:
     from sim.cluster.workloads import continuous
     from sim.outcome import load_kernel, load_search
     from sim.site.parity import load_kernels
+    from sim.workloads.workload import Workload, generate
 
     if name in _CLUSTERS:
         jobs = continuous(0.01, 0, procs=CONGESTED.procs)
         simulate_on(CONGESTED, jobs, seed=0, scheduler="Harm" if "Harm" in name else "EASY")
+    elif name == "generated jobs":
+        generate(Workload(jobs=100))
     elif name == "Slurm":
         load_kernels()
     elif name == "searches for plans":

@@ -92,6 +92,7 @@ def default(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Default]:
         yield Default(place, instance)
 
 
+@pytest.mark.thorough
 def test_a_night_of_the_default_has_news_and_decides_with_numbers(default: Default) -> None:
     first = default.run()
     whole = replay(read_known(FIRST.trace))
