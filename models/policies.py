@@ -175,7 +175,7 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
         return dict(pairs)
 
     def refuse(number: str) -> NoReturn:
-        raise InputError(f"{where}: {number} is not a number of a policy")
+        raise InputError(f"{where}: {number} is not a finite number")
 
     if len(text) > MOST_BYTES:
         raise InputError(f"{where}: has more than {MOST_BYTES >> 20} MiB: it is not a policy")
@@ -208,10 +208,10 @@ def _check(policy: PolicyFile, where: str) -> None:
     check_name(policy.name, f"{where}: name")
     if not policy.formula.strip() or not policy.formula.isprintable() or ";" in policy.formula:
         raise InputError(
-            f"{where}: formula must be one such as r*n, not {shown(policy.formula)}; parameters have a table of their own"
+            f"{where}: formula must be one such as r*n, not {shown(policy.formula)}; state parameters in a table of their own"
         )
     if len(policy.parameters) > MOST_PARAMETERS:
-        raise InputError(f"{where}: has {len(policy.parameters):,} parameters, at most {MOST_PARAMETERS:,} can be used")
+        raise InputError(f"{where}: has {len(policy.parameters):,} parameters; a policy has at most {MOST_PARAMETERS:,}")
     for name in policy.parameters:
         if not _PARAMETER.fullmatch(name):
             raise InputError(f"{where}: parameters.{one_line(name, 40)} is not a name: lower-case letters, digits and _")
@@ -223,11 +223,11 @@ def _check(policy: PolicyFile, where: str) -> None:
             entries = asdict(shape).items()
             numbers |= {f"{part}.{key}": value for key, value in entries if isinstance(value, int | float)}
             if not all(0 <= week <= limits.SECONDS // WEEK_S for week in shape.weeks):
-                raise InputError(f"{where}: {part}.weeks must be weeks from 0, counted from the first submission")
+                raise InputError(f"{where}: {part}.weeks must be numbers of weeks, counted from 0 at the first submission")
     for key, value in numbers.items():
         if not abs(value) < LARGEST or not math.isfinite(value):
             raise InputError(f"{where}: {key} must be a finite number, not {shown(value)}")
     if policy.trained is not None:
         check_name(policy.trained.trace, f"{where}: trained.trace")
     if policy.evidence is not None and not policy.evidence.low <= policy.evidence.relative <= policy.evidence.high:
-        raise InputError(f"{where}: evidence: relative {policy.evidence.relative:g} lies outside low to high")
+        raise InputError(f"{where}: evidence.relative {policy.evidence.relative:g} is not between low and high")

@@ -167,7 +167,7 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
         raise InputError(f"{place}: each worker that computed {first} died; often memory is too small: see its log") from error
     except CancelledError as error:
         raise InputError(
-            f"{place}: the scheduler is gone; what is done is kept, and the same command goes on from there"
+            f"{place}: the scheduler stopped; finished simulations are kept, and the same command continues from there"
         ) from error
 
 
@@ -199,7 +199,7 @@ def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:
     import cloudpickle
 
     if _code() != code:
-        raise InputError(f"a worker runs other versions, and could make other tables: it has {_code()}, this process {code}")
+        raise InputError(f"a worker runs other versions, which could compute other results: it has {_code()}, this process {code}")
     return list(map(_loaded(content), cloudpickle.loads(pieces)))
 
 

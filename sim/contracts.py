@@ -62,11 +62,11 @@ def check_predictor(
     _alike(
         schedule,
         simulate(jobs, procs=_PROCS, scheduler=_SCHEDULER, predictor=new()),
-        "the same jobs are predicted otherwise the second time",
+        "the same jobs get other predictions the second time",
     )
     used = new()
     first, again = (simulate(jobs, procs=_PROCS, scheduler=_SCHEDULER, predictor=used) for _ in range(2))
-    _alike(first, again, "an object that was used before predicts otherwise")
+    _alike(first, again, "an object that was used before predicts differently")
     if not knows_runtimes:
         for semantics in SEMANTICS:
             _past_decides(new, jobs, semantics, seed)
@@ -97,7 +97,7 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     expected = schedule(jobs)
     _possible(expected)
     _possible(schedule(jobs[:1]))
-    _alike(expected, schedule(jobs), "the same jobs are scheduled otherwise the second time")
+    _alike(expected, schedule(jobs), "the same jobs get another schedule the second time")
     source = predictor if isinstance(predictor, str) else new
     asked = Campaign(schedulers=(name,), predictors=(source,), semantics=(semantics,))
     _alike(expected, campaign_schedules(jobs, asked, procs=_PROCS)[0], "a campaign schedules otherwise")
@@ -113,7 +113,7 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     _hold((expected.jobs["start_s"] + 7 * DAY_S).equals(later["start_s"]), "a trace that is a week later has another schedule")
     for nodes in (NodeGroup(_PROCS, procs=1), NodeGroup(1, procs=_PROCS)):
         equal = schedule(jobs, machine=Machine("equal", (Cluster("all", (nodes,)),)))
-        _alike(expected, equal, f"{nodes.count} nodes of {nodes.procs} processors are scheduled otherwise than the pool")
+        _alike(expected, equal, f"{nodes.count} nodes of {nodes.procs} processors get another schedule than the pool")
 
 
 def _maker(make: MakePredictor) -> Callable[[], Predictor]:
@@ -243,7 +243,7 @@ def _as_in_plain_python(new: Callable[[], Predictor], plain: Callable[[], Predic
         for correction in ("requested", "conditional"):
             policy: dict[str, Any] = {"procs": _PROCS, "scheduler": _SCHEDULER, "semantics": semantics, "correction": correction}
             one, other = (simulate(jobs, predictor=source(), **policy) for source in (new, plain))
-            _alike(one, other, f"in plain Python it predicts otherwise ({semantics}, {correction})")
+            _alike(one, other, f"in plain Python it predicts differently ({semantics}, {correction})")
             _hold(one.clamped_predictions == other.clamped_predictions, "in plain Python another number of predictions is clamped")
 
 

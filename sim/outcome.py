@@ -381,9 +381,9 @@ def failing(workload: Prepared, failures: Failures) -> Prepared:
     Raises InputError without a machine, with dependencies, and for a node that the machine does not have.
     """
     if workload.machine is None:
-        raise InputError("nodes fail on a machine of clusters alone, and this is one pool of processors: give a machine")
+        raise InputError("only a machine of clusters has nodes that fail, and this is one pool of processors: give a machine")
     if workload.waits is not None:
-        raise InputError("nodes that fail may leave jobs that never start, and others wait for jobs here: give one of the two")
+        raise InputError("nodes that fail exclude dependencies and users: a job may never end, and others wait for it")
     failures.check(workload.machine.layout)
     return workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
 
@@ -392,12 +392,12 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool =
     """Raise InputError if ``plan`` cannot run on a machine of clusters as asked."""
     if (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
-            f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do, without +RUSH but for Harm"
+            f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do (of those with +RUSH only Harm)"
         )
     if plan.harm is not None and fails:
         raise InputError(f"scheduler {plan.name!r}: does not support nodes that fail")
     if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
-        raise InputError(f"scheduler {plan.name!r}: does not support hours of opening; EASY, List and Strict do")
+        raise InputError(f"scheduler {plan.name!r}: does not support opening hours; EASY, List and Strict do")
     if monitored:
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
 

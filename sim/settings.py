@@ -230,7 +230,7 @@ class Suite(Campaign):
     def _check_shared(self) -> Suite:
         for name in Suite.model_fields:
             if name in self.model_fields_set & ({*TraceSettings.model_fields, "load", "machine"} - {"missing_request"}):
-                raise InputError(f"{name} is of one trace: a suite has traces and loads, and the catalogue what each trace needs")
+                raise InputError(f"{name} applies to one trace: a suite has traces and loads, and the catalogue each trace's needs")
         return self
 
     def campaigns(self, trace: str) -> list[Campaign]:

@@ -66,7 +66,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.compare("EASY"), "a str is not a schedule: give one that simulate, decide or recorded returned"),
         (lambda: queuecast.evaluate(pd.DataFrame()), "a DataFrame is not a schedule"),
         (lambda: queuecast.evaluate(queuecast.recorded("kth-sp2"), -1), "tau_s must be a number of seconds above 0, not -1"),
-        (lambda: queuecast.compare([queuecast.recorded("kth-sp2")], confidence=95), "between 0 and 1, as 0.95, not 95"),
+        (lambda: queuecast.compare([queuecast.recorded("kth-sp2")], confidence=95), "between 0 and 1, such as 0.95, not 95"),
         (lambda: queuecast.plot("EASY"), "a str is not a schedule"),  # type: ignore[arg-type]
         (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
         (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),
@@ -100,7 +100,7 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
     for ask, error in (
         (lambda: queuecast.plot(few), "the comparison lacks mean_bounded_slowdown"),
         (lambda: queuecast.compare([schedule, schedule]), "give one another name"),
-        (lambda: queuecast.write(schedule, tmp_path / "t.swf"), "SWF needs the trace too"),
+        (lambda: queuecast.write(schedule, tmp_path / "t.swf"), "SWF has fields that only the trace knows"),
         (lambda: queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(frame, procs=3)), "are not those of jobs"),
     ):
         with pytest.raises(InputError, match=error):

@@ -93,8 +93,8 @@ class Preceding(NamedTuple):
         count = int((self.row >= 0).sum())
         notes = [f"{count:,} jobs are submitted when the job they name has ended, after their think time."]
         for number, what in (
-            (self.absent, "name a preceding job that is not there, and are submitted as recorded"),
-            (self.not_earlier, "name themselves or a job further down as the preceding one, and are submitted as recorded"),
+            (self.absent, "name a preceding job that the trace lacks, and are submitted as recorded"),
+            (self.not_earlier, "name themselves or a later job as the preceding one, and are submitted as recorded"),
             (self.without_think_s, "state no think time, which counts as 0 s"),
         ):
             if number:

@@ -60,9 +60,9 @@ def _whole(column: pd.Series) -> pd.api.extensions.ExtensionArray:
             ~missing & (~np.isfinite(values) | (np.nan_to_num(values) % 1 != 0) | (np.abs(values) > 2.0**53)),
             "is not a whole number",
         ),
-        (~missing & (values < 0) & (not free), "is below 0: what is unknown is left empty"),
+        (~missing & (values < 0) & (not free), "is below 0: leave unknown values empty"),
         (missing & (name in ("submit_s", "job_id")), "is missing"),
-        (~missing & (values > 5) & (name == "status"), "is no status of 0 to 5"),
+        (~missing & (values > 5) & (name == "status"), "is not a status from 0 to 5"),
         (~missing & (values > 1) & (name == "exclusive"), "is neither 0 nor 1"),
     ):
         if wrong.any():

@@ -90,7 +90,7 @@ def probe_features(probes: pd.DataFrame, run_ids: Sequence[str] | pd.Index | pd.
     wrong = ((waits < 0) | np.isinf(waits)).any(axis=1)
     if wrong.any():
         first = rows[wrong].iloc[0]
-        raise InputError(f"run {shown(first['run_id'])} has probe results of node {shown(first['node'])} that are no waiting times")
+        raise InputError(f"run {shown(first['run_id'])} has probe results of node {shown(first['node'])} that are not times")
     groups = waits.groupby(rows["run_id"].astype(str), sort=False)
     columns = {f"probe.{name}.{statistic}": getattr(groups[name], statistic)() for name in PROBES for statistic in STATISTICS}
     table = pd.DataFrame(columns, columns=list(PROBE_FEATURES), dtype=np.float64)
@@ -123,7 +123,7 @@ def feature_matrix(windows: pd.DataFrame, probes: pd.DataFrame, types: Mapping[s
     run_ids = pd.Index(runs["run_id"], name="run_id")
     absent = run_ids.difference(windows.index)
     if len(absent):
-        raise InputError(f"{len(absent)} runs have no window features, {shown(absent[0])} first")
+        raise InputError(f"{len(absent)} runs have no window features, the first is {shown(absent[0])}")
     place = {name: number for number, name in enumerate(FEATURES)}
     columns = sorted(windows.columns, key=lambda name: place.get(name, len(place)))  # stable: other columns keep their order
     kinds = type_features(runs["application"].tolist(), types).set_axis(run_ids, axis=0)

@@ -139,6 +139,6 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
     entry = registered_version(tracking, name, alias)
     where = f"models:/{name}/{entry.version}"
     if entry.tags.get("queuecast_format") != str(FORMAT) or entry.tags.get("method") != POLICY.name:
-        raise InputError(f"{where}: is no policy that this Queuecast reads; policies are called policy-<trace>")
+        raise InputError(f"{where}: is not a policy that this Queuecast reads; policies are called policy-<trace>")
     with version_data(name, str(entry.version), POLICY.name) as directory:
         return loads((directory / FILE).read_bytes(), where)

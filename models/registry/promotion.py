@@ -199,7 +199,7 @@ class Duel(Comparison):
             return ""
         return (
             f"only {self.jobs:,} jobs that ended in the last {JUDGED_DAYS} days were submitted after the champion was trained; "
-            f"{FEWEST_JOBS} must judge"
+            f"{FEWEST_JOBS} are needed"
         )
 
     @property

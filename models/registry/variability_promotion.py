@@ -88,10 +88,10 @@ class ClassifierComparison(Comparison):
         if self.jobs < FEWEST_JOBS:
             return (
                 f"only {self.jobs:,} runs of the last {JUDGED_DAYS} days started after what the champion learned from; "
-                f"{FEWEST_JOBS} must judge"
+                f"{FEWEST_JOBS} are needed"
             )
         return (
-            f"only {self.varied} of the {self.jobs:,} judged runs varied; {FEWEST_VARIED} must"
+            f"only {self.varied} of the {self.jobs:,} judged runs varied; {FEWEST_VARIED} are needed"
             if self.varied < FEWEST_VARIED
             else ""
         )

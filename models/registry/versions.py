@@ -61,7 +61,7 @@ def all_or_nothing(tracking: Tracking) -> Iterator[None]:
                 take_back(tracking, name, {number for other, number in versions if other == name})
         except (MlflowException, OSError) as other:
             left = ", ".join(f"{name}/{number}" for name, number in versions)
-            error.add_note(f"of the new versions {left} some are still registered: {first_line(other)}")
+            error.add_note(f"some of the new versions {left} are still registered: {first_line(other)}")
         raise
     finally:
         _MADE.reset(token)

@@ -53,7 +53,7 @@ def learn(
     if unknown := set(options or {}) - set(OPTIONS[name]):
         raise ValueError(f"{name} has no option {sorted(unknown)[0]!r}: it has {', '.join(OPTIONS[name])}")
     if len(np.unique(label)) < 2:
-        raise InputError(f"cannot train {name} on {len(label)} runs that all vary or all do not")
+        raise InputError(f"cannot train {name} on {len(label)} runs: either all of them vary, or none does")
     if name == ORDINAL:
         return _ordinal(table, label, classes, {**OPTIONS[name], **(options or {})}, seed)
     estimator = _untrained(name, {**OPTIONS[name], **(options or {})}, len(label), seed)

@@ -40,7 +40,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
     tables, name, night = lake.lake(), lake.name, lake.night
     if last := later_night(tables, name, night):
         context.log.warning(
-            f"the night {last} was published before {night}: nothing is made, champion and tables stay those of {last}"
+            f"a later night, {last}, is published: nothing is made for {night}, champion and tables stay those of {last}"
         )
         return
     simulate_if_needed(lake.place(), name, days_arrived(tables, name, night))

@@ -85,10 +85,10 @@ def compile_kernels() -> None:
     from concurrent.futures import ProcessPoolExecutor
 
     began, context = time.monotonic(), multiprocessing.get_context("spawn")
-    note("compiling all of the simulator, for tests and what comes later: once after each installation, two to four minutes")
+    note("compiling the whole simulator, for tests and later commands: once after each installation, two to four minutes")
     with ProcessPoolExecutor(min(os.cpu_count() or 1, len(KERNELS)), context, gc.disable) as pool:
         list(pool.map(compile_kernel, KERNELS))  # an error is raised here
-    note(f"compiled in {time.monotonic() - began:.0f} s, and kept")
+    note(f"compiled in {time.monotonic() - began:.0f} s; later commands use it")
 
 
 if __name__ == "__main__":

@@ -31,7 +31,7 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     place = home.absolute() if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")
     if not is_url(place) and not place.is_dir():
-        raise InputError(f"{place}: there is no home directory here; $QUEUECAST_HOME or --home names another")
+        raise InputError(f"{place}: is not a directory; name the home directory by $QUEUECAST_HOME or --home")
     repaired: list[Finding] = []
     left = repair(place, connect, repaired.append) if mend else [*examine(place, connect)]
     if as_json:
@@ -41,9 +41,9 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     else:
         _print("repaired", "done", repaired)
         _print("found", "would be done" if not mend else "to do", left)
-        note(f"{place}: {len(repaired):,} repaired, {len(left):,} found" if mend else f"{place}: {len(left):,} found")
+        note(f"{place}: {len(repaired):,} repaired, {len(left):,} left" if mend else f"{place}: {len(left):,} found")
         if not mend and any(finding.repair for finding in left):
-            note("queuecast doctor --repair does it")
+            note("queuecast doctor --repair makes these repairs")
     sys.exit(1 if left else 0)
 
 

@@ -19,7 +19,7 @@ def note(text: str) -> None:
 def tell_of_prior(predictors: Iterable[str]) -> None:
     """Say which schedulers use ``requested`` and which ``prior``, if both are asked for."""
     if {"requested", "prior"} <= set(predictors):
-        note("requested and prior are the same requests: Harm is simulated with prior, other schedulers with requested")
+        note("requested and prior both predict the request: Harm is simulated with prior, other schedulers with requested")
 
 
 def record(fields: Any) -> None:

@@ -85,7 +85,7 @@ def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
 
     if on and workers is not None:
         raise click.UsageError(
-            "--workers counts threads here; how many workers there are elsewhere, --on or its configuration says"
+            "--workers counts threads on this machine: leave it out beside --on, which says how many workers there are"
         )
     chosen = on if on is not None else configured() if workers is None else ""
     with mapped(chosen, workers, note) as map_points:
@@ -280,13 +280,13 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
         with writing(path):
             target = path.resolve() if path.is_dir() else regular(path)
         if target in read or (target.exists() and target.parent in read and target.name in FILES):
-            raise InputError(f"{option} {path}: would overwrite what is read")
+            raise InputError(f"{option} {path}: would overwrite an input")
         if target in written:
-            raise InputError(f"{option} {path}: is what {written[target]} writes")
+            raise InputError(f"{option} {path}: is also the file of {written[target]}")
         written[target] = option
         nearest = next(parent for parent in target.parents if parent.exists())
         if not nearest.is_dir() or not os.access(nearest, os.W_OK):
-            raise InputError(f"{option} {path}: cannot be written: {nearest} is no directory that can be written to")
+            raise InputError(f"{option} {path}: cannot be written: {nearest} is not a writable directory")
 
 
 def load_machine(settings: TraceSettings) -> Machine | None:
@@ -339,7 +339,7 @@ def load(settings: TraceSettings, *, compiles: bool = True) -> CleanTrace:
         listed = ", ".join(f"{word} ({count:,} jobs)" for word, count in unknown.items())
         note(
             one_line(
-                f"{cleaned.name}: no node of {machine.name} is said to have these, so they are not asked for: {listed}",
+                f"{cleaned.name}: no node of {machine.name} has these properties, so jobs do not ask for them: {listed}",
                 _LONGEST_NOTE,
             )
         )

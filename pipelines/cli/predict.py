@@ -38,7 +38,7 @@ def command(spec: str, jobs: Path) -> None:
     answers = predict_registered(spec, table[given])
     if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
         note(
-            f"{spec}: has no history of the user of {unknown:,} of {len(table):,} jobs ({KNOWN} is False): answered from other users' histories"
+            f"{spec}: knows no user's history for {unknown:,} of {len(table):,} jobs ({KNOWN} is False); other users' histories predict these"
         )
     click.echo(csv_text(pd.concat([table, answers], axis=1)), nl=False)
 

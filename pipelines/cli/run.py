@@ -269,7 +269,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
             raise KeyboardInterrupt from error
         except DagsterAssetCheckFailedError:
             _say_checks(_checks(running, run_id))
-            note("queuecast: its results were not made; earlier results stay")
+            note("queuecast: the run published nothing, because a check failed; earlier results stay")
             sys.exit(1)
         except dg.DagsterError as error:
             if running.has_dynamic_partition(str(kind.name), name):

@@ -89,7 +89,7 @@ def _served(models: tuple[str, ...]) -> list[Served]:
             )
         served.append(Served(check_name(name, "registry"), at or "champion"))
     if len({each.name for each in served}) < len(served):
-        raise InputError("a model is named twice: another alias of it needs another process")
+        raise InputError("a model is named twice: serve another alias of it in another process")
     return served
 
 

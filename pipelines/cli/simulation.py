@@ -185,7 +185,7 @@ def check_distinct(written: str, asked: Campaign) -> None:
     for option, names in (("--scheduler", asked.schedulers), ("--predictor", asked.predictors)):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
-            raise InputError(f"{written} takes each {option} once, and {twice} is given again: its rows could not be told apart")
+            raise InputError(f"{written} takes each {option} once; {twice} is given twice")
 
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:

@@ -102,7 +102,7 @@ def answered(asked: WhenSettings) -> Answers:
         named = jobs[column].dropna()
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
             what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
-            note(f"{path}: the record of {clean.name} has no {column} of {what}: answered from other jobs")
+            note(f"{path}: the record of {clean.name} lacks the {column} of {what}: other jobs predict them")
     if record.site is not None and (associated := {each.user for each in record.site.associations if each.user}):
         for user in sorted({str(each) for each in new["user"].dropna()} - associated):
             note(f"--job: {record.site.name} has no association of user {shown(user)}")
@@ -158,7 +158,7 @@ def _read(
             accounting, cluster = (Path(trace), "") if entry is None else (entry.path, entry.cluster)
             record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
             return record, queue, *(_learned(trace, model, SLURM) if entry or model else _NOT_LEARNED)
-        note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY is assumed and not {machine.name}: {COMMAND}")
+        note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")
     from pipelines.storage.runtime_features import read_features
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
@@ -218,7 +218,7 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
     if not isinstance(local, pd.Timestamp) or not moment[:1].isdecimal():  # pandas reads "now" and "today", too
-        raise InputError(f"--now {shown(moment)}: is not a local time such as 2026-03-01T09:00:00, nor a second of the trace")
+        raise InputError(f"--now {shown(moment)}: is neither a local time such as 2026-03-01T09:00:00 nor a second of the trace")
     if local.tzinfo is not None:
         return int(local.timestamp()) - (clean.origin_unix_s or 0)
     return int(to_unix(np.array([local], "datetime64[s]"), ZoneInfo(clean.timezone or "UTC")).unix_s[0]) - (
@@ -235,7 +235,7 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     given = dict(part.split("=", 1) for part in text.split() if "=" in part)
     if set(given) - set(keys) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
         raise InputError(
-            f"--job {shown(text)}: is not as in 'procs=16 time=2:00:00 user=ann queue=batch' (queue=*: any); known: {', '.join(keys)}"
+            f"--job {shown(text)}: is not of the form 'procs=16 time=2:00:00 user=ann queue=batch' (queue=*: any); known: {', '.join(keys)}"
         )
     try:
         seconds = duration(given["time"])

@@ -95,7 +95,7 @@ def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
     if (starts := judging.tags.get("history_starts", RECORDED)) != RECORDED:
         notes.append(f"Starts are {starts}.")
     if ledger.gone_jobs:
-        notes.append(f"{ledger.gone_jobs:,} jobs of the accounting of before changed or are gone.")
+        notes.append(f"{ledger.gone_jobs:,} jobs of the earlier accounting changed or are missing now.")
     if not len(judging.date.judged(judging.records.jobs["submit_s"].to_numpy(np.int64))):
         notes.append(f"No comparison: {NO_COMPARISON}.")
     return notes

@@ -60,7 +60,7 @@ def ledger_of(lake: Lake, clean: CleanTrace, date: Dated) -> Ledger:
     last_s = nights_before(lake, clean.name, "")["until_s"].max()
     if date.until_s < last_s:
         raise InputError(
-            f"{clean.source or clean.name}: ends {int(last_s) - date.until_s:,} s before the last night's: part of the accounting is missing"
+            f"{clean.source or clean.name}: ends {int(last_s) - date.until_s:,} s before the accounting of the last night does: part of it is missing"
         )
     nights = nights_before(lake, clean.name, date.night)
     served = lake.published().read("served", clean.name)[0] if len(nights) else pd.DataFrame()

@@ -55,7 +55,7 @@ def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_
         weeks = []
     if len(weeks) < FEWEST_WEEKS:
         row["note"] = (
-            f"{len(weeks)} whole weeks with jobs before the date are too few to learn an order from: {FEWEST_WEEKS} at least"
+            f"{len(weeks)} whole weeks with jobs before the date are too few to learn an order from; {FEWEST_WEEKS} are needed"
         )
     else:
         jobs = fingerprint(pd.concat([week.jobs for week in weeks]))
@@ -144,7 +144,7 @@ def register_policy(
             version = register(opened, policy, trace, tags=tags).version
             back = registered_policy(f"registry:{model}@{version}", lambda: opened)
             if replace(back, features=policy.features) != policy:
-                raise InputError(f"models:/{model}/{version}: is not read back as it was written")
+                raise InputError(f"models:/{model}/{version}: differs from what was written when it is read back")
             if alias:
                 opened.client.set_registered_model_alias(model, alias, version)
             keep_made()

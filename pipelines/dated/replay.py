@@ -93,7 +93,9 @@ def arrived(clean: CleanTrace, to_come: int) -> CleanTrace:
         return clean
     source = replay(clean)
     if to_come >= len(source.midnights):
-        raise InputError(f"{clean.name}: arrives_days is {to_come}, and the log has {len(source.midnights) - 1} days to come")
+        raise InputError(
+            f"{clean.name}: arrives_days is {to_come}, and the log has only {len(source.midnights) - 1} days that can still arrive"
+        )
     midnight_s = source.midnights[-1 - to_come]
     seen = source.accounting(midnight_s)
     note = (
@@ -113,9 +115,7 @@ def accounting_of(clean: CleanTrace, night: str) -> CleanTrace:
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS
     if clean.origin_unix_s is None:
         if begins < datetime.now(UTC) - timedelta(days=1):
-            raise InputError(
-                f"{clean.name}: has no dates, so what had ended by {night} is not known: only tonight's night can be done"
-            )
+            raise InputError(f"{clean.name}: has no dates, so what had ended by {night} is not known: only tonight's night can run")
         return clean
     source, cut_s = replay(clean), int(begins.timestamp()) - clean.origin_unix_s
     return clean if source.last_end_s <= cut_s else source.accounting(cut_s)

@@ -91,7 +91,7 @@ def simulated_model(
     if served.learned_until_s > date.until_s and not seen:
         raise InputError(
             f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.until_s)} on are "
-            "simulated, so it would predict jobs that it was trained on; add (seen=yes) to simulate it anyway, with a mark"
+            "simulated, so it would predict jobs that it was trained on; add (seen=yes) to simulate it anyway, with its results marked"
         )
     rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
     if served.trained is None:

@@ -65,7 +65,7 @@ class StartComparison(Comparison):
     @property
     def too_few(self) -> str:
         few = self.jobs < FEWEST_JOBS
-        return f"only {self.jobs:,} answers of the last {JUDGED_DAYS} days came true; {FEWEST_JOBS} must judge" if few else ""
+        return f"only {self.jobs:,} answers of the last {JUDGED_DAYS} days can be judged; {FEWEST_JOBS} are needed" if few else ""
 
 
 @dataclass(frozen=True)

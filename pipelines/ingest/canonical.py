@@ -77,7 +77,7 @@ def read_canonical(path: str | Path) -> Trace:
         try:
             frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
         except (KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{path}: is damaged: runtime_s and {OVERRUN} are no seconds") from error
+            raise InputError(f"{path}: is damaged: runtime_s and {OVERRUN} are not seconds") from error
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")

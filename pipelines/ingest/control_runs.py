@@ -89,7 +89,7 @@ def read_accounting_jobs(path: str | Path, timezone: str | None) -> ControlRuns:
 def _accounting(path: str | Path, pattern: re.Pattern[str] | None, timezone: str | None) -> ControlRuns:
     """Read the jobs whose name matches ``pattern`` and that completed; without one, all that started."""
     if timezone is None:
-        raise InputError(f"{path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver")
+        raise InputError(f"{path}: Slurm writes local times: name their time zone, as in --time-zone America/Denver")
     place = zone(timezone)
     wanted = {"jobid", "jobidraw", "jobname", "user", "nodelist", "state", "cluster", *START, *END, *RUNTIME}
     table = AccountingTable(load(path), wanted, free=FREE_TEXT)
@@ -183,7 +183,7 @@ def numbers(table: AccountingTable, *names: str, positive: bool = False) -> np.n
 def _nodes(table: AccountingTable, notes: list[str]) -> list[list[str]] | list[None]:
     name = table.column("nodes")
     if table.matches(name, str.isdecimal).all():
-        notes.append("The column nodes says how many nodes a run had, not which: no counters can be told to be its own.")
+        notes.append("The column nodes says how many nodes a run had, not which, so no counters can be matched to it.")
         return [None] * table.rows
     return node_lists(table, name, np.arange(table.rows))
 

@@ -27,7 +27,7 @@ def with_hashed_names(trace: Trace) -> Trace:
     except ValueError as error:
         raise InputError(str(error)) from error
     if key and trace.hashed_with not in ("", check_value(key)):
-        raise InputError(f"{trace.source or trace.name}: its names are hashed with another key than ${VARIABLE}")
+        raise InputError(f"{trace.source or trace.name}: its names were hashed with another key than that of ${VARIABLE}")
     if not key or trace.hashed_with:
         return trace
     jobs = trace.jobs.copy(deep=False)

@@ -55,14 +55,14 @@ def _of_table(path: str, lines: list[str]) -> Machine:
             continue
         if len(words) != 6:
             raise InputError(
-                f"{path}:{number}: {len(words)} columns, where 6 are: number, name, nodes, processors of a node, speed, memory of a node in KiB"
+                f"{path}:{number}: {len(words)} columns instead of 6: number, name, nodes, processors of a node, speed, memory of a node in KiB"
             )
         figures = [word for place, word in enumerate(words) if place not in (1, 4)]
         if bad := next((word for word in figures if not re.fullmatch(r"\d{1,18}", word, re.ASCII)), None):
             raise InputError(f"{path}:{number}: {shown(bad)} is not a whole number")
         speeds.add(words[4])
         if len(speeds) > 1:
-            raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: jobs run equally long on all nodes here")
+            raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: all nodes must have one speed here")
         count, procs, kib = map(int, figures[1:])
         clusters.append(
             _make_at(f"{path}:{number}", lambda name, *of: Cluster(name, (NodeGroup(*of),)), words[1], count, procs, kib)
@@ -95,31 +95,31 @@ class _Described:
         self._check_keys(self._document, "", 0)
         asked = self._document.get("asked", list(ASKED))
         if not (isinstance(asked, list) and all(word in ASKED for word in asked)):
-            self._fail("asked", "", 0, f"lists what of the jobs counts, of {', '.join(ASKED)}")
+            self._fail("asked", "", 0, f"must list which requests of jobs count, out of {', '.join(ASKED)}")
         clusters = [self._cluster(table, number) for number, table in enumerate(self._tables("cluster"))]
         limits = [self._limit(table, number) for number, table in enumerate(self._tables("limit"))]
         name = self._document.get("name", _name(self._path))
         if not isinstance(name, str):
-            self._fail("name", "", 0, "is a text")
+            self._fail("name", "", 0, "must be a text")
         return _make_at(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(asked))
 
     def _tables(self, key: str) -> list[dict[str, Any]]:
         tables = self._document.get(key, [])
         if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self._fail(key, "", 0, f"is made of tables [[{key}]]")
+            self._fail(key, "", 0, f"must be tables [[{key}]]")
         return tables
 
     def _cluster(self, table: dict[str, Any], number: int) -> Cluster:
         self._check_keys(table, "cluster", number)
         if not isinstance(name := table.get("name"), str) or not re.fullmatch(r"[^\s:^]+", name):
-            self._fail("name", "cluster", number, "is a text without blanks, colons and ^")
+            self._fail("name", "cluster", number, "must be a text without blanks, colons and ^")
         nodes = table.get("nodes")
         if not isinstance(nodes, list):
             return Cluster(name, (self._nodes(table, "cluster", number),))
         if not nodes or not all(isinstance(each, dict) for each in nodes):
-            self._fail("nodes", "cluster", number, "is a number, or tables [[cluster.nodes]]")
+            self._fail("nodes", "cluster", number, "must be a number, or tables [[cluster.nodes]]")
         if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
-            self._fail(both[0], "cluster", number, "is stated in [[cluster.nodes]] for each kind of nodes, so not here too")
+            self._fail(both[0], "cluster", number, "must stand either in each [[cluster.nodes]] or here, not in both")
         common, kinds = self._properties(table, "cluster", number), []
         for place, each in enumerate(nodes, start=self._kinds):
             self._check_keys(each, "cluster.nodes", place)
@@ -130,7 +130,7 @@ class _Described:
     def _properties(self, table: dict[str, Any], kind: str, number: int) -> tuple[str, ...]:
         properties = table.get("properties", [])
         if not (isinstance(properties, list) and all(isinstance(each, str) for each in properties)):
-            self._fail("properties", kind, number, "is a list of texts")
+            self._fail("properties", kind, number, "must be a list of texts")
         return tuple(properties)
 
     def _nodes(self, table: dict[str, Any], kind: str, number: int, common: tuple[str, ...] = ()) -> NodeGroup:
@@ -141,7 +141,7 @@ class _Described:
         memory = table.get("memory")
         match = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
         if memory is not None and match is None:
-            self._fail("memory", kind, number, "is a size in quotes, such as '504 GiB' or '94035968 KiB'")
+            self._fail("memory", kind, number, "must be a size in quotes, such as '504 GiB' or '94035968 KiB'")
         kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
         where = f"{self._path}:{self._line('nodes', kind, number)}"
         return _make_at(where, NodeGroup, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
@@ -153,11 +153,11 @@ class _Described:
                 self._fail(key, "limit", number, "is missing")
         for key in ("name", "longer_than", "cluster"):
             if not isinstance(table.get(key, ""), str):
-                self._fail(key, "limit", number, "is a text")
+                self._fail(key, "limit", number, "must be a text")
         span = table.get("longer_than")
         match = None if span is None else _SPAN.fullmatch(span)
         if span is not None and match is None:
-            self._fail("longer_than", "limit", number, "is a time such as '90 min', '12 h', '7 d' or '1 w'")
+            self._fail("longer_than", "limit", number, "must be a time such as '90 min', '12 h', '7 d' or '1 w'")
         seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
         where = f"{self._path}:{self._line('of', 'limit', number)}"
         given = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))

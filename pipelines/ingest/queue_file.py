@@ -142,7 +142,7 @@ def kept_queues(folder: Path) -> dict[int, Path]:
         match = _NAMED.search(path.name)
         second = pd.to_datetime(match[0] if match else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
         if not isinstance(second, pd.Timestamp):
-            raise InputError(f"{path}: no time such as 20260301T090000Z is in its name, which tells when the snapshot was made")
+            raise InputError(f"{path}: its name must say when the snapshot was made, by a time such as 20260301T090000Z")
         snapshots[int(second.timestamp())] = path
     return dict(sorted(snapshots.items()))
 
@@ -181,7 +181,7 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
         partition, procs = each["queue"] or usual, each["procs"]
         if unknown := set(partition.split(",")) - set(site.partitions):
             raise InputError(
-                f"job {each['job_id']} is of the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
+                f"job {each['job_id']} is in the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
             )
         # since 24.11 a waiting job may name several QOS
         every_qos = [name for name in each["qos"].split(",") if name in site.qos] or [each["qos"] or next(iter(site.qos))]
@@ -335,7 +335,7 @@ def _priority(text: str, where: str) -> float:
     except ValueError:
         number = np.inf
     if np.isinf(number):
-        raise InputError(f"{where}: {shown(text)} is no priority")
+        raise InputError(f"{where}: {shown(text)} is not a priority")
     return number
 
 

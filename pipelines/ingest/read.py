@@ -180,7 +180,7 @@ def _kind(source: Source) -> str:
         return "slurm"
     for pattern, what in _FOREIGN.items():
         if re.match(pattern, text):
-            raise InputError(f"{source.path}:1: is {what}, which is not read: convert it to SWF or to columns of sacct")
+            raise InputError(f"{source.path}:1: is {what}, which Queuecast does not read: convert it to SWF or to columns of sacct")
     if re.match(_NO_HEADER, text):
         raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
     if re.match(rb"[;+\-.\d]", text):

@@ -61,7 +61,7 @@ def as_table(source: Source) -> Source:
         column = f", wrong at column {error.colno}" if isinstance(error, json.JSONDecodeError) else ""
         raise InputError(f"{source.path}{at}: is not JSON{column}; is the file whole?") from error
     if errors := document.get("errors"):
-        raise InputError(f"{source.path}: is a partial dump: run sacct again, which said {one_line(json.dumps(errors), 160)}")
+        raise InputError(f"{source.path}: is a partial dump: run sacct again, which reported {one_line(json.dumps(errors), 160)}")
     jobs = document.get("jobs")
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise InputError(f"{source.path}: is JSON without a list of jobs, which sacct --json writes")

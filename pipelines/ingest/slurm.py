@@ -158,9 +158,7 @@ def parse_sacct(
     jobs &= of_cluster(table, jobs, cluster, notes)
     if timezone is None and not is_json(source):
         table.times(submitted)  # report a bad time before the missing zone
-        raise InputError(
-            f"{source.path}: Slurm writes local times; say of which zone with --time-zone, as in --time-zone America/Denver"
-        )
+        raise InputError(f"{source.path}: Slurm writes local times: name their time zone, as in --time-zone America/Denver")
     if steps.any():
         notes.append(f"Job steps are not read: {int(steps.sum()):,} of {table.rows:,} lines.")
     unread = _unread(table, job, notes)
@@ -220,7 +218,7 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
     if not cluster:
         if sum(count > 0 for count in counts.values()) > 1:
             raise InputError(
-                f"{table.path}: holds jobs of several clusters, whose queues are apart: name one with --cluster: {there}"
+                f"{table.path}: holds jobs of several clusters, each with its own queue: name one with --cluster: {there}"
             )
         return np.ones(table.rows, bool)
     if not counts.get(cluster):

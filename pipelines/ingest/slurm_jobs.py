@@ -339,9 +339,7 @@ def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
         ("never started, and wait until they were cancelled", int((unknown & (jobs["start_s"] < 0)).sum())),
     ):
         if count:
-            notes.append(
-                f"Jobs that {name}: {count:,}. Where they run on or start in a replay, it is for {share:.0%} of their limits."
-            )
+            notes.append(f"Jobs that {name}: {count:,}. If a replay runs or starts them, they run for {share:.0%} of their limits.")
     return jobs.assign(runtime_s=np.where(unknown, guess, jobs["runtime_s"])).drop(columns="elapsed_s")
 
 

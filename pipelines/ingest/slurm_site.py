@@ -50,7 +50,7 @@ def site_files(path: str | Path) -> dict[str, bytes]:
                 raise InputError(f"{path}: has {min(repeated)} in two folders: pack one site's files")
             return {Path(name).name: packed.extractfile(each).read() for name, each in members.items()}  # type: ignore[union-attr]
     except tarfile.ReadError as error:
-        raise InputError(f"{path}: is not a site: neither a folder, nor a tar of one, nor a file of the name {CONF}") from error
+        raise InputError(f"{path}: is not a site: neither a folder, nor a tar of one, nor a file named {CONF}") from error
     except (EOFError, zlib.error, lzma.LZMAError) as error:
         raise InputError(f"{path}: is damaged or cut: {error}") from error
     except (OSError, tarfile.TarError) as error:

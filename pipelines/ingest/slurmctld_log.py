@@ -120,7 +120,7 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
     first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())
     if not any(first - LEAD_S <= when <= last for when in seen["turn"]):
-        raise InputError(f"{path}: shows no scheduling pass while the jobs of the accounting were there: is it of the same time?")
+        raise InputError(f"{path}: shows no scheduling pass in the time of the accounting: do the two cover the same time?")
     origin, (every, interval, period) = origin_of(jobs), clock_settings(site)
     whole = jobs["submit_s"].to_numpy(np.float64)
     parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole

@@ -46,7 +46,7 @@ class Source:
             with text_of(self.path) as text:
                 yield text
             if self.stamp and not (os.path.exists(self.path) and _stamp(os.stat(self.path)) == self.stamp):
-                raise InputError(f"{self.path}: was changed while it was read: run it again")
+                raise InputError(f"{self.path}: changed while it was read: run the command again")
 
     def head(self, size: int = 100_000) -> bytes:
         """Return the first bytes of the text."""

@@ -202,7 +202,7 @@ class _Header:
         """Return UnixStartTime in seconds; a value of the size of milliseconds is taken as such."""
         text = self.values.get("UnixStartTime", "")
         if len({line for line in text.split("\n") if line.isdecimal()}) > 1:
-            raise InputError(f"{self.path}: the header states several UnixStartTime, {shown(text)}: keep one clock a file")
+            raise InputError(f"{self.path}: the header states several UnixStartTime, {shown(text)}: keep the right one")
         if not re.fullmatch(r"[1-9][0-9]{11,12}", text):
             return self.number("UnixStartTime", limits.SECONDS)
         second = int(text) // 1000
@@ -216,7 +216,7 @@ class _Header:
             if value != first:
                 raise InputError(
                     f"{self.path}:{line}: a second header with UnixStartTime {shown(value)}, where the first has {first or 'none'}: its "
-                    "jobs count from another second; keep one clock a file"
+                    "jobs count from another second; split the file at this header"
                 )
 
     def _line(self, key: str) -> int:

@@ -52,7 +52,7 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> JudgedAnswers:
     wanted = there[0] if not model and len(there) == 1 else wanted
     mine = [entry | {"quantiles": entry.get("quantiles") or {}} for entry in entries if entry["model"] == wanted]
     if not mine:
-        raise InputError(f"{place}: has no answer of {wanted}; there are those of {one_line(', '.join(there) or 'none', 200)}")
+        raise InputError(f"{place}: has no answers of {wanted}, only of {one_line(', '.join(there) or 'none', 200)}")
     submissions = [entry for entry in mine if entry["elapsed_s"] == 0]
     return JudgedAnswers(
         joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(mine) - len(submissions), dropped, unreadable

@@ -176,7 +176,7 @@ class LoadedStarts(LoadedVersion):
         clock_s = self.clock_s(question, now_s)
         waits = list(self.answer(question, jobs_of(question, clock_s)[1], clock_s)["quantiles"].values())
         if waits != sorted(waits) or waits[0] < 0:
-            raise InputError(f"version {self.number} of {self.name}: tells quantiles {waits} s")
+            raise InputError(f"version {self.number} of {self.name}: predicts quantiles {waits} s, which must ascend from 0")
 
     def clock_s(self, question: StartQuestion, now_s: float) -> int:
         """Return the site's wall clock at the question, seconds since 1970-01-01 00:00."""

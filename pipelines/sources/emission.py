@@ -74,7 +74,7 @@ def emit(
     settings = settings_of(cluster, seed, load, origin_s, monitored_from)
     former = days_of(folder / SETTINGS, settings)
     if former > days or (not former and folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
-        raise InputError(f"{folder}: is there already and not empty: simulated data are not mixed with others, nor with more days")
+        raise InputError(f"{folder}: already holds other data, or more days: give a new or empty folder")
     since = -(-int(former * DAY_S) // cluster.interval_s) if former else None
     with CounterFiles(cluster, folder / COUNTERS, origin_s, rotate=rotate, packed=packed, since=since) as files:
         recorded = record(

@@ -30,7 +30,7 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
     if entry is None:
-        raise InputError(f"{name}: no trace of the catalogue; known: {', '.join(remote)}")
+        raise InputError(f"{name}: is not a trace of the catalogue; known: {', '.join(remote)}")
     if not entry.remote:
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
     if not entry.checked and not entry.unrecorded:

@@ -40,7 +40,7 @@ def _of_table(name: str, table: Any, where: str) -> System:
     if not isinstance(table, dict):
         raise InputError(f"{where}: must be a table, not {shown(table)}")
     if "name" in table:
-        raise InputError(f"{where}: name is unknown here: the table's own name is the system's")
+        raise InputError(f"{where}: remove the key name: the table's own name is the system's")
     try:
         return System(name=name, **table)
     except InputError as error:

@@ -44,7 +44,7 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     else:
         name = entry.name
         if entry.format in MADE and "procs" in table:
-            raise InputError(f"{name}: the machine is part of what is generated: list a workload of your own in queuecast.toml")
+            raise InputError(f"{name}: its machine is generated with it, too: list a workload of your own in queuecast.toml")
         if not table and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
         table = {**_as_table(entry), **table}

@@ -402,4 +402,4 @@ def _missing(place: Path) -> Iterator[None]:
     try:
         yield
     except FileNotFoundError as error:
-        raise InputError(f"{place}: is gone since the ledger was read: read it again, or restore it") from error
+        raise InputError(f"{place}: disappeared after the ledger was read: run the command again, or restore the file") from error

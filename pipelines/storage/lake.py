@@ -85,7 +85,7 @@ class Lake:
         file = self._listed(table, trace)
         if file is None:
             raise InputError(
-                f"{self.root / table}: there is none of {trace} in its current version; materialise {table} of {trace} first, as queuecast run does"
+                f"{self.root / table}: the current version of {trace} has none; materialise {table} of {trace} first, as queuecast run does"
             )
         return self.root / file
 
@@ -170,7 +170,7 @@ class Lake:
         with told_of(path):
             content = read(path)
         if content is None:
-            raise InputError(f"{path}: is missing, and the version of {trace} that is read names it; {MEND}")
+            raise InputError(f"{path}: is missing, although the version of {trace} names it; {MEND}")
         if not is_whole(path, content):
             raise Damaged(f"{path}: is damaged: its content does not match the hash in its name; {MEND}")
         self._note(table, self._subject(table, trace), path)
@@ -236,7 +236,7 @@ class Lake:
         before = stored.get("hashed_with", "")
         if before and before != clean.hashed_with:
             other = f"with another key than ${VARIABLE}" if clean.hashed_with else f"and ${VARIABLE} is not set"
-            raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key of before")
+            raise InputError(f"{clean.name}: its stored names are hashed, {other}: set the key that hashed them")
         clean = clean.counted_from(stored.get("origin_unix_s"))
         self.write_for(clean, "rejected_jobs", clean.rejected_jobs)
         machine = clean.machine and clean.machine.record

@@ -38,7 +38,7 @@ def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None
         with FileLock(_file(place), timeout=-1 if most_s is None else most_s):
             yield lambda: None  # a file's lock ends with its process
     except Timeout:
-        raise Busy(f"{place}: another process is at work there") from None
+        raise Busy(f"{place}: another process is using it") from None
 
 
 def _file(place: Path) -> Path:
@@ -72,7 +72,7 @@ def _advisory(url: str, name: str, most_s: float | None) -> Iterator[Callable[[]
             except psycopg2.Error as error:
                 raise InputError(f"{named(url)} does not answer: {reason(error)}") from error
         if not got:
-            raise Busy(f"{name}: another process is at work there")
+            raise Busy(f"{name}: another process is using it")
 
         def check() -> None:
             try:

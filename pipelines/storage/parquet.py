@@ -60,9 +60,9 @@ def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -
         text = (table.schema.metadata or {}).get(_KEY)
         header = None if text is None else json.loads(text)
     if header is None:
-        raise InputError(f"{path}: is a Parquet file, but none that Queuecast wrote: it does not say what it holds")
+        raise InputError(f"{path}: is a Parquet file that Queuecast did not write: its metadata do not say what it holds")
     if not isinstance(header, dict) or [type(header.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
-        raise Damaged(f"{path}: is damaged: what it says of itself is no longer readable")
+        raise Damaged(f"{path}: is damaged: its metadata cannot be read")
     if header["kind"] != kind:
         raise InputError(f"{path}: holds {header['kind'][:40]}, not {kind}")
     if header["format"] != JOBS_FORMAT:
@@ -157,8 +157,8 @@ def told_of(path: str | Path) -> Iterator[None]:
 
 def _damaged(path: str | Path, error: Exception) -> Damaged:
     deep = isinstance(error, RecursionError)
-    message = "what it says of itself lies too deep in lists" if deep else " ".join(str(error).split())
-    return Damaged(f"{path}: is damaged or no Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
+    message = "its metadata are nested too deeply" if deep else " ".join(str(error).split())
+    return Damaged(f"{path}: is damaged or not a Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
 
 
 def _plain(value: object) -> object:

@@ -76,8 +76,8 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     except InputError:
         plain = False
     if not plain or "-" in policy.algorithm or not policy.algorithm:
-        problem = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} is none for a queue in this order"
-        raise InputError(f"{where}: {problem}: EASY with SPF is one, JustBF with an empty backfill another")
+        problem = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} cannot serve a queue in this order"
+        raise InputError(f"{where}: {problem}: EASY with SPF can, and JustBF with an empty backfill")
     used = {name: Feature(UNITS[name], FEATURES[name][1]) for name in order.features()}
     for name, feature in policy.features.items():
         if name not in used:

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 RUN_WAITS_S = 600.0
 """Max seconds that a run waits for a night or another run of its trace or system."""
-FINISHED = "a night or run before had not set the aliases of what it published: that was done"
+FINISHED = "finished setting the aliases that an earlier night or run had published"
 
 
 @contextmanager
@@ -85,7 +85,7 @@ def finish(lake: Lake, store: Tracking, name: str) -> str:
     if versions.follows:
         return ""
     if problem := versions.follow_if_possible(aliases_of(store, name)):
-        return f"the aliases of what a night or run before published cannot be set: {problem}"
+        return f"the aliases that an earlier night or run published cannot be set: {problem}"
     return FINISHED
 
 
@@ -96,8 +96,8 @@ def check_registry(lake: Lake, store: Tracking, name: str) -> None:
     number = lake.published().models(name).get("champion")
     if number and not all_versions(store, name):
         raise InputError(
-            f"registry {store.place}: has no version of {name}, whose version {number} was published: it is damaged or another one; "
-            "restore it from a backup, or queuecast doctor --repair begins anew without the champion"
+            f"registry {store.place}: has no version of {name}, although version {number} was published: it is damaged or a different registry; "
+            "restore it from a backup, or begin anew without the champion by queuecast doctor --repair"
         )
 
 
@@ -125,8 +125,8 @@ def publish(lake: Lake, name: str, made_by: str, store: Tracking, accepted: Call
     published = lake.versions(name).publish(made_by, aliases_of(store, name), accepted or (lambda maker: maker == lake.maker))
     if published.problem:
         print(
-            f"{name}: is published, and its aliases or pages do not follow it yet ({published.problem}): "
-            "the next run or night, or queuecast doctor --repair, sets them",
+            f"{name}: is published, but its aliases or pages could not be updated ({published.problem}): "
+            "the next run or night, or queuecast doctor --repair, updates them",
             file=sys.stderr,
         )
     return published
@@ -189,12 +189,13 @@ def restored(lake: Lake, store: Tracking, name: str) -> list[str]:
         if not number or alias in named:
             continue
         numbers = candidates(lake, store, name, alias)
-        lost = f"{name}: " + ("its alias" if number in numbers else f"version {number}, the published") + f" {alias} was deleted"
+        what = f"its alias {alias}" if number in numbers else f"version {number}, published as {alias},"
+        lost = f"{name}: {what} was deleted"
         if numbers:
             store.client.set_registered_model_alias(name, alias, numbers[0])
             lines.append(f"{lost}: {alias} is version {numbers[0]}")
         else:
-            lines.append(f"{lost}, and no version published before is left: what follows begins without it")
+            lines.append(f"{lost}, and no earlier published version is left: the next run begins without one")
     for line in lines:
         print(line, file=sys.stderr)
     return lines

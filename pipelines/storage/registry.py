@@ -54,7 +54,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         raise InputError(f"registry {masked(asked or place)}: {line}") from error
     if store.moved_from:
         print(
-            f"registry {store.place}: was moved or copied: its models, once at {store.moved_from}, are those beside it",
+            f"registry {store.place}: was moved or copied from {store.moved_from}: the models beside it are used",
             file=sys.stderr,
         )
     return store
@@ -83,7 +83,7 @@ def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = 
     try:
         return str(prune(store, name, keep, published))
     except (MlflowException, OSError) as error:
-        return f"not to the end, the registry refused: {first_line(error)}"
+        return f"incomplete, because the registry refused: {first_line(error)}"
 
 
 def predict_registered(
@@ -157,7 +157,7 @@ def registered_name(text: str) -> RegisteredName:
     match = _NAME.fullmatch(text)
     if match is None:
         raise InputError(
-            f"predictor {text}: a registered model is named registry:NAME, registry:NAME@ALIAS or with (seen=yes) behind"
+            f"predictor {text}: a registered model is named registry:NAME, registry:NAME@ALIAS, or one of these with (seen=yes) at its end"
         )
     return RegisteredName(match["name"], match["alias"] or "champion", bool(match["seen"]), text)
 

@@ -37,7 +37,7 @@ def check_unchanged(option: str, path: Path, changes: str) -> None:
     """Raise InputError for an SWF file if ``changes``, as a policy states them, are any."""
     if changes and _ending(path) == _SWF:
         raise InputError(
-            f"{option} {path}: with {changes} the jobs are not the trace's, whose fields {_SWF} repeats: write {_PARQUET} or {_CSV}"
+            f"{option} {path}: {_SWF} repeats the trace's fields, and with {changes} the jobs differ from the trace: write {_PARQUET} or {_CSV}"
         )
 
 
@@ -57,7 +57,7 @@ def write_schedules(path: Path, schedules: Sequence[Schedule], workload: CleanTr
         if workload is None:
             if "nodes" in schedules[0].jobs:
                 check_nodes(path)
-            raise InputError(f"{path}: SWF needs the trace too, which knows more of the jobs: give it")
+            raise InputError(f"{path}: SWF has fields that only the trace knows: give the trace, too")
         same = ["job_id", "procs", "runtime_s"]  # submissions may be shaken
         ours, theirs = (table[same].to_numpy(np.int64) for table in (schedules[0].jobs, workload.jobs))
         if schedules[0].trace not in ("", workload.name) or not np.array_equal(ours, theirs):

@@ -107,7 +107,7 @@ class Journal:
             return
         [theirs] = [json.loads(text) for (text,) in self._database.execute("SELECT identity FROM campaign")]
         if names := [name for name in {**identity, **theirs} if identity.get(name) != theirs.get(name)]:
-            raise InputError(f"{self.path}: is the journal of another campaign (of other {', '.join(names)}); {_ANEW}")
+            raise InputError(f"{self.path}: is the journal of another campaign (it differs in {', '.join(names)}); {_ANEW}")
         for trace, window, policy, rows in points:
             self.done[trace, Point(window, Policy(**json.loads(policy)))] = json.loads(rows)
 

@@ -117,7 +117,7 @@ def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     """
     lake = Lake(place / "lake")
     if not lake.has("jobs", SIMULATED):
-        raise InputError(f"runtime-{SIMULATED}: is not registered yet; queuecast run --trace {SIMULATED} does it")
+        raise InputError(f"runtime-{SIMULATED}: is not registered yet; queuecast run --trace {SIMULATED} registers it")
     accounting = lake.read_clean(SIMULATED)
     jobs = pd.concat(plan.submitted.values(), ignore_index=True)
     midnight = accounting.clock.next_midnight(int(accounting.jobs["submit_s"].iloc[-1]))

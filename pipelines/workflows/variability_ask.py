@@ -102,7 +102,7 @@ def ask(
     applications = {*map(str, model.baselines.index), *types}
     if application not in applications:
         raise InputError(
-            f"unknown application {shown(application)}: {system} has no control runs and no type of it; known: {', '.join(sorted(applications))}"
+            f"unknown application {shown(application)}: {system} has neither control runs nor a type of it; known: {', '.join(sorted(applications))}"
         )
     mine = PlacedJob(_ASKED, application, tuple(nodes), at_s)
     running = _running(lake, system, at_s) if running is None else running

@@ -39,7 +39,7 @@ def read_counters(home: Path, system: System, progress: Progress = lambda done, 
     """
     if not system.counters:
         raise InputError(
-            f"{system.name}: no counters are known: queuecast variability ingest --system {system.name} --counters ..."
+            f"{system.name}: no counters are known; read some by queuecast variability ingest --system {system.name} --counters ..."
         )
     store = CountersStore(home / "lake", system.name)
     return ingest_counters(

@@ -148,7 +148,7 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[SiteC
     candidates += read_candidates(path) if path is not None else []
     names = [each.name for each in candidates]
     if twice := [name for name in names if names.count(name) > 1]:
-        raise InputError(f"{path or machine}: candidate {twice[0]}: there is another one of that name")
+        raise InputError(f"{path or machine}: several candidates are named {twice[0]}")
     return candidates
 
 
@@ -167,13 +167,13 @@ def _parsed(path: Path, text: bytes) -> list[SiteChange]:
         raise InputError(f"{path}: is not TOML: {error}") from None
     keys, rows = (*TEXTS, *KINDS), document.get("candidate")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:
-        raise InputError(f"{path}: has no list of [[candidate]], or more than that")
+        raise InputError(f"{path}: must hold [[candidate]] tables and nothing else")
     candidates: list[SiteChange] = []
     for at, row in enumerate(rows):
         if strange := set(row) - set(keys):
             raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), keys)}")
         if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in candidates}:
-            raise InputError(f"{path}: candidate {at + 1} has no name, or that of another one")
+            raise InputError(f"{path}: candidate {at + 1} has no name, or the name of another candidate")
         if wrong := [key for key, value in row.items() if isinstance(value, dict) != (key in KINDS and is_table(key))]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
@@ -193,7 +193,7 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[SiteChange], timezon
         quantiles = registered_predictor(name, trace).quantiles
         runtimes_s = pd.DataFrame() if quantiles is None else quantiles(trace.jobs)
         if level not in map("{:g}".format, runtimes_s):
-            raise InputError(f"{text}: tells no such quantile; known: {', '.join(map('{:g}'.format, runtimes_s)) or 'none'}")
+            raise InputError(f"{text}: the model lacks this quantile; known: {', '.join(map('{:g}'.format, runtimes_s)) or 'none'}")
         table = table.assign(**{text: runtimes_s[float(level)].to_numpy()})
     return jobs._replace(table=table)
 

@@ -76,11 +76,11 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     past, start_s, end = clean.jobs.iloc[ended], record.start_s[ended], end[ended]
     if (late := snapshot["submit_unix_s"] - origin > now_s).any():
         raise InputError(
-            f"job {snapshot['job_id'][late].iloc[0]} of the queue is submitted after {clock_of(clean, now_s)}, which is now: give --now"
+            f"job {snapshot['job_id'][late].iloc[0]} of the queue was submitted after the present time, {clock_of(clean, now_s)}: give --now"
         )
     if (wide := snapshot["procs"] > clean.procs).any():
         raise InputError(
-            f"a job of {int(snapshot['procs'][wide].iloc[0]):,} processors, and the machine of {clean.name} has {clean.procs:,}"
+            f"a job asks for {int(snapshot['procs'][wide].iloc[0]):,} processors, and the machine of {clean.name} has {clean.procs:,}"
         )
     later = snapshot.assign(submit_s=snapshot["submit_unix_s"].astype(np.int64) - origin, runtime_s=1)
     texts = {name: pd.Categorical(pd.array([*past[name].astype(object), *later[name]], dtype="str")) for name in ("user", "queue")}

@@ -92,10 +92,10 @@ def check_once(campaign: Campaign) -> None:
     for choice, values in campaign:
         names = map(predictor_name, values) if choice == "predictors" else values if isinstance(values, tuple) else ()
         if twice := [each for each, times in Counter(names).items() if times > 1]:
-            raise InputError(f"a campaign takes each of its {choice} once, and {twice[0]} is given again")
+            raise InputError(f"a campaign takes each of its {choice} once; {twice[0]} is given twice")
     for one, other in combinations(campaign.schedulers, 2):
         if _identity(one) == _identity(other):
-            raise InputError(f"a campaign takes each of its schedulers once, and {other} is {one}")
+            raise InputError(f"a campaign takes each of its schedulers once; {other} is the same as {one}")
 
 
 def _identity(name: str) -> Scheduler | str:
@@ -287,5 +287,5 @@ def predictor_name(source: Source) -> str:
             "makes a fresh one, such as its class"
         )
     if not callable(source):
-        raise InputError(f"a campaign takes predictors by name, as tables or by what makes them, not {type(source).__name__}")
+        raise InputError(f"a campaign takes predictors as names, tables or functions that make them, not {type(source).__name__}")
     return source().name

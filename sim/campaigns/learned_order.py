@@ -101,7 +101,7 @@ def learn_order(
     """
     weeks = last_weeks(jobs, learning, until_s)
     if len(weeks) < FEWEST_WEEKS:
-        raise InputError(f"{trace}: {len(weeks)} whole weeks with jobs are too few to learn an order from: {FEWEST_WEEKS} at least")
+        raise InputError(f"{trace}: {len(weeks)} whole weeks with jobs are too few to learn from; {FEWEST_WEEKS} are needed")
     first = len(weeks) - max(round(len(weeks) * learning.held_out), FEWEST_BLOCKS)
     measure = _Measure(learning, procs, clock)
     learned, trials = _learned(measure, weeks[:first])

@@ -106,7 +106,7 @@ class PreparedSweep:
         self._workload = prepare(jobs, procs)
         self._given = inputs(self._workload, self._source, self.policy, clock, plan)
         if self._given.code == OUTSIDE:
-            raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is in Python")
+            raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is written in Python")
         self.taus_s = np.array(taus_s, np.float64)
         self.sums_of_each = SUMS + len(self.taus_s) - 1
         self.retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
@@ -125,10 +125,10 @@ class PreparedSweep:
         if self.plan.order.score is not None:
             wanted = len(self.plan.order.score.parameters)
             if table.ndim != 2 or table.shape[1] != wanted or not np.isfinite(table).all():
-                raise InputError(f"a sweep of {self.plan.order.score.formula} takes parameters [policies, {wanted}], all finite")
+                raise InputError(f"a sweep of {self.plan.order.score.formula} takes finite parameters [policies, {wanted}]")
             return np.ascontiguousarray(table)
         if table.ndim != 2 or table.shape[1] not in (3, 6) or not np.isfinite(table).all() or not table.any(axis=1).all():
-            raise InputError("a sweep takes weights [policies, 3 or 6], finite and in no row all zero")
+            raise InputError("a sweep takes finite weights of shape [policies, 3 or 6], with no row of zeros alone")
         full = np.zeros((len(table), len(NO_WEIGHTS)))
         full[:, : table.shape[1]] = table
         return full

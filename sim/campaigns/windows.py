@@ -98,7 +98,7 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
     rows = np.flatnonzero(kept)
     if len(rows) == 0:
         left_out = " and the first is left out" if skip_first else ""
-        raise InputError(f"no job is left in any window: by {split} there are {total} of them{left_out}")
+        raise InputError(f"no window has a job left: the trace has {total} {split}{left_out}")
     present, where = np.unique(number[rows], return_index=True)
     windows = tuple(
         Window(each, first + each * length, first + (each + 1) * length, jobs.iloc[chosen].reset_index(drop=True), chosen)

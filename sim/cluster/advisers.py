@@ -46,7 +46,7 @@ class Adviser:
     def arrays(self) -> Arrays:
         """Return the model as the kernel walks it; InputError if only its library can answer."""
         if self.model.arrays is None:
-            raise InputError(f"{self.model.classifier} cannot be asked by a scheduler: take a classifier of trees")
+            raise InputError(f"a scheduler cannot ask {self.model.classifier}: take a classifier of trees")
         return self.model.arrays
 
     def first(self, classes: str) -> int:
@@ -57,7 +57,7 @@ class Adviser:
         if classes == CLASSES[0]:
             return self.model.variation
         if LITTLE not in self.thresholds:
-            raise InputError(f"classes={classes}: the model tells no variation from z above {LITTLE:g} on")
+            raise InputError(f"classes={classes}: the model does not predict variation at z above {LITTLE:g}")
         return 1 + self.thresholds.index(LITTLE)
 
 
@@ -94,7 +94,7 @@ def ask(site: ClusterSite, rush: Rush | None, advisers: Mapping[str, Adviser], c
     codes = column_codes(model.columns, adviser.scope)
     if rush.harm and (codes < EVERY).any():
         raise InputError(
-            f"+RUSH(model={rush.model},harm=yes): the model reads counters of a job's own nodes, and is asked about other jobs"
+            f"+RUSH(model={rush.model},harm=yes): the model reads counters of one job's own nodes, and harm=yes asks it about other jobs"
         )
     return codes
 

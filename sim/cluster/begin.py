@@ -79,7 +79,7 @@ def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> in
     submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
     horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
     if horizon > LONGEST_S:
-        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and at most {LONGEST_S:,} s are simulated of one")
+        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and a simulation lasts at most {LONGEST_S:,} s")
     return horizon
 
 

@@ -61,7 +61,7 @@ class SimulatedCluster:
     def __post_init__(self) -> None:
         if self.nodes % self.nodes_per_leaf or self.noise_nodes % max(self.noise_leaves, 1):
             raise InputError(
-                f"cluster {self.name}: {self.nodes} nodes, {self.noise_nodes} of them noise, do not divide over its leaf switches"
+                f"cluster {self.name}: {self.nodes} nodes, {self.noise_nodes} of them noise, cannot be divided evenly over its leaf switches"
             )
         if (
             self.noise_leaves > self.leaves

@@ -27,7 +27,7 @@ def as_predictor(predictor: str | Predictor | Sequence[float] | np.ndarray | pd.
     if isinstance(predictor, str):
         return named_predictor(predictor)
     if isinstance(predictor, type):
-        raise InputError(f"{predictor.__name__} is a class and no predictor: give an object, {predictor.__name__}()")
+        raise InputError(f"{predictor.__name__} is a class, not a predictor: give an object, {predictor.__name__}()")
     if isinstance(predictor, (TablePredictor, CompiledPredictor, OnlinePredictor)):
         return predictor
     if isinstance(predictor, pd.Series):
@@ -46,8 +46,8 @@ def _aligned(predicted: pd.Series, jobs: pd.DataFrame) -> np.ndarray:
         if lost.any() or len(predicted) != len(jobs):
             what = f"no value for {int(lost.sum()):,} of {len(jobs):,} jobs" if lost.any() else f"{len(predicted):,} values"
             raise InputError(
-                f"predictions are a Series with {what} by the index of the table of {len(jobs):,} jobs: "
-                "give it that index, or an array to go by position"
+                f"the Series of predictions has {what} under the index of the table of {len(jobs):,} jobs: "
+                "give it that index, or give an array, which goes by position"
             )
         predicted = predicted.reindex(jobs.index)
     return _numbers(predicted)

@@ -69,7 +69,7 @@ def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
     if (bad := requests.eligible == 0).any():
         first = jobs["job_id"].iloc[int(np.argmax(bad))]
         raise InputError(
-            f"{int(bad.sum())} jobs that no cluster they may use can hold, the first is job {first}: clean the trace first"
+            f"{int(bad.sum())} jobs fit in no cluster that they may use, the first is job {first}: clean the trace first"
         )
     return OnClusters(*as_pools(layout, requests))
 
@@ -100,11 +100,11 @@ def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     """
     submit, runtime, wide, requested, _ = columns
     for bad, what in (
-        (np.diff(submit, prepend=submit[0]) < 0, "submitted before the job above it"),
-        (runtime < 1, "with a runtime below one second"),
+        (np.diff(submit, prepend=submit[0]) < 0, "are submitted before the job above them"),
+        (runtime < 1, "have a runtime below one second"),
         (wide < 1, "without processors"),
-        (wide > procs, f"wider than the machine's {procs} processors"),
-        (runtime > requested, "running longer than its request"),
+        (wide > procs, f"are wider than the machine's {procs} processors"),
+        (runtime > requested, "run longer than their request"),
     ):
         if bad.any():
             first = jobs["job_id"].iloc[int(np.argmax(bad))]
@@ -144,7 +144,7 @@ def check_table(jobs: object) -> None:
         raise InputError(f"there are {len(jobs):,} jobs to simulate, and the limit is {limits.JOBS:,}")
     for name in ("job_id", *TIMES_AND_PROCS, "user"):
         if name not in jobs:
-            raise InputError(f"the jobs table has no column {name}: features.jobs_from makes a table of what there is")
+            raise InputError(f"the jobs table has no column {name}: features.jobs_from makes a complete table")
         if not isinstance(jobs[name], pd.Series):
             raise InputError(f"the jobs table has the column {name} twice")
     if not isinstance(jobs["user"].dtype, pd.CategoricalDtype):
@@ -202,7 +202,7 @@ def inputs(
         check_answerable(source.name, estimates.end, arrays.runtime)
     if CORRECTIONS[policy.correction] == RENEWED and code == OUTSIDE:
         raise InputError(
-            f"correction {policy.correction} asks too often for a predictor in Python, and {source.name} is one: conditional is for those"
+            f"correction {policy.correction} asks too often for a predictor in Python such as {source.name}: use conditional"
         )
     if waits is None:
         return Inputs(arrays, estimates, NO_DEPENDENCIES, memory, code, clamped, clock_bits(arrays, estimates))

@@ -102,7 +102,7 @@ class Conversation:
         row, requested = int(self._row[job]), int(self._arrays.requested[job])
         asked = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
         if asked.shape != LEVELS.shape or not np.isfinite(asked).all():
-            raise InputError(f"predictor {self._source.name}: tells no {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
+            raise InputError(f"predictor {self._source.name}: lacks {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
         asked = np.where((elapsed > 0) & (np.rint(asked) <= elapsed), requested, asked)
         self._quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
 

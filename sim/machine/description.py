@@ -102,7 +102,7 @@ class Limit:
         if self.what != "share" and not (type(number) is int and 0 <= number <= limits.PROCESSORS):
             raise InputError(f"value is {shown(self.value)}, not a whole number of {self.what}")
         if self.longer_than_s is not None and (self.of != "class" or self.name is not None):
-            raise InputError("longer_than makes a class of its own: it goes with of = 'class' and without a name")
+            raise InputError("longer_than makes a class of its own: it needs of = 'class' and no name")
 
     def slots(self, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
         """Return the slot that counts each job, int64 [jobs], and the number of slots.

@@ -54,7 +54,7 @@ def failures(table: pd.DataFrame, jobs: Then = "requeued") -> Failures:
     Its rows are in any order. Raises InputError for other columns or values.
     """
     if jobs not in get_args(Then):
-        raise InputError(f"jobs of nodes that fail are {jobs!r}; known: {', '.join(get_args(Then))}")
+        raise InputError(f"unknown way to treat jobs on nodes that fail {jobs!r}; known: {', '.join(get_args(Then))}")
     if lacking := [name for name in COLUMNS if name not in table]:
         raise InputError(f"the table of failures has no column {lacking[0]}; it takes {' '.join(COLUMNS)}")
     columns = []

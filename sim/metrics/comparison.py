@@ -57,7 +57,7 @@ def compare(
     """
     check_tau(tau_s)
     if not 0 < confidence < 1:
-        raise InputError(f"confidence must be between 0 and 1, as 0.95, not {shown(confidence)}")
+        raise InputError(f"confidence must be between 0 and 1, such as 0.95, not {shown(confidence)}")
     policies = _by_policy(schedules)
     base = policies[_find(policies, baseline)]
     first = next(iter(base.values())).jobs
@@ -145,7 +145,7 @@ def _by_policy(schedules: Sequence[Schedule]) -> dict[tuple[str, str, str], dict
             theirs, ours = getattr(next(iter(replicates.values())), field), getattr(schedule, field)
             if theirs != ours:
                 raise InputError(
-                    f"schedules of {schedule.label} with {field} {theirs} and {ours} are no replicates: compare them by names of their own"
+                    f"schedules of {schedule.label} with {field} {theirs} and {ours} are not replicates: give them different names to compare them"
                 )
         replicates[schedule.seed] = schedule
     return policies

@@ -32,7 +32,7 @@ def seats(schedule: Schedule) -> list[list[Span]]:
         while procs > 0:
             if not free:
                 number, there = jobs["job_id"].iloc[job], f"{schedule.procs:,} processors"
-                raise InputError(f"{schedule.label}: job {number} starts at second {start} on more than is free of {there}")
+                raise InputError(f"{schedule.label}: job {number} starts at second {start} and needs more than is free of {there}")
             first, last = free.pop(0)
             if last - first >= procs:
                 free.insert(0, (first + procs, last))

@@ -37,7 +37,7 @@ def resample(times: np.ndarray, values: np.ndarray, step_s: int) -> tuple[np.nda
     Steps begin at ``times[0]``; the last step ends with the last breakpoint, and may be shorter.
     """
     if step_s <= 0:
-        raise InputError(f"a step of {step_s} s cannot be resampled to: it must be positive")
+        raise InputError(f"the step must be positive, not {step_s} s")
     starts = np.arange(times[0], max(times[-1], times[0] + 1), step_s, dtype=np.int64)
     edges = np.append(starts, max(times[-1], times[0] + 1))
     return starts, np.diff(np.interp(edges, times, _integral(times, values))) / np.diff(edges)

@@ -137,7 +137,7 @@ class _Asked:
         self._catch_up()
         answer = self.policy(View(self, now))
         if not isinstance(answer, Iterable):
-            raise InputError(f"policy {self.name}: returns {shown(answer)}, not the jobs to start now, [] for none")
+            raise InputError(f"policy {self.name}: returns {shown(answer)} instead of a list of jobs to start now (it may be [])")
         count = 0
         for choice in answer:
             outside.chosen[count], outside.where[count] = self._choice(choice)
@@ -167,7 +167,7 @@ class _Asked:
         match choice:
             case (Job(number=number), int() | np.integer() as cluster):
                 return number, int(cluster) if cluster >= 0 else len(self.job_ids)
-        raise InputError(f"policy {self.name}: returns {shown(choice)}, which is no job of view.queue, and no (job, cluster)")
+        raise InputError(f"policy {self.name}: returns {shown(choice)}, which is neither a job of view.queue nor a (job, cluster)")
 
     def _wrong(self) -> str:
         """Return what is wrong with the choice that the kernel has refused."""
@@ -194,7 +194,7 @@ class _Asked:
         if len(left):
             first = self.job_ids[int(self.row[left[0]])]
             raise InputError(
-                f"policy {self.name}: starts nothing where nothing runs and nothing more is submitted, so {len(left):,} jobs never start, "
+                f"policy {self.name}: starts no job while none runs and none is still to be submitted, so {len(left):,} jobs never start, "
                 f"the first of them is job {first}"
             )
 

@@ -93,7 +93,7 @@ def judge(
     judged = _judged(jobs, local_s, part, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
     if not all(0 < level < 1 for level in levels):
         raise InputError(
-            f"quantile levels are above 0 and below 1, unlike {next(level for level in levels if not 0 < level < 1):g}"
+            f"quantile levels must be above 0 and below 1, not {next(level for level in levels if not 0 < level < 1):g}"
         )
 
     runtime = jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
@@ -130,11 +130,11 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
     """Return the predictor of ``names`` to compare with; errors as :func:`judge`."""
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
-        raise InputError(f"each predictor is judged once, and {twice} is given again")
+        raise InputError(f"each predictor is judged once; {twice} is given twice")
     if wanted is None:
         return next((name for name in BASELINES if name in names), names[0])
     if wanted not in names:
-        raise InputError(f"baseline {wanted!r} is none of the predictors judged: {', '.join(names)}")
+        raise InputError(f"baseline {wanted!r} is not among the judged predictors: {', '.join(names)}")
     return wanted
 
 

@@ -142,7 +142,7 @@ def spelled(name: str) -> str:
 def _scheduler(name: str) -> Scheduler:
     if "POLICY(" in name.upper():
         raise InputError(
-            f"scheduler {name!r}: pipelines.storage.policies.resolved(NAME) makes a POLICY(...) the SCORE(...) that it is"
+            f"scheduler {name!r}: call pipelines.storage.policies.resolved(NAME) first, which turns POLICY(...) into SCORE(...)"
         )
     algorithms = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)
@@ -165,22 +165,20 @@ def _scheduler(name: str) -> Scheduler:
     at = next((i for i, part in enumerate(parts) if part in algorithms), None)
     if at is None and parts[0] in {**ORDERS, **ALIASES} and len(parts) == 1:
         raise InputError(
-            f"scheduler {name!r}: is an order of the queue and no algorithm: without backfilling it is {name}-Strict, with it {name}-EASY or {name}-JustBF"
+            f"scheduler {name!r}: is an order of the queue, not an algorithm: name {name}-Strict (no backfilling), {name}-EASY or {name}-JustBF"
         )
     if at is None or at > 1 or len(parts) > at + 2:
         raise InputError(f"unknown scheduler {name!r}; {_meant(base, parts)}")
     algorithm = algorithms[parts[at]]
     if algorithm in ("Harm", *PLANNERS):
-        raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own, and takes none; {grammar()}")
+        raise InputError(f"scheduler {name!r}: {algorithm} has an order of its own and takes no other; {grammar()}")
     order = _order(parts[0], ALIASES, name) if at == 1 else Order()
     if algorithm == "Conservative" and order != Order():
-        raise InputError(
-            f"scheduler {name!r}: Conservative goes by reservations, which are given in order of submission, and takes no other order"
-        )
+        raise InputError(f"scheduler {name!r}: Conservative gives reservations in order of submission and takes no other order")
     if len(parts) == at + 1:
         return Scheduler(name, algorithm, order, Order() if algorithm in BACKFILLING else order, rush=rush, **options)
     if algorithm not in BACKFILLING:
-        raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no order behind it; {grammar()}")
+        raise InputError(f"unknown scheduler {name!r}: {algorithm} has one queue and takes no backfill order; {grammar()}")
     return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), rush=rush, **options)
 
 

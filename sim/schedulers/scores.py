@@ -99,9 +99,9 @@ def score(text: str) -> Score:
     would change are refused: a formula is shown as it was written. Raises InputError with the reason.
     """
     if len(text) > LONGEST:
-        raise InputError(f"a score of {len(text):,} letters: the limit is {LONGEST:,}")
+        raise InputError(f"a score has at most {LONGEST:,} letters, not {len(text):,}")
     if odd := re.search(r"[^ -~]|[#\\]", text):
-        raise InputError(f"score {_short(text)}: a formula has no {odd[0]!r}")
+        raise InputError(f"score {_short(text)}: a formula cannot contain {odd[0]!r}")
     formula, _, parameters = (part.strip() for part in text.lower().partition(";"))
     values: dict[str, float] = {}
     try:
@@ -110,7 +110,7 @@ def score(text: str) -> Score:
         raise InputError(f"score {_short(formula)}: {error}") from error
     for name, value in texts.items():
         if not re.fullmatch(r"[a-z_][a-z_0-9]*", name) or name in (*FEATURES, *FUNCTIONS):
-            raise InputError(f"score {_short(formula)}: '{name}={value}' is not a NAME=VALUE with a name that is new")
+            raise InputError(f"score {_short(formula)}: '{name}={value}' is not of the form NAME=VALUE with a new name")
         values[name] = _number(value, f"score {_short(formula)}: parameter {name}")
     try:
         tree = ast.parse(formula, mode="eval").body

@@ -175,7 +175,7 @@ def starts_ahead(
     if missing := [name for name in (*COLUMNS, "start_s", "nodes") if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
     if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
-        raise InputError(f"the runtimes are {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
+        raise InputError(f"the runtimes have the shape {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
     rows = np.flatnonzero(_waits(jobs, now_s) & (jobs["asked"].to_numpy(bool) if "asked" in jobs else True))
     if len(rows) * len(runtimes_s) == 0:
         return np.full((len(runtimes_s), len(rows)), np.inf)

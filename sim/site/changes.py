@@ -196,7 +196,7 @@ class WeeklyReservation(_OfTable):
         day, clock = str(options["weekday"]).lower(), re.fullmatch(r"([01]?\d|2[0-3]):([0-5]\d)", str(options["start"]))
         lasts = re.fullmatch(r"\d{1,3}(\.\d+)?", str(options["hours"]))
         if day not in _DAYS or clock is None or lasts is None or not nodes <= names:
-            raise InputError(f"reservation {dict(self.value)} has no such day, time or nodes")
+            raise InputError(f"reservation {dict(self.value)} has an unknown day, time or node")
         begins = datetime.fromtimestamp(int(now.jobs["submit_s"].min()), ZoneInfo(site.timezone))
         first = begins.replace(hour=int(clock[1]), minute=int(clock[2]), second=0)
         first += timedelta(days=(_DAYS.index(day) - first.weekday()) % 7)

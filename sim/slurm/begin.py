@@ -342,7 +342,7 @@ def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.nda
 
     def reach(name: str, above: tuple[str, ...] = ()) -> tuple[frozenset[str], int]:
         if name in above:
-            raise InputError(f"site {site.name}: the switch {name} joins itself, by {', '.join(above)}")
+            raise InputError(f"site {site.name}: the switch {name} joins itself through {', '.join(above)}")
         below = [reach(each, (*above, name)) for each in every[name].switches]
         return every[name].nodes.union(*(nodes for nodes, _ in below)), max((level + 1 for _, level in below), default=0)
 

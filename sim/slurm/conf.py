@@ -287,7 +287,7 @@ def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
     if TOPOLOGY not in texts and TOPOLOGY_YAML in texts:
         return site
     if TOPOLOGY not in texts:
-        raise InputError(f"{name}: has TopologyPlugin=topology/tree, and holds no {TOPOLOGY}: {FILES[TOPOLOGY]}")
+        raise InputError(f"{name}: sets TopologyPlugin=topology/tree and lacks {TOPOLOGY}: {FILES[TOPOLOGY]}")
     by_name: dict[str, Switch] = {}
     node_names, unknown = {node.name for node in site.nodes}, set[str]()
     lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]

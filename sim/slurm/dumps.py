@@ -110,7 +110,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
             continue
         form = re.match(r"(Parent|Account|User) - '([^']*)'(.*)", line)
         if form is None:
-            raise InputError(f"{file}, line {number}: is no line Parent, Account or User of sacctmgr dump")
+            raise InputError(f"{file}, line {number}: is not a line Parent, Account or User of sacctmgr dump")
         kind, name = form[1], form[2]
         if kind == "Parent" and name not in accounts:  # so no account is above itself
             raise InputError(f"{file}, line {number}: no line above it describes the account {name}")

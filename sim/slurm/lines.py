@@ -114,7 +114,7 @@ def tres_weights(text: str, shares: Mapping[str, float] | None = None) -> dict[s
         if name not in BILLED and not of_type:
             raise ValueError(f"{part} is not one of {', '.join(BILLED)}")
         if not re.fullmatch(r"\d{0,9}\.?\d{0,9}(?<=.)[kmgt]?", value):
-            raise ValueError(f"{part} says no number")
+            raise ValueError(f"{part} has no number")
         weight = float(value.rstrip("kmgt")) * (unit if name == "mem" else 1.0)
         if of_type:
             name, weight = "gres/gpu", weight * (shares or {}).get(kind, 0.0)
@@ -145,10 +145,10 @@ def conf_lines(texts: Mapping[str, str], file: str, name: str, depth: int = 0) -
         if match := re.match(r"\s*include\s+(\S+)", text, re.IGNORECASE):
             other = match[1].rsplit("/", 1)[-1]
             if other not in texts or depth > 3:
-                raise InputError(f"{name}/{file}, line {at}: includes {match[1]}, which is not there")
+                raise InputError(f"{name}/{file}, line {at}: includes {match[1]}, which does not exist")
             yield from conf_lines(texts, other, name, depth + 1)
             continue
         pairs = {key.lower(): value.strip('"') for key, value in re.findall(r'([\w./-]+)\s*=\s*("[^"]*"|\S*)', text)}
         if not pairs:
-            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is not a KEY=VALUE")
+            raise InputError(f"{name}/{file}, line {at}: {text.strip()!r} is not of the form KEY=VALUE")
         yield KeyedLine(f"{name}/{file}", at, pairs, text.strip())

@@ -166,7 +166,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         for qos, name in itertools.product(every_qos, row.partition.split(",")):
             if name not in site.partitions:
                 raise InputError(
-                    f"job {row.job_id} is of the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
+                    f"job {row.job_id} asks for the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
                 )
             record_job.append(at)
             record_partition.append(partitions.index(name))

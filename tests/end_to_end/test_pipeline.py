@@ -330,5 +330,5 @@ def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pyt
     other.write_text(path.read_text())
     with pytest.raises(InputError, match="run before: rename one of the files"):
         remember(str(other), procs=8, missing_request="runtime")
-    with pytest.raises(InputError, match="the machine is part of what is generated"):
+    with pytest.raises(InputError, match="its machine is generated with it"):
         remember("generated", procs=8)

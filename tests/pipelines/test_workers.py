@@ -118,7 +118,7 @@ def test_a_worker_that_is_lost_changes_nothing(here: Any, on_workers: Map) -> No
 def test_workers_of_other_versions_are_refused(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:
     codes = iter(["here", *["there"] * 9])
     monkeypatch.setattr(workers, "_code", lambda: next(codes))
-    with pytest.raises(InputError, match="runs other versions, and could make other tables: it has there, this process here"):
+    with pytest.raises(InputError, match="runs other versions, which could compute other results: it has there, this process here"):
         list(on_workers(str, [1]))
 
 
@@ -135,7 +135,7 @@ def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.
             results = iter(on_workers(str, range(5)))
             assert next(results) in "01234"
             dask_cluster.close()
-            with pytest.raises(InputError, match="the scheduler is gone"):
+            with pytest.raises(InputError, match="the scheduler stopped"):
                 list(results)
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with pytest.raises(InputError, match=rf"^{address}: there are no workers: "), mapped(address):
@@ -150,7 +150,7 @@ def test_a_result_that_never_comes_is_not_waited_for_when_its_scheduler_is_gone(
     monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
     with started(1, processes=False) as dask_cluster, mapped(dask_cluster.scheduler_address) as on_workers:
         threading.Timer(0.5, dask_cluster.close).start()
-        with pytest.raises(InputError, match="the scheduler is gone"):
+        with pytest.raises(InputError, match="the scheduler stopped"):
             list(on_workers(str, [1]))
 
 

@@ -107,8 +107,8 @@ def test_a_predictor_in_plain_python_keeps_it_too() -> None:
 @pytest.mark.parametrize(
     ("make", "says"),
     [
-        (Remembers, "otherwise"),
-        (Guesses, "the same jobs are predicted otherwise the second time"),
+        (Remembers, "the same jobs get other predictions"),
+        (Guesses, "the same jobs get other predictions the second time"),
         (LooksAhead, "depends on what is known only after job"),
         (Ignores, "nothing was checked"),
         (lambda: TablePredictor("mean of all", of_all_runtimes), "depends on what is known only after job"),
@@ -122,7 +122,7 @@ def test_a_predictor_that_breaks_a_rule_is_found(make: Callable[[], Any], says: 
 
 @pytest.mark.slow
 def test_another_form_of_a_predictor_is_found() -> None:
-    with pytest.raises(BrokenContract, match="in plain Python it predicts otherwise"):
+    with pytest.raises(BrokenContract, match="in plain Python it predicts differently"):
         check_predictor(Mean, plain="last2")
 
 

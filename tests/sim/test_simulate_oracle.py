@@ -184,10 +184,10 @@ def test_a_job_let_in_by_one_answer_can_move_the_reservation_by_another(seed: in
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("FCFS", "is an order of the queue and no algorithm.*FCFS-EASY"),
-        ("saf", "is an order of the queue and no algorithm.*SAF-EASY"),
+        ("FCFS", "is an order of the queue, not an algorithm.*FCFS-EASY"),
+        ("saf", "is an order of the queue, not an algorithm.*SAF-EASY"),
         ("XXX-EASY", "unknown order 'XXX'.*FCFS.*WFP3"),
-        ("Strict-SPF", "takes no order behind it"),
+        ("Strict-SPF", "takes no backfill order"),
         ("SPF-Conservative", "takes no other order"),
         ("MIXED(1,x,2)-EASY", "not all numbers"),
         ("MIXED(nan,0,1)-EASY", "finite weights"),

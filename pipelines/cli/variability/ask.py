@@ -75,7 +75,7 @@ def command(
         read_running(running, at_s) if running else None,
     )
     if running and answer.running is None:
-        note(f"{running}: not used, as no topology of {name} was ingested: queuecast variability ingest --topology")
+        note(f"{running}: not used, because no topology of {name} was ingested; queuecast variability ingest --topology reads one")
     if as_json:
         record(asdict(answer))
     else:
@@ -92,7 +92,7 @@ def moment(text: str) -> float:
         except ValueError:
             instant = None
         if instant is None or instant.tzinfo is None:
-            raise InputError(f"--at {text!r} is not Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
+            raise InputError(f"--at {text!r} is neither Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
         number = instant.timestamp()
     if not 0 < number < 1e10:
         raise InputError(f"--at {text} is not of the years 1970 to 2286 in Unix seconds")
@@ -104,7 +104,7 @@ def _probes(path: Path) -> pd.DataFrame:
 
     probes = read_probes(path)
     if probes["run_id"].nunique() > 1:
-        raise InputError(f"{path}: has results of {probes['run_id'].nunique()} runs, and one start is asked about")
+        raise InputError(f"{path}: has results of {probes['run_id'].nunique()} runs; give those of one")
     return probes
 
 
@@ -123,7 +123,7 @@ def _print(answer: VariationAnswer) -> None:
     if math.isfinite(answer.varies_above_s):
         click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
     else:
-        note(f"{answer.application}: {answer.model} has no baseline for it, as it had no control runs of it")
+        note(f"{answer.application}: {answer.model} has no baseline for it, because it learned from no control runs of it")
     if math.isfinite(answer.longer_s):
         click.echo(
             f"to expect     {abs(answer.longer_s):,.1f} s {'longer' if answer.longer_s > 0 else 'shorter'} than usual, on average"
@@ -138,4 +138,4 @@ def _print(answer: VariationAnswer) -> None:
         note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before, so nothing is known of them: {few}")
     if answer.missing:
         few = ", ".join(answer.missing[:_SHOWN]) + (", ..." if len(answer.missing) > _SHOWN else "")
-        note(f"{len(answer.missing)} columns have no value and count as usual: {few}")
+        note(f"{len(answer.missing)} columns have no value, and the model takes usual values: {few}")

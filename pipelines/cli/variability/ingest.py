@@ -57,7 +57,7 @@ def command(system: System) -> None:
         raise InputError(f"--system {system.name}: is the name of the simulated cluster; use another name")
     check_name(system.name, "--system")
     if system.job_name and not system.accounting:
-        raise InputError("--job-name says which jobs of --accounting are control runs: give the file, too")
+        raise InputError("--job-name needs --accounting: it says which of its jobs are control runs")
     places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
     if not (system.counters or places):
         raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
@@ -90,7 +90,7 @@ def _read_tables(lake: Lake, system: System) -> None:
         left = ", ".join(f"{reason} {count:,}" for reason, count in ingested.read.left_out.items())
         note(
             f"{ingested.path}: {len(ingested.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
-            + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict what was there first, which stays'}"
+            + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict stored ones, which stay'}"
                f" ({_few(kept.contradicting)})" if kept.contradicting else "")
             + (f"; left out: {left}" if left else "")
         )  # fmt: skip
@@ -118,9 +118,9 @@ def _print(report: IngestReport) -> None:
         title += f"; {report.unfinished:,} unfinished last lines wait for their end"
     note(title)
     if report.damaged:
-        note(f"{report.damaged:,} damaged lines left out: no row and no header; counter_files has the number of each file")
+        note(f"{report.damaged:,} damaged lines, neither rows nor headers, are left out; counter_files counts them")
     for name, files in sorted(report.text_columns.items()):
-        note(f"{printable(name)}: a column of text, not read, in {files:,} files")
+        note(f"{printable(name)} is a column of text in {files:,} files and is not read")
     headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions", "late rows")
     cells = []
     for name, tally in sorted(report.samplers.items()):

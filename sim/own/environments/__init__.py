@@ -63,7 +63,7 @@ class Environment(gymnasium.Env):
         if split not in SPLITS:
             raise unknown("split", split, SPLITS)
         if len(shares) != 3 or min(shares) < 0 or not np.isclose(sum(shares), 1.0) or warm_up < 0 or min(length, slots) < 1:
-            raise InputError(f"shares {shares} must be three, 1 together; {warm_up=} 0 or more, {length=} and {slots=} 1 or more")
+            raise InputError(f"shares {shares} must be three with sum 1; {warm_up=} at least 0, {length=} and {slots=} 1")
         week = (trace.jobs["submit_s"] - trace.jobs["submit_s"].iloc[0]) // WEEK_S
         ends = np.round(np.cumsum((0.0, *shares)) * (week.iloc[-1] + 1)).astype(int)[SPLITS.index(split) :]
         self._jobs, self._procs, self._clock = trace.jobs[(week >= ends[0]) & (week < ends[1])], trace.procs, trace.clock
@@ -84,7 +84,7 @@ class Environment(gymnasium.Env):
         for _ in range(1_000):
             first = int(self.np_random.integers(self.windows)) if given is None else given
             if not 0 <= first < self.windows:
-                raise InputError(f"window {first}: there are {self.windows:,}, from 0 on")
+                raise InputError(f"window {first}: the windows are numbered from 0 to {self.windows - 1:,}")
             if self._begin(first):
                 return self._decisions.observed(), {}
         raise InputError(f"nothing to decide in {'1,000 drawn windows' if given is None else f'window {given}'}")

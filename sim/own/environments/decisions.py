@@ -69,7 +69,7 @@ class Backfilling:
     def _asked(self, act: Act) -> int:
         answer = act(self.observed())
         if not isinstance(answer, Integral):
-            raise InputError(f"the agent answers {shown(answer)}, which is not a number of an action")
+            raise InputError(f"the agent answers {shown(answer)}, which is not the number of an action")
         return int(answer)
 
     def follow(self, action: int) -> None:

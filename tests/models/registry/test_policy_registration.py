@@ -62,7 +62,7 @@ def test_a_version_that_was_changed_or_is_another_kind_is_refused(opened: Tracki
         with pytest.raises(InputError, match=f"no registered model policy-changed@{alias} at [^ ]*{how}$"):
             load(opened, "policy-changed", alias)
     opened.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
-    with pytest.raises(InputError, match="is no policy that this Queuecast reads"):
+    with pytest.raises(InputError, match="is not a policy that this Queuecast reads"):
         load(opened, "policy-changed", number)
 
 

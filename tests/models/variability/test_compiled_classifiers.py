@@ -138,7 +138,7 @@ def test_bad_tables_are_refused_by_name(runs):
         fit("svm", runs.features, label, seed=0)
     with pytest.raises(ValueError, match="lightgbm has no option 'neighbours'"):
         fit("lightgbm", runs.features, label, seed=0, options={"neighbours": 3})
-    with pytest.raises(InputError, match="cannot train lightgbm on 700 runs that all vary or all do not"):
+    with pytest.raises(InputError, match="cannot train lightgbm on 700 runs: either all of them vary, or none does"):
         fit("lightgbm", runs.features, np.zeros(len(label), np.int64), seed=0)
 
 

@@ -120,7 +120,7 @@ def test_the_journal_of_another_campaign_is_refused_saying_what_differs(
     first, other = Campaign(schedulers=("EASY",)), Campaign(schedulers=("EASY", "List"), taus_s=(60.0,))
     with Journal(out, identity(workload, first, windows)) as journal:
         journal.write(("crowd", Point(1, Policy())), [])
-    with pytest.raises(InputError, match=r"another campaign \(of other schedulers, taus_s\); give --restart"):
+    with pytest.raises(InputError, match=r"another campaign \(it differs in schedulers, taus_s\); give --restart"):
         resumable_campaign(out, [Run(workload, other, windows)], map_points=map)
     assert kept(journal.path) == [[]]
     resumable_campaign(out, [Run(workload, other, windows)], map_points=map, restart=True)

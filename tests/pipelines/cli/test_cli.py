@@ -115,7 +115,9 @@ def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_pa
     done = queuecast("simulate", str(trace), "--users", "closed", "--load", "2", "--schedule-out", str(out), home=tmp_path)
     assert done.returncode == 2
     [line] = done.stderr.splitlines()
-    assert line.startswith(f"queuecast: --schedule-out {out}: with users closed, load 2 the jobs are not the trace's")
+    assert line.startswith(
+        f"queuecast: --schedule-out {out}: .swf repeats the trace's fields, and with users closed, load 2 the jobs differ"
+    )
 
 
 @pytest.mark.parametrize(
@@ -124,9 +126,9 @@ def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_pa
         (("--correction", "requested", "--correction", "tsafrir"), "takes one --correction, not requested, tsafrir"),
         (
             ("--scheduler", "EASY", "--scheduler", "List", "--scheduler", "EASY"),
-            "takes each --scheduler once, and EASY is given again",
+            "takes each --scheduler once; EASY is given twice",
         ),
-        (("--predictor", "last2", "--predictor", "last2"), "takes each --predictor once, and last2 is given again"),
+        (("--predictor", "last2", "--predictor", "last2"), "takes each --predictor once; last2 is given twice"),
     ],
 )
 def test_schedules_that_rows_would_not_tell_apart_are_refused_before_anything_runs(

@@ -18,7 +18,7 @@ def queuecast(place: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     ("arguments", "error"),
     [
         (("emit", "--cluster", "nope", "--out", "new"), "'nope' is not one of"),
-        (("emit", "--out", "full"), "full: is there already and not empty"),
+        (("emit", "--out", "full"), "full: already holds other data"),
     ],
 )
 def test_what_cannot_be_done_is_one_line_and_exit_code_2(tmp_path: Path, arguments: tuple[str, ...], error: str) -> None:

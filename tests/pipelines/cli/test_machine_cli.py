@@ -51,7 +51,7 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(files: tuple[str, str], t
     assert (row["procs"], row["machine"], row["jobs"]) == (24, "two", 6)
     assert pd.read_parquet(out)["start_s"].tolist() == [0, 0, 0, 50, 50, 50]
     assert "fits-no-cluster dropped 1" in done.stderr
-    assert "no node of two is said to have these, so they are not asked for: x86_64 (2 jobs)" in done.stderr
+    assert "no node of two has these properties, so jobs do not ask for them: x86_64 (2 jobs)" in done.stderr
     pooled = json.loads(queuecast("simulate", trace, "--procs", "24", "--json", home=tmp_path).stdout)
     assert (pooled["machine"], pooled["jobs"]) == ("", 7)
 

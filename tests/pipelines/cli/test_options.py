@@ -84,8 +84,8 @@ def test_options_become_fields(arguments: tuple[str, ...], fields: dict[str, Any
         ("campaign", ("--out", "x", "--replicates", "2", "--seed", "1"), "--replicates and --seed exclude each other"),
         ("evaluate", ("--level", "1"), "'--level': 1.0 is not in the range 0<x<1"),
         ("evaluate", ("--part", "third"), "'third' is not one of 'all', 'first-half', 'second-half'"),
-        ("evaluate", ("--predictor", "last2", "--baseline", "sp2"), "baseline 'sp2' is none of the predictors judged: last2"),
-        ("evaluate", ("--predictor", "last2", "--predictor", "last2"), "each predictor is judged once, and last2 is given again"),
+        ("evaluate", ("--predictor", "last2", "--baseline", "sp2"), "baseline 'sp2' is not among the judged predictors: last2"),
+        ("evaluate", ("--predictor", "last2", "--predictor", "last2"), "each predictor is judged once; last2 is given twice"),
         ("inspect", ("--cpus-per-node", "0"), "'--cpus-per-node': 0 is not in the range x>=1"),
     ],
 )

@@ -74,7 +74,7 @@ def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> N
     back = queuecast("policies", "registry:policy-crowd@learned", "--json", home=place / "home", cwd=place)
     assert loads(back.stdout, "shown") == policy
     for arguments, error in (
-        (("short.swf",), "short: 4 whole weeks with jobs are too few to learn an order from: 8 at least"),
+        (("short.swf",), "short: 4 whole weeks with jobs are too few to learn from; 8 are needed"),
         (("crowd.swf", "--formula", "r*n**a;a=1"), "fewer than the two parameters that a search takes"),
         (("crowd.swf", "--budget", "0"), "0 is not in the range"),
     ):

@@ -89,9 +89,7 @@ def test_predict_says_how_many_users_are_unknown(tmp_path, monkeypatch):
     path = csv_of(tmp_path, GOOD.strip(), GOOD.strip().replace("ada", "bob"), GOOD.strip().removeprefix("ada"))
     done = CliRunner().invoke(command, ["--model", "m", str(path)], standalone_mode=False)
     assert done.exception is None
-    assert (
-        done.stderr == "m: has no history of the user of 2 of 3 jobs (user_known is False): answered from other users' histories\n"
-    )
+    assert done.stderr == "m: knows no user's history for 2 of 3 jobs (user_known is False); other users' histories predict these\n"
     assert [line.rsplit(",", 1)[1] for line in done.stdout.splitlines()] == ["user_known", "True", "False", "False"]
 
 

@@ -37,7 +37,7 @@ def test_what_is_read_is_never_overwritten(
     given = (part.replace("TRACE", str(trace)).replace("SITE", str(tmp_path / "site")) for part in arguments)
     done = queuecast(*given, home=tmp_path)
     assert done.returncode == 2
-    assert "would overwrite what is read" in done.stderr.splitlines()[-1]
+    assert "would overwrite an input" in done.stderr.splitlines()[-1]
     assert trace.read_text() == SWF
 
 
@@ -45,11 +45,11 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
     both = str(tmp_path / "x")
     done = queuecast("campaign", str(trace), "--out", both, "--table", both, home=tmp_path)
     assert done.returncode == 2
-    assert "is what --out writes" in done.stderr
+    assert "is also the file of --out" in done.stderr
     nowhere = str(trace / "x.html")  # below a file
     done = queuecast("campaign", str(trace), "--out", both, "--table", nowhere, home=tmp_path)
     assert done.returncode == 2
-    assert "no directory that can be written to" in done.stderr.splitlines()[-1]
+    assert "is not a writable directory" in done.stderr.splitlines()[-1]
     assert not Path(both).exists()
 
 

@@ -85,7 +85,7 @@ def test_a_broken_file_is_shown_with_its_reason_and_the_exit_code_is_2(tmp_path:
         (("--runs", "types.csv"), "types.csv: the header line has no column run_id, only application, type"),
         (
             ("--job-name", "(?P<application>.+)"),
-            "--job-name says which jobs of --accounting are control runs: give the file, too",
+            "--job-name needs --accounting: it says which of its jobs are control runs",
         ),
         (
             ("--types", "types.csv", "--probes", "runs.csv"),

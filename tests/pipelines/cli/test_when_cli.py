@@ -36,7 +36,7 @@ def test_the_moment_of_a_question_is_local_or_says_its_zone(tmp_path: Path) -> N
     moments = ("60", "2023-11-14T23:14:20", "2023-11-14T22:14:20Z", "2023-11-14T17:14:20-05:00")
     assert {_now(clean, moment, tmp_path) for moment in moments} == {60}
     for moment in ("now", "today", "noon"):
-        with pytest.raises(InputError, match=f"--now '{moment}': is not a local time such as"):
+        with pytest.raises(InputError, match=f"--now '{moment}': is neither a local time such as"):
             _now(clean, moment, tmp_path)
 
 
@@ -99,10 +99,10 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     assert "job 9001 (16 processors, 2.0 h): starts now in the median (2023-12-20 09:0" in printed
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
     assert re.search(r"Predicted by start-waited version \d from 64 EASY simulations of the queue\.", printed)
-    assert "has no column account, so one pool under EASY is assumed" in noted
+    assert "has no column account, so one pool under EASY replaces" in noted
     _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
-    assert "the record of waited has no user of 1 of 2 jobs, such as 'nobody': answered from other jobs" in noted
-    assert "has no queue of" in noted
+    assert "the record of waited lacks the user of 1 of 2 jobs, such as 'nobody': other jobs predict them" in noted
+    assert "lacks the queue of" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
 
 

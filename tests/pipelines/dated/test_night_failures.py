@@ -198,7 +198,7 @@ def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: 
         broken.setattr(registration, "set_aliases", boom)
         first = do(home, trace, 1)
     assert aliases(home)["champion"] == named["champion"] != first.row["champion"]
-    assert "is published, and its aliases or pages do not follow it yet (boom)" in capsys.readouterr().err
+    assert "is published, but its aliases or pages could not be updated (boom)" in capsys.readouterr().err
     second = do(home, trace, 2)
     assert len(second.nights) == 3
     assert aliases(home)["champion"] == second.row["champion"]

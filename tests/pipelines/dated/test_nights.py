@@ -119,7 +119,7 @@ def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(
         assert why.startswith("Promoted over version")
         assert f"difference {each.row['difference']:+.4f} [{each.row['low']:+.4f}, {each.row['high']:+.4f}]" in why
     stays = next(each for each in outcomes[1:] if not each.row["promoted"])
-    assert "200 must judge" in str(stays.row["why"])
+    assert "200 are needed" in str(stays.row["why"])
     for each in outcomes[1:]:
         assert each.row["promoted"] <= (each.row["evidence"] >= each.row["evidence_needed"])
 
@@ -231,8 +231,8 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
     second = replace(now, jobs=changed.reset_index(drop=True), jobs_read=len(changed))
     outcome = night("arriving", "two", lambda: second, lambda: own_registry(begun), begun)
     assert outcome.row["gone_jobs"] == 2
-    assert "2 jobs of the accounting of before changed or are gone" in outcome.report.read_text()
-    with pytest.raises(InputError, match="accounting is missing"):
+    assert "2 jobs of the earlier accounting changed or are missing now" in outcome.report.read_text()
+    with pytest.raises(InputError, match="part of it is missing"):
         night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
 
 

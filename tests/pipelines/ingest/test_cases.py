@@ -87,12 +87,12 @@ def test_a_file_is_read_with_what_was_odd_counted(name: str, jobs: int, touched:
 
 
 REFUSED = {
-    "j6-errors.json": 'is a partial dump: run sacct again, which said [{"error": "Unable to query database", "error_number": 1}]',
+    "j6-errors.json": 'is a partial dump: run sacct again, which reported [{"error": "Unable to query database", "error_number": 1}]',
     "swap_start_end.txt": "holds no job whose times agree: end-before-start 244, elapsed-beyond-end 0",
     "elapsed_huge.txt": "holds no job whose times agree: end-before-start 0, elapsed-beyond-end 244",
     "s1-concat-two-clocks.swf": "a second header with UnixStartTime '1700200000', where the first has 1700000000",
     "s8-epoch-ms.swf": "field 2 (submit time) is 1700006668000: these are Unix milliseconds",
-    **dict.fromkeys(("pubbin.parquet", "pubdup.parquet", "pubtz.parquet"), "none that Queuecast wrote"),
+    **dict.fromkeys(("pubbin.parquet", "pubdup.parquet", "pubtz.parquet"), "that Queuecast did not write"),
 }
 """Published tables other than Eagle's are no longer read."""
 

@@ -81,5 +81,5 @@ def test_followers_are_submitted_after_their_think_time_and_what_was_made_of_the
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["dependencies"] is True
     assert "1 jobs are submitted when the job they name has ended" in done.stderr
-    assert "1 jobs name a preceding job that is not there" in done.stderr
+    assert "1 jobs name a preceding job that the trace lacks" in done.stderr
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 10, 130, 25]  # job 1 ends at 100

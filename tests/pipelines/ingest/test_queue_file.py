@@ -58,7 +58,7 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     path.write_text(path.read_text().replace("(unfulfilled)|(null)", "(unfulfilled)|intel|amd"))
     queue = read_queue(path, "UTC")
     assert queue.jobs[["features", "after"]].iloc[-1].tolist() == ["intel|amd", "afterok:7_*(unfulfilled)"]
-    with pytest.raises(InputError, match="job 7_1 is of the partition batch, which site does not name; known: low, high, other"):
+    with pytest.raises(InputError, match="job 7_1 is in the partition batch, which site does not name; known: low, high, other"):
         asked_of(queue.jobs.assign(queue="batch"), read_site({"slurm.conf": SITE}, "site"))
 
 
@@ -266,5 +266,5 @@ def test_priorities_are_numbers_where_they_are_told(tmp_path: Path) -> None:
     path.write_text(SQUEUE)
     assert read_queue(path, None).jobs["priority"].isna().all()
     path.write_text("\n".join(with_priority).replace("40000", "high"))
-    with pytest.raises(InputError, match="line 2: 'high' is no priority"):
+    with pytest.raises(InputError, match="line 2: 'high' is not a priority"):
         read_queue(path, None)

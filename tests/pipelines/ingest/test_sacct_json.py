@@ -103,7 +103,7 @@ def test_a_job_without_a_state_is_read(tmp_path: Path) -> None:
         ('{"jobs": [{"job_id": 1}]}', "a.json: job 1 of its list lacks 'time'"),
         (
             '{"jobs": [{}], "errors": [{"error": "Unable to query database"}]}',
-            r'a.json: is a partial dump: run sacct again, which said .*"Unable to query database"',
+            r'a.json: is a partial dump: run sacct again, which reported .*"Unable to query database"',
         ),
         ('{"jobs": []}', "a.json: holds no job, only a header line"),
     ],

@@ -122,7 +122,7 @@ def test_a_job_cancelled_while_it_waited_is_kept_with_its_end(tmp_path: Path) ->
         [-1, -1, -1, 60],
     ]
     assert log.notes == (
-        "Jobs that never started, and wait until they were cancelled: 3. Where they run on or start in a replay, it is for 50% of "
+        "Jobs that never started, and wait until they were cancelled: 3. If a replay runs or starts them, they run for 50% of "
         "their limits.",
     )
 

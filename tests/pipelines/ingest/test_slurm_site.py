@@ -55,7 +55,7 @@ def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
     whole = packed(folder).read_bytes()
     for name, content, message in (
         ("cut.tar.gz", whole[: len(whole) // 2], "is damaged or cut: "),
-        ("junk.tar", b"junk" * 200, "is not a site: neither a folder, nor a tar of one, nor a file of the name slurm.conf"),
+        ("junk.tar", b"junk" * 200, "is not a site: neither a folder, nor a tar of one, nor a file named slurm.conf"),
         ("other.conf", CONF.encode(), "is not a site: "),
     ):
         (folder / name).write_bytes(content)
@@ -123,7 +123,7 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
         (
             LOG.encode(),
             "Europe/Berlin",
-            "shows no scheduling pass while the jobs of the accounting were there: is it of the same time",
+            "shows no scheduling pass in the time of the accounting: do the two cover the same time",
         ),
         (gzip.compress(LOG.encode())[:-30], "UTC", "truncated: the gzip data end before their end mark"),
     ],

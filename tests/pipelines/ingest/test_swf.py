@@ -266,7 +266,7 @@ BAD = {
     ),
     "another clock": (
         f"; UnixStartTime: 5\n{LINE}\n\n; Version: 2\n; UnixStartTime: 9\n{LINE}",
-        ":5: a second header with UnixStartTime '9', where the first has 5: its jobs count from another second; keep one clock a file",
+        ":5: a second header with UnixStartTime '9', where the first has 5: its jobs count from another second; split the file at this header",
     ),
     "too few fields": (f"{LINE}\n\n1 2 3\n{LINE}", ":3: 3 fields, where SWF has 18"),
     "a comment before the 18th field": (f"{LINE[:-3]} ; -1", ":1: 17 fields, where SWF has 18"),

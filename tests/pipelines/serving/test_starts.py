@@ -149,7 +149,7 @@ def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_pa
     assert answers["wait_50_s"].tolist() == [each["quantiles"]["0.5"] for each in (first, second)]
     assert quality(answers)["median_error_s"] == abs(500 - first["quantiles"]["0.5"])
     assert started("start-other", jobs, np.zeros(2), 0, tmp_path).empty
-    with pytest.raises(InputError, match="no answer of runtime-made"):
+    with pytest.raises(InputError, match="no answers of runtime-made"):
         judge(tmp_path, clean(Trace("made", conform({"submit_s": [0], "runtime_s": [9], "procs": [1], "requested_s": [9]}, 1), 8)))
 
 

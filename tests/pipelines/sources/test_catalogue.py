@@ -285,4 +285,4 @@ def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
     )
     assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
     assert refusal(read_trace, "prose.txt") == f"prose.txt: {neither}"
-    assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or no Parquet file: ")
+    assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or not a Parquet file: ")

@@ -193,5 +193,5 @@ def test_a_day_more_adds_what_a_longer_record_has(tmp_path: Path) -> None:
         assert len(parts) == 2
         assert lines == single.read_text().splitlines()[1:]
     assert all((tmp_path / "daily" / COUNTERS / name).read_bytes() == content for name, content in before.items())
-    with pytest.raises(InputError, match="not mixed"):
+    with pytest.raises(InputError, match="already holds other data"):
         emit(SMALL, tmp_path / "daily", days=0.3, seed=8)

@@ -189,5 +189,5 @@ def test_what_cannot_be_fetched_is_refused_before_anything_is_asked(server: HTTP
     local = {"a": Entry("a", place="b.swf", stated_in=Path("/x/site.toml")), "g": Entry("g", format="generated")}
     assert refusal(fetch, "a", local, archive()) == "a: needs no fetching, it is /x/b.swf"
     assert refusal(fetch, "g", local, archive()) == "g: needs no fetching, it is generated"
-    assert refusal(fetch, "z", remote(server, "x"), archive()) == "z: no trace of the catalogue; known: a"
+    assert refusal(fetch, "z", remote(server, "x"), archive()) == "z: is not a trace of the catalogue; known: a"
     assert server.asked == []  # type: ignore[attr-defined]

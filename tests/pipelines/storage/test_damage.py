@@ -62,7 +62,7 @@ def home(tmp_path: Path) -> Path:
 def test_a_pointer_that_is_damaged_or_a_table_that_is_gone_says_how_to_mend_it(home: Path) -> None:
     lake = Lake(home / "lake")
     lake.path("jobs", "t").unlink()
-    with pytest.raises(InputError, match=r"is missing, and the version of t that is read names it; queuecast doctor"):
+    with pytest.raises(InputError, match=r"is missing, although the version of t names it; queuecast doctor"):
         lake.read("jobs", "t")
     (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
     with pytest.raises(InputError, match=r"runtime-t\.json: is damaged.*queuecast doctor --repair"):
@@ -105,7 +105,7 @@ def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: 
         opened(home)
     other = opened(home / "other")  # one that begins anew
     for ask in (lambda: check_registry(Lake(home / "lake"), other, MODEL), lambda: served(Lake(home / "lake"), other, MODEL)):
-        with pytest.raises(InputError, match=r"has no version of runtime-t, whose version 1 was published.*restore it"):
+        with pytest.raises(InputError, match=r"has no version of runtime-t, although version 1 was published.*restore it"):
             ask()
     draft = Lake(home / "lake", "second")
     draft.write("jobs", "t", pd.DataFrame({"number": [2]}))

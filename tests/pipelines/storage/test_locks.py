@@ -65,7 +65,7 @@ def test_a_lock_is_waited_for_as_long_as_is_asked(database: Connection, most_s: 
 
 def test_a_lock_that_another_process_holds_is_busy(database: Connection) -> None:
     database.free = False
-    with pytest.raises(Busy, match=r"x\.lock: another process is at work there"), held(Path("x.lock"), 0):
+    with pytest.raises(Busy, match=r"x\.lock: another process is using it"), held(Path("x.lock"), 0):
         pass
     database.raising["pg_advisory_lock"] = psycopg2.errors.LockNotAvailable()
     with pytest.raises(Busy), held(Path("x.lock"), 1):

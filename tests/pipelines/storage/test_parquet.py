@@ -83,14 +83,15 @@ def test_what_queuecast_did_not_write_is_refused(tmp_path: Path) -> None:
     assert refusal(tmp_path, kind="things") == f"{tmp_path}: is a directory, not a file"
     FRAME.to_parquet(path)
     assert (
-        refusal(path, kind="things") == f"{path}: is a Parquet file, but none that Queuecast wrote: it does not say what it holds"
+        refusal(path, kind="things")
+        == f"{path}: is a Parquet file that Queuecast did not write: its metadata do not say what it holds"
     )
     write_parquet(FRAME, path, kind="things", metadata={})
     path.write_bytes(path.read_bytes()[:-20])
-    assert refusal(path, kind="things").startswith(f"{path}: is damaged or no Parquet file: ")
+    assert refusal(path, kind="things").startswith(f"{path}: is damaged or not a Parquet file: ")
     deep = pa.Table.from_pandas(FRAME).replace_schema_metadata({"queuecast": "[" * 100_000})
     pq.write_table(deep, path)
-    assert refusal(path, kind="things").endswith("what it says of itself lies too deep in lists")
+    assert refusal(path, kind="things").endswith("its metadata are nested too deeply")
 
 
 def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

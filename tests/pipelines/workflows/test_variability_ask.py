@@ -156,7 +156,7 @@ def test_what_cannot_be_answered_is_said_in_a_line(home: Path, registered) -> No
     with pytest.raises(InputError, match="no counter of n5 and 1 others was sampled"):
         ask(home, registered, "small", ["n5", "n6"], "AMG", FIRST_S + 3000)
     with pytest.raises(
-        InputError, match="unknown application 'Nope': small has no control runs and no type of it; known: AMG, LULESH"
+        InputError, match="unknown application 'Nope': small has neither control runs nor a type of it; known: AMG, LULESH"
     ):
         ask(home, registered, "small", ["n0"], "Nope", FIRST_S + 3000)
 

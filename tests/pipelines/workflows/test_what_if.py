@@ -46,9 +46,9 @@ def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: 
     ("text", "error"),
     [
         ("[[candidate]\n", "is not TOML"),
-        ("name = 'x'\n", "has no list of"),
+        ("name = 'x'\n", "must hold"),
         ("[[candidate]]\nwhat = 'x'\n", "candidate 1 has no name"),
-        ("[[candidate]]\nname = 'x'\n[[candidate]]\nname = 'x'\n", "candidate 2 has no name, or that of another one"),
+        ("[[candidate]]\nname = 'x'\n[[candidate]]\nname = 'x'\n", "candidate 2 has no name, or the name of another candidate"),
         ("[[candidate]]\nname = 'x'\nlimit = 'x2'\n", "candidate x: unknown key 'limit'; did you mean limits"),
         ("[[candidate]]\nname = 'x'\nslurm = 'x2'\n", "candidate x: slurm is not of the right form"),
     ],
@@ -137,7 +137,7 @@ def test_limits_of_a_registered_version_are_its_quantiles(
     limit_s = np.maximum(-(-(jobs.table["runtime_s"].clip(lower=1) - 1) // 60) * 60, 60)
     assert (changed.jobs["limit_s"] == np.minimum(limit_s, jobs.table["limit_s"])).all()
     assert changed.lines[0] == "queuecast serve runtime-here@night"
-    with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: tells no such quantile; known: 0\.9"):
+    with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: the model lacks this quantile; known: 0\.9"):
         what_if.asked_of_registry(jobs, [site_change("registered", limits="registry:runtime-here 0.8")], "UTC")
 
 
@@ -232,5 +232,5 @@ def test_a_sites_folder_adds_candidates_of_its_own_under_names_of_their_own(tmp_
     other = tmp_path / "other.toml"
     other.write_text("[[candidate]]\nname = 'no backfill'\n")
     assert {each.name for each in what_if.all_candidates(tmp_path)} == {each.name for each in read_candidates()} | {"mine"}
-    with pytest.raises(InputError, match=r"other\.toml: candidate no backfill: there is another one of that name"):
+    with pytest.raises(InputError, match=r"other\.toml: several candidates are named no backfill"):
         what_if.all_candidates(None, other)

@@ -74,9 +74,9 @@ def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions(
     ("weights", "predictor", "message"),
     [
         ([[1.0, 2.0]], "requested", "policies, 3 or 6"),
-        ([[0.0, 0.0, 0.0]], "requested", "in no row all zero"),
+        ([[0.0, 0.0, 0.0]], "requested", "with no row of zeros alone"),
         ([[float("nan"), 0.0, 1.0]], "requested", "finite"),
-        ([[1.0, 0.0, 0.0]], Told([], [], []), "told is in Python"),
+        ([[1.0, 0.0, 0.0]], Told([], [], []), "told is written in Python"),
         ([[1.0, 0.0, 0.0]], [-5.0], "predictions for 150 jobs"),
     ],
 )

@@ -106,7 +106,7 @@ def test_every_job_is_in_one_window_or_dropped_by_one_rule(data: st.DataObject) 
     [
         ("fortnights", {}, "unknown windows 'fortnights'; known: whole, weeks, months"),
         ("weeks", {"drop": "some"}, "unknown drop rule 'some'; known: crossing, none"),
-        ("weeks", {}, "no job is left in any window: by weeks there are 1 of them and the first is left out"),
+        ("weeks", {}, "no window has a job left: the trace has 1 weeks and the first is left out"),
     ],
 )
 def test_what_cannot_be_split_is_told_in_one_line(split: str, rules: dict[str, str], words: str) -> None:

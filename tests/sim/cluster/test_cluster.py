@@ -119,7 +119,7 @@ def test_under_any_scheduler_and_scaling(scheduler: str, scaling: str, policy: d
 
 def test_a_cluster_is_not_simulated_for_centuries() -> None:
     late = jobs_of(1).assign(submit_s=lambda jobs: np.where(jobs["job_id"] == len(jobs), 10**10, jobs["submit_s"]))
-    with pytest.raises(InputError, match="at most 86,400,000 s are simulated"):
+    with pytest.raises(InputError, match="a simulation lasts at most 86,400,000 s"):
         simulate_on(SMALL, late)
 
 

@@ -220,7 +220,7 @@ def test_a_table_tells_its_quantiles_as_a_predictor_in_python_does() -> None:
 @pytest.mark.parametrize("answer", [[1.0, 2.0], [float("nan")] * len(LEVELS)], ids=["too few", "no numbers"])
 def test_quantiles_that_cannot_be_used(answer: list[float]) -> None:
     source = Known(np.array([answer] * 20))
-    with pytest.raises(InputError, match="predictor foggy: tells no 39 finite quantiles for job 1"):
+    with pytest.raises(InputError, match="predictor foggy: lacks 39 finite quantiles for job 1"):
         crowd(np.random.default_rng(5), size=20, machine=16).schedule("Harm", source)
 
 

@@ -182,7 +182,7 @@ def test_jobs_that_cannot_be_planned_are_refused_in_one_line(scheduler: str) -> 
         load.schedule(scheduler)
     with pytest.raises(InputError, match="there are no jobs to simulate"):
         load.first(0).schedule(scheduler)
-    with pytest.raises(InputError, match="no cluster they may use can hold, the first is job 2"):
+    with pytest.raises(InputError, match="fit in no cluster that they may use, the first is job 2"):
         replace(load, machine=8).schedule(
             scheduler, machine=described(Site([[Node((4,)), Node((4,))]], [[]]), [Ask(1, (1,)), Ask(1, (5,))])
         )

@@ -103,5 +103,5 @@ LOAD = Workload(10, [0], [10], [6], [20], ["u"], [9])
 
 @pytest.mark.parametrize("semantics", SEMANTICS)
 def test_a_predictor_in_python_is_refused(semantics: str) -> None:
-    with pytest.raises(InputError, match=r"conditional\(when=pass\) asks too often for a predictor in Python, and told is one"):
+    with pytest.raises(InputError, match=r"conditional\(when=pass\) asks too often for a predictor in Python such as told"):
         LOAD.schedule("EASY", Told([5], [5], [5]), correction=EACH_PASS, semantics=semantics)

@@ -155,7 +155,7 @@ def test_bad_requests_are_refused_with_what_there_is():
         compare([base, other], metrics=("speed",))
     with pytest.raises(InputError, match="two schedules are of EASY / requested / requested"):
         compare([base, base])
-    with pytest.raises(InputError, match="EASY / requested with starvation_s None and 3600 are no replicates"):
+    with pytest.raises(InputError, match="EASY / requested with starvation_s None and 3600 are not replicates"):
         compare([base, replace(base, seed=1, starvation_s=3600)])
 
 

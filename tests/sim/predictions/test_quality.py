@@ -228,12 +228,12 @@ def test_only_where_levels_are_updated_is_there_a_band_with_feedback(jobs):
 
 
 def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
-    with pytest.raises(InputError, match="baseline 'sp2' is none of the predictors judged: last2, better"):
+    with pytest.raises(InputError, match="baseline 'sp2' is not among the judged predictors: last2, better"):
         judge(jobs, pair, clock(jobs), baseline="sp2")
-    with pytest.raises(InputError, match="each predictor is judged once, and last2 is given again"):
+    with pytest.raises(InputError, match="each predictor is judged once; last2 is given twice"):
         judge(jobs, [pair[0], pair[0]], clock(jobs))
     with pytest.raises(InputError, match="unknown part 'third'; known: all, first-half, second-half"):
         judge(jobs, pair, clock(jobs), part="third")
-    with pytest.raises(InputError, match=r"quantile levels are above 0 and below 1, unlike 1\.5"):
+    with pytest.raises(InputError, match=r"quantile levels must be above 0 and below 1, not 1\.5"):
         judge(jobs, pair, clock(jobs), levels=(0.5, 1.5))
     assert judge(jobs, [replace(pair[0], predictor="a"), replace(pair[1], predictor="b")], clock(jobs)).baseline == "a"
