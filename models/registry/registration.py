@@ -35,7 +35,7 @@ from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
 from models.registry.unregistered import unregistered
-from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made
+from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made, why_of
 
 _NUMBER = r"(-?\d+(\.\d+)?(e-?\d+)?|nan|-?inf)"
 version = cache(metadata.version)
@@ -76,7 +76,7 @@ class Training:
     """The origin of a version, which every version records.
 
     It was trained on ``things`` jobs or runs of ``subject``, with the fingerprint ``fingerprint``. ``window_s`` is their time
-    span, in seconds of the trace or in Unix seconds.
+    span, in seconds of the trace or in Unix seconds, and ``until`` the end of it as a date.
     """
 
     subject: str
@@ -85,6 +85,7 @@ class Training:
     window_s: tuple[int, int]
     generated: bool = False
     seed: int = 0
+    until: str = ""
 
 
 @dataclass(frozen=True)
@@ -165,7 +166,8 @@ def log_and_register(
     """Make one MLflow run and one version of ``kind`` that holds ``content``; move no alias.
 
     ``judged`` is the score and the number of jobs or runs behind it. ``metrics`` are logged too (without NaN). ``parameters`` are
-    the method's own, ``tags`` name the origin (``dagster_run_id``), ``why`` is the version's note. A failure leaves a failed run.
+    the method's own, ``tags`` name the origin (``dagster_run_id``), ``why`` is the description, by default :func:`_what_it_is`. A failure
+    leaves a failed run.
     """
     name = kind.registered(training.subject)
     score = {f"judged_{kind.score}": float(judged[0]), f"judged_{kind.things}": int(judged[1])}
@@ -213,9 +215,20 @@ def log_and_register(
             tracking, name, {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}, kind.description
         )
         number = new_version(tracking, name, logged, run.info.run_id, facts)
-    if why:
-        tracking.client.update_model_version(name, number, description=why)
-    return Candidate(content.method, number, float(judged[0]), int(judged[1]), facts)
+    candidate = Candidate(content.method, number, float(judged[0]), int(judged[1]), facts)
+    what = _what_it_is(candidate, kind, training, metrics.get(f"requested_{kind.score}"))
+    tracking.client.update_model_version(name, number, description=why or what)
+    return candidate
+
+
+def _what_it_is(version: Candidate, kind: Kind, training: Training, requested: float | None) -> str:
+    """Return what a version learned from, and its score beside that of the requests."""
+    until = f" up to {training.until}" if training.until else ""
+    learned = f"{version.method} learned from {training.things:,} {kind.things} of {training.subject}{until}."
+    if not np.isfinite(version.score):
+        return f"{learned} No {kind.things} have judged it yet."
+    beside = "" if requested is None else f", that of the requests {requested:.4f}"
+    return f"{learned} Judged by {kind.basis} over {version.judged:,} {kind.things}: {version.score:.4f}{beside}."
 
 
 def _settle(artifacts: str) -> None:
@@ -276,7 +289,7 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion") -
     """Return the version of ``name`` that ``alias`` points to; InputError if there is none."""
     model_version = version_at(tracking, name, alias)
     if model_version is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
-        raise InputError(f"{name}: {best.description}")
+        raise InputError(f"{name}: {why_of(best)}")
     if model_version is None:
         raise unregistered(name, alias, f" at {tracking.place}")
     return model_version

@@ -33,6 +33,11 @@ _MADE: ContextVar[list[tuple[str, str]] | None] = ContextVar("versions made", de
 """Versions made so far in the current :func:`all_or_nothing`, as (name, number)."""
 
 
+def why_of(version: ModelVersion) -> str:
+    """Return why a version was promoted or not: the first paragraph of its description."""
+    return (version.description or "").partition("\n\n")[0]
+
+
 def note_made(name: str, number: str) -> None:
     """Record a new version for the enclosing :func:`all_or_nothing`, if any."""
     if (versions := _MADE.get()) is not None:

@@ -11,6 +11,9 @@ from features.jobs.variability import SPREAD, VARIABILITY
 from models.packed.queue_state import FEATURES
 
 _JOBS = {
+    "trace": "name of the trace",
+    "system": "name of the monitored system",
+    "origin_unix_s": "Unix time from which the seconds of the table count",
     "written_id": "number of the job as its source writes it",
     "overrun_s": "runtime beyond the request that cleaning cut off",
     "rule": "name of the cleaning rule",

@@ -19,6 +19,9 @@ from pipelines.storage.home import PAGES
 from pipelines.storage.lake import Lake
 from pipelines.storage.parquet import schema_of
 
+COLUMNS = "columns"
+"""Key of the columns of tables that are read for their finding: columns under Dagster's own key stand above all metadata."""
+
 
 def digest(facts: object) -> str:
     """Return the first 16 hex digits of the SHA-256 of ``facts`` written as JSON."""
@@ -37,17 +40,13 @@ class WrittenTable:
         metadata: Mapping[str, Any],
         checks: Iterable[dg.AssetCheckResult] = (),
         asset: str | None = None,
-        first: Mapping[str, Any] | None = None,
     ) -> dg.MaterializeResult:
-        """Return a materialisation of the table with further ``metadata`` and ``checks``.
-
-        Dagster shows ``first``, the table's finding, above everything else.
-        """
-        facts = {**(first or {}), **self.metadata, **metadata}
+        """Return a materialisation with ``checks``, and ``metadata`` before rows and columns."""
+        facts = {**metadata, **self.metadata}
         return dg.MaterializeResult(asset_key=asset, data_version=self.version, metadata=facts, check_results=[*checks])
 
 
-def written_table(lake: Lake, table: str, name: str) -> WrittenTable:
+def written_table(lake: Lake, table: str, name: str, columns_key: str = "dagster/column_schema") -> WrittenTable:
     """Return rows, columns and data version of ``table`` of ``name``, read from the lake."""
     schema = schema_of(lake.path(table, name))
     frame, _ = lake.read(table, name)
@@ -56,7 +55,7 @@ def written_table(lake: Lake, table: str, name: str) -> WrittenTable:
             values = [None if value is None else [*value] for value in frame[field.name]]
             frame[field.name] = [json.dumps(value, default=str) for value in values]
     columns = [dg.TableColumn(field.name, str(field.type), description=described(field.name)) for field in schema]
-    metadata = {"dagster/row_count": len(frame), "dagster/column_schema": dg.TableSchema(columns=columns)}
+    metadata = {"dagster/row_count": len(frame), columns_key: dg.TableSchema(columns=columns)}
     return WrittenTable(metadata, dg.DataVersion(fingerprint(frame)))
 
 
@@ -106,7 +105,7 @@ external = [
             deps=[last],
             group_name="registry",
             kinds={"mlflow"},
-            description=f"The versions {kind}-<subject> of the model registry, which consumers load by the alias champion.",
+            description=f"The versions `{kind}-<subject>` of the model registry, which consumers load by the alias champion.",
         )
         for kind, last in MODELS.items()
     ),

@@ -1,14 +1,11 @@
 """Registered predictors of a trace: a model of runtimes and a learned order."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import dagster as dg
 import pandas as pd
 
-from models.registry.versions import all_or_nothing
+from models.registry.versions import all_or_nothing, why_of
 from pipelines.assets.checks import as_before, holds
-from pipelines.assets.described import models_version, registry_link, written_table
+from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import config_of, trace_stage
 from pipelines.dated.dated import date_of, dated_of
@@ -29,7 +26,9 @@ DRIFT = {
     "inputs_as_before": "In a night: processors, requested times, hours and users of the last window are like those the champion learned from.",
     "champion_as_good_as_when_promoted": "In a night: accuracy and under-prediction of what was served are no worse than at its promotion.",
 }
-ORDER = {"learned_or_told_why": "A version of policy-<trace> was registered and read back, or a note says why nothing was learned."}
+ORDER = {
+    "learned_or_told_why": "A version of `policy-<trace>` was registered and read back, or a note says why nothing was learned."
+}
 
 
 class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):  # type: ignore[misc]
@@ -44,7 +43,7 @@ class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")): 
     in_nights=DRIFT,
     code_version=RULES["runtime"],
     progress="register",
-    description="Versions runtime-<trace>, of a run by a date inside the trace, of a night by the day; the best by the stated rule is the champion.",
+    description="Versions `runtime-<trace>`, of a run by a date inside the trace, of a night by the day; the best by the stated rule is the champion.",
 )
 def runtime_model(
     context: dg.AssetExecutionContext, config: TrainingConfig, lake: LakeResource, registry: RegistryResource
@@ -74,12 +73,16 @@ def runtime_model(
         holds("champion_has_the_histories_of_now", current, version=int(champion.version)),
         holds("champion_predicts_as_here", as_here, rows=len(answers), off_s=float(off)),
     ]
+    if date.night:
+        drift, performance = (pd.DataFrame(marks["night"][name]) for name in ("drift", "performance"))
+        checks += [as_before("inputs_as_before", drift, "input")]
+        checks += [as_before("champion_as_good_as_when_promoted", performance, "measure")]
     other = {} if marks["simulated"] == models["champion"] else {"simulated": marks["simulated"]}
     return dg.MaterializeResult(
         data_version=models_version(store, model, models, **other),
         metadata={
-            "why": champion.description or "",
-            **written_table(work.lake, "runtime_model", lake.name).metadata,
+            "why": why_of(champion),
+            **written_table(work.lake, "runtime_model", lake.name, COLUMNS).metadata,
             "champion": f"models:/{model}/{champion.version}",
             "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
@@ -93,16 +96,8 @@ def runtime_model(
             "nothing_new": marks["nothing_new"],
             "generated": clean.generated,
         },
-        check_results=[*checks, *(_drift(marks["night"]) if date.night else [])],
+        check_results=checks,
     )
-
-
-def _drift(decided: Mapping[str, Any]) -> list[dg.AssetCheckResult]:
-    """Return the checks of a night, from what it ``decided``, the metadata of its table."""
-    return [
-        as_before("inputs_as_before", pd.DataFrame(decided["drift"]), "input"),
-        as_before("champion_as_good_as_when_promoted", pd.DataFrame(decided["performance"]), "measure"),
-    ]
 
 
 class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type: ignore[misc]
@@ -115,7 +110,7 @@ class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type:
     kinds={"mlflow", "numba"},
     checks=ORDER,
     code_version=RULES["policy"],
-    description="A version policy-<trace>: an order of the queue, learned on whole weeks before the date, with its gain on weeks held out.",
+    description="A version `policy-<trace>`: an order of the queue, learned on whole weeks before the date, with its gain on weeks held out.",
 )
 def learned_policy(
     context: dg.AssetExecutionContext, config: LearningConfig, lake: LakeResource, registry: RegistryResource
@@ -124,7 +119,7 @@ def learned_policy(
     work = lake.work(registry)
     clean = work.lake.read_clean(lake.name)
     row = learn_by_the_date(work, clean, Learning(**dict(config))).iloc[0]
-    return written_table(work.lake, "learned_policy", lake.name).materialized(
+    return written_table(work.lake, "learned_policy", lake.name, COLUMNS).materialized(
         {
             "gain": row["note"],
             "version": row["version"] or "none",

@@ -6,7 +6,7 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.checks import broken, holds
-from pipelines.assets.described import page_link, picture, written_table
+from pipelines.assets.described import COLUMNS, page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import config_of, trace_stage
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
@@ -16,8 +16,7 @@ from pipelines.dated.pages import keep_evidence, write_pages
 from pipelines.dated.run_settings import RunSettings
 from pipelines.dated.simulate import simulate as simulate_all
 from pipelines.report import plots
-from pipelines.report.table import markdown_of
-from pipelines.report.tables import leading
+from pipelines.report.tables import changes_table, leading
 from pipelines.sources.traces import simulated_on
 from pipelines.storage.policies import resolved
 from pipelines.storage.registry import predict_registered
@@ -64,8 +63,11 @@ def schedules(
     seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
     replayed = sum(len(schedule.jobs) for schedule in results)
     overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
+    ranked = overall.sort_values(ascending=False)
+    accuracies = [f"{predictions(str(predictor))} {value:.1%}" for predictor, value in ranked.items()]
     return written_table(work.lake, "schedules", name).materialized(
         {
+            "finding": f"Accuracy at submission: {', '.join(accuracies)}.",
             "generated": clean.generated,
             "schedules": len(results),
             "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
@@ -78,21 +80,17 @@ def schedules(
             *check_schedules(results, kept_schedules(work.lake, clean)[0]),
             *check_simulated_model(model, simulated.shown, overall),
         ],
-        first={"finding": _accuracies(overall)},
     )
-
-
-def _accuracies(overall: pd.Series) -> str:
-    """Return the accuracy of each predictor, the best first."""
-    ranked = overall.sort_values(ascending=False)
-    return "Accuracy at submission: " + ", ".join(f"{predictions(str(name))} {value:.1%}" for name, value in ranked.items()) + "."
 
 
 def _finding(table: pd.DataFrame, generated: bool) -> dict[str, Any]:
     """Return the verdict of a comparison and its figure, which Dagster shows first."""
     weighed = verdict(table, BASELINE)
-    figure = plots.figure_of_changes(table, leading(table, weighed), generated)
-    return {"verdict": " ".join(weighed.sentences), "relative_change": picture(figure)}
+    keys = leading(table, weighed)
+    figure = picture(plots.figure_of_changes(table, keys, generated))
+    # Dagster shows Markdown of less than 1,000 characters at once, and a longer one, such as a figure, after a click
+    changes = dg.MetadataValue.md(changes_table(table, keys).markdown())
+    return {"verdict": " ".join(weighed.sentences), "relative_change": figure, "changes": changes}
 
 
 @trace_stage(
@@ -110,11 +108,9 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     table = keep_comparison(tables, clean)
     kept, date = kept_schedules(tables, clean)
     if not kept:
-        return written_table(tables, "comparison", name).materialized({"verdict": "Nothing was submitted that could be compared."})
+        return written_table(tables, "comparison", name, COLUMNS).materialized({"verdict": "No job that could be compared."})
 
     _, settings = tables.read_for(clean, "comparison")
-    wide = table.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value", sort=False)
-
     jobs = date.replayed(clean).jobs
     rows = date.judged(jobs["submit_s"].to_numpy())
     baseline = next(schedule for schedule in kept if (schedule.scheduler, schedule.predictor) == BASELINE)
@@ -126,18 +122,17 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
     bounded = table.dropna(subset=["low", "high"])
     outside = int(((bounded["relative"] < bounded["low"]) | (bounded["relative"] > bounded["high"])).sum())
     warn = dg.AssetCheckSeverity.WARN
-    return written_table(tables, "comparison", name).materialized(
+    return written_table(tables, "comparison", name, COLUMNS).materialized(
         {
+            **_finding(table, clean.generated),
             "generated": clean.generated,
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
             "weeks": int(table["weeks"].iloc[0]),
-            "metrics": dg.MetadataValue.md(markdown_of(wide.reset_index(), ".5g")),
         },
         [
             broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
             holds("intervals_hold_their_value", outside == 0, severity=warn, outside=outside, of=len(bounded)),
         ],
-        first=_finding(table, clean.generated),
     )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import dagster as dg
 
 from pipelines.assets.checks import holds
-from pipelines.assets.described import page_link, picture, written_table
+from pipelines.assets.described import COLUMNS, page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.dated.site import NO_SITE, keep_changes, keep_parity, site_of
@@ -34,13 +34,14 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     measured, alarm = keep_parity(work, site)
     work.publish()
     warn = dg.AssetCheckSeverity.WARN
-    yield written_table(work.lake, "parity", lake.name).materialized(
+    yield written_table(work.lake, "parity", lake.name, COLUMNS).materialized(
         {
+            "record": parity_page.answer(measured)[0],
+            "mean_waits": picture(parity_page.picture(measured)),
             "page": page_link(f"{lake.name}-parity.html"),
             **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
         },
         [holds("record_stays_explained", not alarm, severity=warn, drifted=alarm or "none")],
-        first={"record": parity_page.answer(measured)[0], "mean_waits": picture(parity_page.picture(measured))},
     )
 
 
@@ -58,7 +59,10 @@ def what_if(context: dg.AssetExecutionContext, lake: LakeResource, registry: Reg
         return
     measured = keep_changes(work, site)
     work.publish()
-    yield written_table(work.lake, "what_if", lake.name).materialized(
-        {"page": page_link(f"{lake.name}-what-if.html")},
-        first={"answer": " ".join(what_if_page.answer(measured)), "changes": picture(what_if_page.picture(measured))},
+    yield written_table(work.lake, "what_if", lake.name, COLUMNS).materialized(
+        {
+            "answer": " ".join(what_if_page.answer(measured)),
+            "changes": picture(what_if_page.picture(measured)),
+            "page": page_link(f"{lake.name}-what-if.html"),
+        },
     )

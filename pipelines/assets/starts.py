@@ -11,7 +11,7 @@ from models.registry.start_registration import START
 from models.registry.versions import all_or_nothing
 from models.starts.evaluation import quality
 from pipelines.assets.checks import as_before, holds
-from pipelines.assets.described import page_link, registry_link, written_table
+from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.dated.dated import dated_of
@@ -23,7 +23,7 @@ from pipelines.storage.runtime_features import read_features
 from pipelines.workflows.progress import progress_reporter
 
 CHECKS = {
-    "a_version_serves": "A version of start-<trace> serves.",
+    "a_version_serves": "A version of `start-<trace>` serves.",
     "new_version_answers_as_here": "Loaded back from the registry, the new version gives the last questions the answers it gives here.",
 }
 DRIFT = {
@@ -60,7 +60,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     checks=CHECKS,
     in_nights=DRIFT,
     code_version=RULES["start"],
-    description="Versions start-<trace>: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
+    description="Versions `start-<trace>`: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
 )
 def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Register models of starts up to the date, and publish their judged answers."""
@@ -78,8 +78,9 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     ]
     if date.night:
         checks.append(as_before("answers_as_good_as_at_first", worse_than_before(answers), "measure"))
-    return written_table(work.lake, "start_model", lake.name).materialized(
+    return written_table(work.lake, "start_model", lake.name, COLUMNS).materialized(
         {
+            "why": result.why,
             "champion": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             **quality(answers),
             "page": page_link(f"{lake.name}-starts.html"),
@@ -88,5 +89,4 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
             "generated": clean.generated,
         },
         checks,
-        first={"why": result.why},
     )

@@ -53,6 +53,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
     yield written_table(tables, "rejected_jobs", name).materialized(rules, asset="rejected_jobs")
     yield written_table(tables, "jobs", name).materialized(
         {
+            "finding": f"{len(jobs):,} of {cleaned.jobs_read:,} jobs are kept: {dropped:,} dropped, {len(rejected) - dropped:,} values altered.",
             "generated": cleaned.generated,
             "read": cleaned.jobs_read,
             "dropped": dropped,
@@ -66,9 +67,6 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
         },
         check_jobs(cleaned, tables.read_clean(name)),
         asset="jobs",
-        first={
-            "finding": f"{len(jobs):,} of {cleaned.jobs_read:,} jobs are kept: {dropped:,} dropped, {len(rejected) - dropped:,} values altered."
-        },
     )
 
 

@@ -32,6 +32,7 @@ def variability_features(context: dg.AssetExecutionContext, system_lake: LakeRes
     kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
     return written_table(system_lake.lake(), FEATURES_TABLE, name).materialized(
         {
+            "finding": f"{len(table.runs):,} control runs and {len(table.jobs):,} jobs of users have features.",
             "control_runs": len(table.runs),
             "user_jobs": len(table.jobs),
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
@@ -42,5 +43,4 @@ def variability_features(context: dg.AssetExecutionContext, system_lake: LakeRes
             "values": dg.MetadataValue.md(markdown_of(kinds)),
         },
         check_features(table),
-        first={"finding": f"{len(table.runs):,} control runs and {len(table.jobs):,} jobs of users have features."},
     )

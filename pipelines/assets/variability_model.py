@@ -5,7 +5,7 @@ import dagster as dg
 from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import ClassifierTraining
-from pipelines.assets.described import models_version, registry_link, written_table
+from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
@@ -35,7 +35,7 @@ class VariabilityConfig(dg.Config):
     deps=["variability_features"],
     group_name="predictors",
     kinds={"mlflow", "scikitlearn"},
-    description="Registered versions variability-<system>, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
+    description="Registered versions `variability-<system>`, self-contained; judged by F1 on runs they did not see; the champion by the rule.",
 )
 def variability_model(
     context: dg.AssetExecutionContext, config: VariabilityConfig, system_lake: LakeResource, registry: RegistryResource
@@ -55,7 +55,7 @@ def variability_model(
         data_version=models_version(store, model, trained.serves),
         metadata={
             "why": trained.why,
-            **written_table(work.lake, MODEL_TABLE, name).metadata,
+            **written_table(work.lake, MODEL_TABLE, name, COLUMNS).metadata,
             "champion": f"models:/{model}/{trained.champion}" if trained.champion else "none",
             "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),

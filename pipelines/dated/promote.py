@@ -21,7 +21,7 @@ from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
 from models.registry.tracking import Tracking
-from models.registry.versions import READS, aliases, all_versions
+from models.registry.versions import READS, aliases, all_versions, why_of
 
 SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
@@ -200,7 +200,7 @@ class Promotion:
             measures = {column: number_in(each.tags, tag) for column, tag in kind.measures.items()}
             facts = {"method": each.tags.get("method", "unknown"), "alias": titles.get(number, "")}
             reads = {READS: each.tags[READS]} if READS in each.tags else {}
-            rows.append({"model": self.name, "version": int(number), **facts, **measures, **reads, "why": each.description or ""})
+            rows.append({"model": self.name, "version": int(number), **facts, **measures, **reads, "why": why_of(each)})
         return pd.DataFrame(rows)
 
 
@@ -236,12 +236,18 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
             versions = {new.version, champion}
     if not promoted and present.method is None:
         simulated, instead = new.version, _by_hand(champion, new.version)
-    store.client.update_model_version(name, new.version, description=why)
+    _describe(store, name, new.version, why)
     count = verdict.comparison.jobs if verdict.comparison is not None else verdict.score.judged
     kept = tuple(sorted(versions, key=int))
     return Promotion(
         name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count, checks, instead
     )
+
+
+def _describe(store: Tracking, name: str, number: str, why: str) -> None:
+    """Put ``why`` before the last paragraph of a version's description, which says what it is."""
+    what = (store.client.get_model_version(name, number).description or "").rpartition("\n\n")[2]
+    store.client.update_model_version(name, number, description=f"{why}\n\n{what}".strip())
 
 
 def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
@@ -254,7 +260,7 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     titles = [f"{_NONE}: {weak}. First" if weak else "First champion", "Challenger", *["Candidate"] * len(ranked)]
     notes = [f"{title} by {basis}{note and ' ' + note}" for title, _ in zip(titles, ranked, strict=False)]
     for each, text in zip(ranked, notes, strict=True):
-        store.client.update_model_version(name, each.version, description=text)
+        _describe(store, name, each.version, text)
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
     checks = {each.version: judge.checks(each) for each in new}[first.version]
     if failed := [check for check, passed in checks.items() if not passed]:
@@ -273,9 +279,9 @@ def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | N
     best = aliases(store, name).get(SIMULATED)
     same = [each for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
     for each in same:
-        if str(each.version) == best and (each.description or "").startswith(_NONE):
+        if str(each.version) == best and why_of(each).startswith(_NONE):
             judged = _count(each.tags, judge.kind)
-            result = _without(name, best, each.description or "", tuple(str(one.version) for one in same), judged, {})
+            result = _without(name, best, why_of(each), tuple(str(one.version) for one in same), judged, {})
             return replace(result, nothing_new=True)
     return None
 
@@ -294,7 +300,7 @@ def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -
         return Promotion(name, present.version, challenger, "", False, why, old, tuple(same), None, 0, {}, why, nothing_new=True)
     first = _first(store, judge, name, "")
     why = judge.instead.format(first.champion)
-    store.client.update_model_version(name, first.champion, description=why)
+    _describe(store, name, first.champion, why)
     return replace(first, champion=present.version, challenger=challenger, promoted=False, why=why, instead=why)
 
 

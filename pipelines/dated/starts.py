@@ -42,6 +42,7 @@ from pipelines.dated.promote import (
 from pipelines.dated.publish import Work
 from pipelines.dated.queue_states import QueueQuestions, read_states, rows_by_number
 from pipelines.report.starts import render_starts
+from pipelines.report.wording import instant
 from pipelines.serving.judging import started
 from pipelines.storage.lake import Lake
 from pipelines.storage.provenance import code_version, software
@@ -173,9 +174,8 @@ class StartJudge:
     def _logged(self, model: StartModel, judged: tuple[float, int], metrics: Mapping[str, float], of: str = "") -> Candidate:
         questions = self.questions
         window = (int(questions.at_s[0]), int(model.trained_s))
-        training = Training(
-            self.subject, fingerprint(self.clean.jobs), len(questions), window, self.clean.generated, seed=self.seed
-        )
+        clean, until = self.clean, instant(window[1], self.clean.origin_unix_s)
+        training = Training(self.subject, fingerprint(clean.jobs), len(questions), window, clean.generated, self.seed, until)
         tags = {**self.tags, MADE_FROM: self.key}
         candidate = log_and_register(self.store, START, StartContent(model, of), training, judged, metrics, tags=tags)
         self.models[candidate.version] = model

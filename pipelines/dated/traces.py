@@ -223,7 +223,8 @@ class TraceJudge:
     def training(self) -> Training:
         window_s = (int(self.clean.jobs["submit_s"].iloc[0]), self.records.until_s)
         count, generated = len(self.clean.jobs), self.clean.generated
-        return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed)
+        until = instant(window_s[1], self.clean.origin_unix_s)
+        return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed, until)
 
     def _score(self, name: str, rows: pd.DataFrame) -> CandidateScore:
         return CandidateScore(mean_accuracy(rows, name), len(rows), window_metrics(self.window, name), record(rows, name))

@@ -11,13 +11,13 @@ import pandas as pd
 from features.errors import InputError
 from features.statistics import covers
 from pipelines.report.page import MOST_ROWS
-from pipelines.report.style import Key, Looks, key
+from pipelines.report.style import Key, Looks, key, looks
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import takes_correction
 from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
 from sim.metrics.user_fairness import fairness
-from sim.metrics.verdict import Verdict, is_bound
+from sim.metrics.verdict import WEIGHED, Verdict, is_bound
 from sim.policy import NAMES
 from sim.predictions.quality import STAGES
 from sim.schedule import Schedule
@@ -49,6 +49,13 @@ def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
     picked = dict.fromkeys([*([weighed.best] if weighed.best else []), *sorted(lowest, key=able.index), *able])
     chosen = list(picked)[: MOST_ROWS - 1 - len(last)]
     return [weighed.baseline, *sorted(chosen, key=lambda key: (key != weighed.best, able.index(key))), *last]
+
+
+def changes_table(comparison: pd.DataFrame, keys: Sequence[Key]) -> Table:
+    """Return the changes of the verdict's metrics to the first of ``keys``."""
+    relative = comparison.set_index([*NAMES, "metric"])["relative"]
+    rows = [[looks(keys)[each].label, *(change(relative[(*each, metric)]) for metric in WEIGHED)] for each in keys[1:]]
+    return Table("Changes", ["combination", *(METRICS[name].title.removeprefix("mean bounded ") for name in WEIGHED)], rows)
 
 
 def metric_table(

@@ -15,7 +15,7 @@ import pytest
 
 from features.jobs.schema import Trace, fingerprint
 from models.registry import tracking
-from models.registry.versions import aliases
+from models.registry.versions import aliases, all_versions, why_of
 from pipelines.assets.columns import described
 from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.dated.night import replay_nights
@@ -23,6 +23,7 @@ from pipelines.definitions import defs
 from pipelines.ingest.canonical import write_canonical
 from pipelines.sources.traces import remember
 from pipelines.storage.lake import Lake
+from pipelines.storage.parquet import schema_of
 from pipelines.storage.publishing import alone
 from pipelines.storage.registry import tracking as site
 from tests.support.arriving import contents, source
@@ -104,10 +105,28 @@ def test_a_run_of_a_day_is_not_its_night(home: Home) -> None:
 
 def test_every_column_is_described_and_the_finding_comes_first(home: Home) -> None:
     for table in TABLES - {"served", "nights"}:
-        frame = home.lake.read(table, "arriving")[0]
-        assert [column for column in frame.columns if described(column) is None] == [], table
+        columns = schema_of(home.lake.path(table, "arriving")).names
+        assert [column for column in columns if described(column) is None] == [], table
     for asset in ("comparison", "report"):
-        assert list(home.latest(asset).metadata)[:2] == ["verdict", "relative_change"]
+        shown = home.latest(asset).metadata
+        assert list(shown)[:3] == ["verdict", "relative_change", "changes"]
+        assert "dagster/column_schema" not in shown, "Dagster shows these columns above all other metadata"
+        assert len(str(shown["changes"].value)) < 1000, "Dagster hides longer Markdown behind a link"
+    assert home.latest("jobs").metadata["dagster/column_schema"]
+    assert home.latest("comparison").metadata["columns"]
+
+
+def test_a_registered_version_says_what_it_is_and_what_it_was_judged_on(home: Home) -> None:
+    versions = all_versions(site(), "runtime-arriving")
+    trained = [each for each in versions if "refreshed_from" not in each.tags]
+    assert trained
+    for each in trained:
+        decided, what = str(each.description).split("\n\n")
+        assert decided.startswith(("First champion", "Challenger", "Candidate"))
+        jobs, judged = int(each.tags["training_jobs"]), int(each.tags["judged_jobs"])
+        assert what.startswith(f"{each.tags['method']} learned from {jobs:,} jobs of arriving up to ")
+        assert f"over {judged:,} jobs: {float(each.tags['judged_accuracy']):.4f}, that of the requests 0." in what
+    assert home.latest("runtime_model").metadata["why"].value in {why_of(each) for each in versions}
 
 
 KILLED = """
@@ -209,7 +228,7 @@ def test_an_asset_materialised_alone_reads_the_latest_materialisation_of_its_inp
     assert home.do("full_run", DAY + 2, only=("schedules",), schedules=other).success
     assert home.do("full_run", DAY + 2, only=("comparison",)).success
     assert home.lake.versions(SUBJECT).current() == published, "no reader sees what was not published"
-    shown = set(str(home.latest("comparison").metadata["metrics"].value).split())
+    shown = set(str(home.latest("comparison").metadata["changes"].value).split())
     assert "EASY-SJBF" in shown
     draft = home.lake.versions(SUBJECT).draft()
     assert all((home.lake.root / file).exists() for file in draft.files.values()), "what Dagster shows last is there"
