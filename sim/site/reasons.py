@@ -176,7 +176,8 @@ def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int)
     if not rules.multifactor:
         return {}
     age = 0.0 if since == NONE else min(1.0, max(0, now - since) / rules.max_age)
-    parts = {"age": age * rules.weight_age, "fair share": factor_of(int(slurm.ask.leaf[job]), slurm) * rules.weight_fair}
+    fair = factor_of(int(slurm.ask.leaf[job]), slurm.tree, rules.damping)
+    parts = {"age": age * rules.weight_age, "fair share": fair * rules.weight_fair}
     parts |= fixed.parts(row, site.partitions[row.partition.partition(",")[0]])
     return {name: round(value, 1) for name, value in parts.items() if round(value, 1)}
 

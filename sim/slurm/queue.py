@@ -150,7 +150,7 @@ def prioritise(record, second, slurm):
     age = 0.0
     if state.accrues[job] != NONE:
         age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
-    factor = factor_of(ask.leaf[job], slurm)
+    factor = factor_of(ask.leaf[job], slurm.tree, rules.damping)
     least = float(state.priority[record]) if rules.only_rises else 1.0
     state.priority[record] = int(max(1.0, least, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
 

@@ -94,17 +94,16 @@ def _effective_usage(row, tree):
 
 
 @kernel
-def factor_of(leaf, slurm):
+def factor_of(leaf, tree, damping):
     """Return the fair-share factor of a user, 0 without an association.
 
     In classic fair share it is 2 ^ (-effective usage / shares / damping), from usage at the time when a job first needs it.
     """
-    tree = slurm.tree
     if leaf < 0:
         return 0.0
     if np.isnan(tree.factor[leaf]):
         norm = tree.norm[leaf]
-        tree.factor[leaf] = 2.0 ** (-_effective_usage(leaf, tree) / norm / slurm.rules.damping) if norm > 0 else 0.0
+        tree.factor[leaf] = 2.0 ** (-_effective_usage(leaf, tree) / norm / damping) if norm > 0 else 0.0
     return tree.factor[leaf]
 
 

@@ -64,7 +64,7 @@ def test_classic_fair_share_has_the_factors_of_slurms_documentation(damping: int
         {"account": account, "user": user} for account, user in zip("BCCEFF", ("u1", "u2", "u3", "u4", "u5", "u6"), strict=True)
     ]
     slurm = slurm_of(f"FairShareDampeningFactor={damping}\n{CLASSIC}", *users)
-    factors = [factor_of(slurm.ask.leaf[job], slurm) for job in range(len(expected))]
+    factors = [factor_of(slurm.ask.leaf[job], slurm.tree, slurm.rules.damping) for job in range(len(expected))]
     assert factors == pytest.approx(expected, abs=2e-4)  # its page rounds the usage to a tenth of a percent
 
 
