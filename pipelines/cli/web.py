@@ -73,10 +73,9 @@ def _page(request: Request) -> Response:
     """Answer with a published page of the home directory, its rows or picture, or without a name with a list of pages."""
     name, reports = request.path_params["name"], home() / "reports"
     if not name:
-        names = sorted(page.relative_to(reports).as_posix() for page in reports.rglob("*.html"))
-        links = "".join(
-            f'<li><a href="{PAGES}/{each}">{each.removesuffix(".html")}</a></li>' for each in names if _PAGE.fullmatch(each)
-        )
+        names = sorted((page.relative_to(reports).as_posix() for page in reports.rglob("*.html")), reverse=True)
+        names = sorted(filter(_PAGE.fullmatch, names), key=lambda name: name.count("/"))  # of nights the last first
+        links = "".join(f'<li><a href="{PAGES}/{each}">{each.removesuffix(".html")}</a></li>' for each in names)
         return HTMLResponse(f"<!doctype html><title>Queuecast: pages</title><h1>Pages</h1><ul>{links}</ul>")
     place = reports / name
     if not _PAGE.fullmatch(name) or not place.is_file():

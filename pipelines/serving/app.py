@@ -35,7 +35,9 @@ LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
     400: "the body is neither one JSON object nor a list of jobs",
-    **dict.fromkeys((404, 405), "only POST /predict, POST /start, GET /health and GET /metrics are served here"),
+    **dict.fromkeys(
+        (404, 405), "only POST /predict, POST /start, GET /health and GET /metrics are served here; GET /docs describes them"
+    ),
     413: f"a request may have {LARGEST:,} bytes",
 }
 

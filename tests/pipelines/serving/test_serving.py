@@ -148,7 +148,7 @@ def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
     assert asked(service(registry), "GET", "/predict")[0] == 405
     assert asked(service(registry), "POST", "/") == (
         404,
-        {"error": "only POST /predict, POST /start, GET /health and GET /metrics are served here"},
+        {"error": "only POST /predict, POST /start, GET /health and GET /metrics are served here; GET /docs describes them"},
     )
 
 
