@@ -49,17 +49,8 @@ def announce_compilation() -> None:
 
 _POLICIES = ("policies on clusters", "policies")
 _CLUSTERS = ("simulated cluster", "simulated cluster under Harm")
-KERNELS = (
-    "Slurm",
-    "clusters",
-    "schedulers",
-    "Harm on clusters",
-    "Harm",
-    *_POLICIES,
-    *_CLUSTERS,
-    "searches for plans",
-    "generated jobs",
-)
+_SHORT = ("searches for plans", "generated jobs")
+KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, *_CLUSTERS, *_SHORT)
 """The names that :func:`compile_kernel` takes, slowest first."""
 
 

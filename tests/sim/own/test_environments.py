@@ -137,7 +137,7 @@ def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
     for wrong, words in (
         ({"split": "tests"}, "unknown split 'tests'; did you mean test"),
         ({"algorithm": "FIFO"}, "unknown algorithm"),
-        ({"shares": (0.5, 0.6, 0.1)}, "1 together"),
+        ({"shares": (0.5, 0.6, 0.1)}, "with sum 1"),
         ({"length": 50_000}, "are fewer than the 50,064 of a window"),
     ):
         with pytest.raises(InputError, match=words):
@@ -146,7 +146,7 @@ def test_what_is_wrong_is_told(kth: CleanTrace) -> None:
         sim.own.environments.Environment(kth, "backfill")
     with pytest.raises(InputError, match="unknown algorithm 'Easy'"):
         qc.decide(kth, Agent(lambda _: 0, "Order", algorithm="Easy"))
-    with pytest.raises(InputError, match="window 99999: there are"):
+    with pytest.raises(InputError, match="window 99999: the windows are numbered from 0 to"):
         environment("Backfill", kth).reset(options={"first": 99_999})
     with pytest.raises(InputError, match="nothing to decide in window 0"):
         environment("Backfill", kth, warm_up=0, length=1).reset(options={"first": 0})
