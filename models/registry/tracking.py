@@ -31,7 +31,11 @@ _TELLS_ALL = "mlflow.store.db.utils"
 _OURS = "queuecast"
 ARTIFACTS = "mlartifacts"
 """Folder of a home's artifacts, beside its database."""
-_TAGS = {_OURS: "yes", "mlflow.experimentKind": "custom_model_development"}
+_TAGS = {
+    _OURS: "yes",
+    "mlflow.experimentKind": "custom_model_development",
+    "mlflow.note.content": "Models that Queuecast trained. The registered ones stand under *Model registry*.",
+}
 """Tags of experiments. MLflow opens this kind on its runs; from 3.17 on in pages for model training alone."""
 WAIT_S = 60.0
 """Default max seconds to wait for a database locked by another process, or for a server's answer."""

@@ -54,7 +54,10 @@ def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
 def changes_table(comparison: pd.DataFrame, keys: Sequence[Key]) -> Table:
     """Return the changes of the verdict's metrics to the first of ``keys``."""
     relative = comparison.set_index([*NAMES, "metric"])["relative"]
-    rows = [[looks(keys)[each].label, *(change(relative[(*each, metric)]) for metric in WEIGHED)] for each in keys[1:]]
+    rows = [
+        [looks(keys)[each].label, *(change(relative[(*each, metric)]).replace(" ", "\u00a0") for metric in WEIGHED)]
+        for each in keys[1:]
+    ]
     return Table("Changes", ["combination", *(METRICS[name].title.removeprefix("mean bounded ") for name in WEIGHED)], rows)
 
 
