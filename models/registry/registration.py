@@ -216,7 +216,7 @@ def log_and_register(
         )
         number = new_version(tracking, name, logged, run.info.run_id, facts)
     candidate = Candidate(content.method, number, float(judged[0]), int(judged[1]), facts)
-    what = _what_it_is(candidate, kind, training, metrics.get(f"requested_{kind.score}"))
+    what = _what_it_is(candidate, kind, training, metrics.get(f"judged_requested_{kind.score}"))
     tracking.client.update_model_version(name, number, description=why or what)
     return candidate
 

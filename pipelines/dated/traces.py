@@ -227,7 +227,8 @@ class TraceJudge:
         return Training(self.clean.name, fingerprint(self.clean.jobs), count, window_s, generated, self.seed, until)
 
     def _score(self, name: str, rows: pd.DataFrame) -> CandidateScore:
-        return CandidateScore(mean_accuracy(rows, name), len(rows), window_metrics(self.window, name), record(rows, name))
+        metrics = {**window_metrics(self.window, name), "judged_requested_accuracy": mean_accuracy(rows, "requested")}
+        return CandidateScore(mean_accuracy(rows, name), len(rows), metrics, record(rows, name))
 
     def scores(self) -> dict[str, CandidateScore]:
         return {name: self._score(name, self.window) for name in TRAINERS}

@@ -118,6 +118,12 @@ def test_nobody_is_promoted_until_people_change_their_ways_and_then_somebody_is(
         why = versions(store)[str(each.row["champion"])].description
         assert why.startswith("Promoted over version")
         assert f"difference {each.row['difference']:+.4f} [{each.row['low']:+.4f}, {each.row['high']:+.4f}]" in why
+    # a challenger's score stands beside that of the requests of the same jobs, which are fewer than those of the window
+    challengers = [each for each in versions(store).values() if str(each.description).startswith(("Not promoted", "Promoted"))]
+    for each in challengers:
+        measured = store.client.get_run(each.run_id).data.metrics
+        assert f", that of the requests {measured['judged_requested_accuracy']:.4f}." in str(each.description)
+    assert challengers
     stays = next(each for each in outcomes[1:] if not each.row["promoted"])
     assert "200 are needed" in str(stays.row["why"])
     for each in outcomes[1:]:
