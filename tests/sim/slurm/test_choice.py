@@ -81,5 +81,5 @@ def test_switches_that_join_nothing_known_are_refused(topology: str, refusal: st
 
 
 def test_a_topology_without_its_file_is_refused() -> None:
-    with pytest.raises(InputError, match=r"holds no topology\.conf"):
+    with pytest.raises(InputError, match=r"lacks topology\.conf"):
         read_site({"slurm.conf": TREE}, "site")
