@@ -128,7 +128,7 @@ def test_a_log_that_has_ended_has_no_night(default: Default, monkeypatch: pytest
 def test_a_log_has_the_days_that_are_to_come() -> None:
     clean = arriving(jobs=300)
     assert arrived(clean, 0) is clean
-    with pytest.raises(InputError, match=r"arrives_days is 99, and the log has 2[789] days"):
+    with pytest.raises(InputError, match=r"arrives_days is 99, and the log has only 2[789] days"):
         arrived(clean, 99)
 
 
