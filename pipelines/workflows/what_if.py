@@ -24,7 +24,7 @@ from pipelines.storage.registry import PREFIX, registered_predictor
 from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
 from sim.site.change import TEXTS, SiteChange, change, site_change
-from sim.site.changes import KINDS, Changed, TimeLimits, is_table
+from sim.site.changes import KINDS, Changed, TimeLimits
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
@@ -174,7 +174,7 @@ def _parsed(path: Path, text: bytes) -> list[SiteChange]:
             raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), keys)}")
         if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in candidates}:
             raise InputError(f"{path}: candidate {at + 1} has no name, or the name of another candidate")
-        if wrong := [key for key, value in row.items() if isinstance(value, dict) != (key in KINDS and is_table(key))]:
+        if wrong := [key for key, value in row.items() if isinstance(value, dict) != (key in KINDS and KINDS[key].tabular)]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
         given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
         candidates.append(site_change(**given))

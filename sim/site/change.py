@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from features.errors import InputError
-from sim.site.changes import KINDS, Change, Changed, MinTimeLimits, OtherRule, TimeLimits
+from sim.site.changes import KINDS, Changed, KindOfChange, MinTimeLimits, OtherRule, TimeLimits
 from sim.site.lines import partition_lines
 from sim.slurm.site import Site
 
@@ -27,7 +27,7 @@ class SiteChange:
     what: str = ""
     risk: str = ""
     slow: str = ""
-    changes: tuple[Change, ...] = ()
+    changes: tuple[KindOfChange, ...] = ()
 
     @property
     def resources(self) -> bool:

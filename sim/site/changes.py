@@ -58,22 +58,20 @@ class Changed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class _OfTable:
-    """A kind of change with a table of keys."""
+class KindOfChange:
+    """A kind of change: ``value`` is a table of keys if it is ``tabular``, else one text."""
 
-    value: Mapping[str, Any]
+    value: Any
+    tabular: ClassVar[bool] = True
     resources: ClassVar[bool] = False
+    """Whether it is of nodes or demand, which are no settings."""
+
+    def apply(self, now: Changed, seed: int) -> Changed:
+        """Return what was changed by then, changed by this, too; InputError for a wrong value."""
+        raise NotImplementedError
 
 
-@dataclass(frozen=True)
-class _OfText:
-    """A kind of change with one value."""
-
-    value: str
-    resources: ClassVar[bool] = False
-
-
-class SlurmConf(_OfTable):
+class SlurmConf(KindOfChange):
     """Keys of slurm.conf."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -87,7 +85,7 @@ class SlurmConf(_OfTable):
         return now.having(*lines, site=replace(now.site, settings=settings))
 
 
-class SchedulerParameters(_OfTable):
+class SchedulerParameters(KindOfChange):
     """Keys of SchedulerParameters, of which the whole line is stated anew."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -103,7 +101,7 @@ class SchedulerParameters(_OfTable):
         return now.having(f"SchedulerParameters={text}", site=replace(now.site, settings=settings, scheduler=scheduler))
 
 
-class PartitionKeys(_OfTable):
+class PartitionKeys(KindOfChange):
     """Keys of partitions by name, ``"*"`` for all."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -112,7 +110,7 @@ class PartitionKeys(_OfTable):
         return now._replace(site=replace(now.site, partitions=parts))
 
 
-class QosKeys(_OfTable):
+class QosKeys(KindOfChange):
     """Priority and limits of QOS by name, ``"*"`` for all."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -122,9 +120,10 @@ class QosKeys(_OfTable):
         return now.having(*lines, site=replace(now.site, qos=qos))
 
 
-class NodeCount(_OfText):
+class NodeCount(KindOfChange):
     """Another number of nodes: copies of nodes are added, or nodes removed, evenly over all."""
 
+    tabular = False
     resources = True
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -154,7 +153,7 @@ class NodeCount(_OfText):
         return now.having(f"scontrol update NodeName={','.join(sorted(gone))} State=DRAIN Reason=what-if", site=fewer)
 
 
-class NewPartition(_OfTable):
+class NewPartition(KindOfChange):
     """Nodes in a new partition for jobs of another that fit: ``name nodes like MaxTime``."""
 
     resources = True
@@ -185,7 +184,7 @@ class NewPartition(_OfTable):
         )
 
 
-class WeeklyReservation(_OfTable):
+class WeeklyReservation(KindOfChange):
     """Nodes kept free each week: ``weekday start hours nodes``, by the site's clock."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -211,11 +210,13 @@ class WeeklyReservation(_OfTable):
         )
 
 
-class TimeLimits(_OfText):
+class TimeLimits(KindOfChange):
     """Other time limits, at which jobs that would run longer end.
 
     The value is a multiple, ``"predicted 0.95"``, or ``"registry:NAME 0.95"``, a column of that name.
     """
+
+    tabular = False
 
     def apply(self, now: Changed, seed: int) -> Changed:
         jobs, limit = now.jobs, _asked_instead(now.jobs, self.value, seed)
@@ -233,8 +234,10 @@ class TimeLimits(_OfText):
         )
 
 
-class MinTimeLimits(_OfText):
+class MinTimeLimits(KindOfChange):
     """The same values for min limits."""
+
+    tabular = False
 
     def apply(self, now: Changed, seed: int) -> Changed:
         jobs = now.jobs
@@ -247,7 +250,7 @@ class MinTimeLimits(_OfText):
         )
 
 
-class AccountDemand(_OfTable):
+class AccountDemand(KindOfChange):
     """A multiple of the ``jobs`` of an ``account``; copies come at the times of others."""
 
     resources = True
@@ -274,8 +277,10 @@ class AccountDemand(_OfTable):
         return now.having(line, jobs=more.sort_values("submit_s", kind="stable", ignore_index=True))
 
 
-class SiteFactor(_OfText):
+class SiteFactor(KindOfChange):
     """Points of priority taken for each doubling of the predicted median runtime."""
+
+    tabular = False
 
     def apply(self, now: Changed, seed: int) -> Changed:
         points = number_of(self.value, 0, "site_factor")
@@ -285,7 +290,7 @@ class SiteFactor(_OfText):
         return now.having(*with_prediction(now.site, 0.5, statement), jobs=now.jobs.assign(nice=nice))
 
 
-class OtherRule(_OfTable):
+class OtherRule(KindOfChange):
     """A ``scheduler`` and ``predictor`` that Slurm does not have, on the same nodes."""
 
     @property
@@ -299,21 +304,7 @@ class OtherRule(_OfTable):
         return now.having(f"{NO_SETTING}Slurm has no {rule[0]} on {rule[1]} times", rule=rule)
 
 
-Change = (
-    SlurmConf
-    | SchedulerParameters
-    | PartitionKeys
-    | QosKeys
-    | NodeCount
-    | NewPartition
-    | WeeklyReservation
-    | TimeLimits
-    | MinTimeLimits
-    | AccountDemand
-    | SiteFactor
-    | OtherRule
-)
-KINDS: dict[str, type[Change]] = {
+KINDS: dict[str, type[KindOfChange]] = {
     "slurm": SlurmConf,
     "scheduler": SchedulerParameters,
     "partitions": PartitionKeys,
@@ -328,11 +319,6 @@ KINDS: dict[str, type[Change]] = {
     "rule": OtherRule,
 }
 """The kinds by their key in a file of candidates, in the order in which they are applied."""
-
-
-def is_table(kind: str) -> bool:
-    """Tell whether a kind has a table of keys, not one value."""
-    return issubclass(KINDS[kind], _OfTable)
 
 
 def _check_names(wanted: Mapping[str, Any], present: Mapping[str, Any], kind: str) -> None:
