@@ -86,6 +86,8 @@ def _reporting(compute: Callable[..., Any], progress: str) -> Callable[..., Iter
         try:
             results = compute(context, **resources)
             outcomes = [results] if isinstance(results, dg.MaterializeResult) else list(results)
+        except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as interrupt:
+            raise dg.Failure("interrupted", allow_retries=False) from interrupt  # Dagster would wait and try the step again
         except Exception as error:
             raise dg.Failure(first_line(error), allow_retries=_may_pass(context.run, error)) from error
         if progress:

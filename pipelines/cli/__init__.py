@@ -5,6 +5,7 @@ So a simulation does not pay for the imports of other commands.
 
 import gc
 import os
+import signal
 import sys
 import time
 
@@ -66,6 +67,11 @@ def main() -> None:
     It prints one line for any error. The exit code is 2 for bad input, and 0 only if everything requested was done.
     """
     os.umask(0o077)  # what is written holds users' names and accounting
+    for ending in (
+        signal.SIGINT,
+        signal.SIGTERM,
+    ):  # Dagster gives SIGTERM the handler of SIGINT, which a shell's background job ignores
+        signal.signal(ending, signal.default_int_handler)
     gc.disable()  # until the command is imported: collections during imports take a tenth of a second
     from pipelines.cli.last_resort import tell
 

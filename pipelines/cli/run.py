@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -226,7 +225,7 @@ def _also(*arguments: str) -> Iterator[None]:
         try:
             yield
         except BaseException:
-            running.send_signal(signal.SIGINT)
+            running.terminate()
             raise
         printed, notes = running.communicate()
     click.echo(printed, nl=False)
@@ -263,6 +262,8 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                     tags={NIGHT_TAG: night} if night else {},
                 )
         except dg.Failure as error:
+            if isinstance(error.__cause__, dg.DagsterExecutionInterruptedError):
+                raise KeyboardInterrupt from error
             raise error.__cause__ or error from None  # a stage's own error, which it wraps for Dagster
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
             _cancel(running, run_id)

@@ -30,7 +30,6 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
 
     folder = dagster_home()
     check_reads()
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # of a shell's background job it is ignored, by children too
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # leave by the end of this function, which ends the children
     with ExitStack() as stack:
         socket = Path(stack.enter_context(TemporaryDirectory()), "code")

@@ -1,7 +1,6 @@
 """A run that fails outside of its steps fails as a command: it says why, and not the results of before."""
 
-from __future__ import annotations
-
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,9 @@ import pipelines.definitions
 from features.errors import Damaged, InputError
 from pipelines.assets.checks import broken
 from pipelines.assets.partitions import traces
+from pipelines.assets.stages import trace_stage
 from pipelines.cli import run
+from pipelines.storage.instance import instance
 
 
 @dg.asset(partitions_def=traces)
@@ -39,6 +40,13 @@ def second() -> None:
 def refused() -> None:
     """Refuses its input."""
     raise Damaged("s3://bucket/site: is another") from OSError("pre-condition failed")
+
+
+@trace_stage(group_name="jobs", description="Is interrupted by SIGTERM.", kinds=set())
+def interrupted(context: dg.AssetExecutionContext) -> dg.MaterializeResult:
+    """Receive SIGTERM, as from systemd, while it computes."""
+    signal.raise_signal(signal.SIGTERM)
+    raise AssertionError("the stage goes on")
 
 
 @pytest.fixture(autouse=True)
@@ -101,6 +109,22 @@ def test_a_failure_between_steps_ends_the_command_as_what_it_is(
     _fails(monkeypatch, error)
     with pytest.raises(raised):
         run_of(monkeypatch, only)
+
+
+def test_sigterm_ends_a_run_without_another_attempt(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(interrupted.op, "_retry_policy", dg.RetryPolicy(max_retries=1))  # as RETRY, without a minute's wait
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            run_of(monkeypatch, interrupted)
+    finally:
+        signal.signal(signal.SIGTERM, before)
+    with instance() as told:
+        assert not [
+            entry
+            for entry in told.all_logs(told.get_runs()[0].run_id)
+            if entry.dagster_event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY
+        ]
 
 
 @pytest.mark.slow
