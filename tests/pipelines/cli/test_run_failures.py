@@ -119,10 +119,10 @@ def test_sigterm_ends_a_run_without_another_attempt(monkeypatch: pytest.MonkeyPa
             run_of(monkeypatch, interrupted)
     finally:
         signal.signal(signal.SIGTERM, before)
-    with instance() as told:
+    with instance() as reopened:
         assert not [
             entry
-            for entry in told.all_logs(told.get_runs()[0].run_id)
+            for entry in reopened.all_logs(reopened.get_runs()[0].run_id)
             if entry.dagster_event_type == dg.DagsterEventType.STEP_UP_FOR_RETRY
         ]
 
