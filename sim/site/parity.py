@@ -20,6 +20,7 @@ from features.node_list import expand_nodes
 from features.statistics import range_of_next
 from sim.site.ahead import starts_ahead
 from sim.site.explained import decisions
+from sim.site.reasons import standings
 from sim.site.replay import replay
 from sim.slurm.begin import Phases
 from sim.slurm.files import read_site
@@ -355,4 +356,6 @@ def load_kernels() -> None:
     jobs = pd.DataFrame([job | record])
     replay(site, jobs)
     decisions(site, jobs)
-    starts_ahead(site, jobs.assign(start_s=np.nan, nodes=""), 101, np.ones((1, 1)))
+    waiting = jobs.assign(start_s=np.nan, nodes="")
+    starts_ahead(site, waiting, 101, np.ones((1, 1)))
+    standings(site, waiting, 101, ())

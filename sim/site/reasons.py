@@ -30,8 +30,7 @@ from sim.slurm.reasons import (
     RESERVED,
     RESOURCES,
     STARTS,
-    explain,
-    first_to_end,
+    look,
 )
 from sim.slurm.shares import factor_of
 from sim.slurm.site import Limits, Site
@@ -84,7 +83,7 @@ def standings(
     state[-1] = state[-1][: slurm.numbers[RUNNING]]
     ids, partitions = jobs["job_id"].astype(str).to_numpy(), list(site.partitions)
     why = np.array([_CODES.get((before or {}).get(each, ""), NONE) for each in ids], np.int64)
-    explain(now_ms, slurm, why)
+    look(NONE, NONE, now_ms, slurm, why)
     hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
     ahead, ahead_hours, stands = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
     rows: list[Any] = [*jobs.astype(object).itertuples(index=False)]
@@ -96,7 +95,7 @@ def standings(
             parts = _parts(fixed, site, slurm, rows[job], job, now_ms // 1000)
             first: np.ndarray = state[-1][:0]
             if why[job] == RESOURCES:
-                first = _must_end(slurm, job, partition, now_ms, state)
+                first = _must_end(slurm, job, partition, now_ms, state, why)
             stands[ids[job]] = SiteStanding(
                 why=_CLASSES[int(why[job])],
                 partition=partitions[partition],
@@ -182,7 +181,7 @@ def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int)
     return {name: round(value, 1) for name, value in parts.items() if round(value, 1)}
 
 
-def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, state: list[np.ndarray]) -> np.ndarray:
+def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, state: list[np.ndarray], why: np.ndarray) -> np.ndarray:
     """Return the running jobs that must end before ``job`` fits, by the ends of their limits.
 
     ``state`` are idle nodes, what is free, and running jobs, before the pass.
@@ -190,7 +189,7 @@ def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, state: list[n
     for array, old in zip(_room(slurm), state, strict=True):
         array[: len(old)] = old
     slurm.numbers[RUNNING] = len(state[-1])
-    ended = int(first_to_end(job, partition, now_ms, slurm))
+    ended = int(look(job, partition, now_ms, slurm, why))
     return state[-1][: max(ended, 0)][slurm.room.candidates[: max(ended, 0)] != 0]
 
 

@@ -17,6 +17,18 @@ STARTS, PRIORITY, RESOURCES, LIMIT, ARRAY, PARTITION, RESERVED, NOT_UP, DEPENDEN
 
 
 @kernel
+def look(job, partition, now, slurm, why):
+    """Return :func:`first_to_end` of ``job``; for NONE, :func:`explain` all jobs and return 0.
+
+    Python calls this alone: a function that takes the whole state takes two seconds to compile for that.
+    """
+    if job != NONE:
+        return first_to_end(job, partition, now, slurm)
+    explain(now, slurm, why)
+    return 0
+
+
+@kernel
 def explain(now, slurm, why):
     """Write the class of the reason of each waiting job to ``why``, int64 [jobs].
 
