@@ -6,8 +6,10 @@ import threading
 import time
 from functools import cache
 
+import numpy as np
 from numba.core.event import Event, Listener, register
 
+from features.jobs.schema import Trace
 from pipelines.cli.notes import note
 
 _AFTER_S = 2.0
@@ -49,7 +51,7 @@ def announce_compilation() -> None:
 
 _POLICIES = ("policies on clusters", "policies")
 _CLUSTERS = ("simulated cluster", "simulated cluster under Harm")
-_SHORT = ("searches for plans", "generated jobs")
+_SHORT = ("searches for plans", "tables of jobs")
 KERNELS = ("Slurm", "clusters", "schedulers", "Harm on clusters", "Harm", *_POLICIES, *_CLUSTERS, *_SHORT)
 """The names that :func:`compile_kernel` takes, slowest first."""
 
@@ -66,14 +68,27 @@ def compile_kernel(name: str) -> None:
     if name in _CLUSTERS:
         jobs = continuous(0.01, 0, procs=CONGESTED.procs)
         simulate_on(CONGESTED, jobs, seed=0, scheduler="Harm" if "Harm" in name else "EASY")
-    elif name == "generated jobs":
-        generate(Workload(jobs=100))
+    elif name == "tables of jobs":
+        _describe(generate(Workload(jobs=300)))
     elif name == "Slurm":
         load_kernels()
     elif name == "searches for plans":
         load_search()
     else:
         load_kernel(weighs="Harm" in name, clustered="clusters" in name, decides=name in _POLICIES)
+
+
+def _describe(trace: Trace) -> None:
+    """Compute the features and the quantiles of a trace's jobs, and the states of its queue."""
+    from features.jobs.runtime_features import runtime_features
+    from models.packed.queue_state import QueueJobs, states
+    from sim.simulation import simulate
+
+    submit_s, one = trace.jobs["submit_s"].to_numpy(np.int64), np.ones(len(trace.jobs), np.int64)
+    runtime_features(trace.jobs, submit_s, submit_s)
+    simulate(trace.jobs, procs=trace.procs, predictor="quantile")
+    queue = QueueJobs(submit_s, submit_s, submit_s, one, one, one, one, quantiles=one[:, None])
+    states(queue, np.arange(1), submit_s[:1], submit_s[:1], trace.procs)
 
 
 def compile_kernels() -> None:
