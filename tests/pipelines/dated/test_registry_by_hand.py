@@ -112,11 +112,10 @@ def tag(name: str, value: str | None) -> Callable[[Tracking], None]:
 
 
 CHANGES = [
-    champion_deleted,
     damaged,
     *(
         pytest.param(change, marks=pytest.mark.thorough)
-        for change in (foreign, place_astray, alias_astray, trained_version_deleted, run_deleted)
+        for change in (champion_deleted, foreign, place_astray, alias_astray, trained_version_deleted, run_deleted)
     ),
     *(pytest.param(tag(*edit), marks=pytest.mark.thorough) for edit in (("training_window_s", "soon"), ("method", None))),
 ]
