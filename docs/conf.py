@@ -6,7 +6,6 @@ import re
 import sys
 from importlib import import_module
 from pathlib import Path
-from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
@@ -23,6 +22,9 @@ suppress_warnings = ["config.cache"]
 myst_enable_extensions = ["colon_fence", "deflist"]
 myst_heading_anchors = 4
 """Headings have the anchors that GitHub gives them, so that one link works on both."""
+
+highlight_language = "sh"
+"""Most blocks are commands: a block of Python or SQL says so."""
 
 autodoc_member_order = "bysource"
 autodoc_typehints = "none"
@@ -47,17 +49,20 @@ html_theme_options = {
 
 
 class SettingsTable(SphinxDirective):
-    """Show the fields of a class of settings: name, default and explanation."""
+    """Show the fields that a class of settings adds: name, option, default and explanation."""
 
     required_arguments = 1
 
     def run(self) -> list[nodes.Node]:
         module, _, name = self.arguments[0].rpartition(".")
-        fields: dict[str, Any] = getattr(import_module(module), name).model_fields
-        rows = ["| setting | default | meaning |", "| --- | --- | --- |"]
-        for field, settings in fields.items():
+        settings_class = getattr(import_module(module), name)
+        rows = ["| setting | option | default | meaning |", "| --- | --- | --- | --- |"]
+        for field in settings_class.__annotations__:
+            settings = settings_class.model_fields[field]
+            defaults = settings.default if isinstance(settings.default, tuple) else (settings.default,)
+            default = ", ".join(f"`{value}`" for value in defaults if value not in (None, ""))
             option = f"`--{settings.title or field.replace('_', '-')}`"
-            cells = [f"`{field}`", f"`{settings.default!r}`", f"{settings.description or ''} On the command line {option}."]
+            cells = [f"`{field}`", option, default, settings.description or ""]
             rows.append("| " + " | ".join(re.sub(r"[|\[]", r"\\\g<0>", cell) for cell in cells) + " |")
         return self.parse_text_to_nodes("\n".join(rows))
 

@@ -54,7 +54,10 @@ def written_table(lake: Lake, table: str, name: str, columns_key: str = "dagster
         if pa.types.is_list(field.type):  # pandas cannot hash lists
             values = [None if value is None else [*value] for value in frame[field.name]]
             frame[field.name] = [json.dumps(value, default=str) for value in values]
-    columns = [dg.TableColumn(field.name, str(field.type), description=described(field.name)) for field in schema]
+    columns = [
+        dg.TableColumn(field.name, str(getattr(field.type, "value_type", field.type)), description=described(field.name))
+        for field in schema
+    ]
     metadata = {"dagster/row_count": len(frame), columns_key: dg.TableSchema(columns=columns)}
     return WrittenTable(metadata, dg.DataVersion(fingerprint(frame)))
 

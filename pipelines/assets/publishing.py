@@ -47,7 +47,7 @@ def _night(name: str, published: str, partitions: dg.MultiPartitionsDefinition, 
         kinds={"parquet"},
         owners=[OWNER],
         freshness_policy=LATE,
-        description=f"The mark of a day: its night was done. Missing where it was missed: queuecast run --night DAY does it. Written by {published}.",
+        description=f"One partition a day, present once its night is published by {published}. queuecast run --night DAY does a missed one.",
     )
 
 

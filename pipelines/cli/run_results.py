@@ -116,7 +116,7 @@ def print_variability(lake: Lake, name: str) -> None:
     trials = compared["replicates"].iloc[0]
     overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
     for line in answer(compared):
-        click.echo(line)
+        click.echo(textwrap.fill(line, VERDICT_WIDTH))
 
 
 def variability_versions(registered: pd.DataFrame, title: str) -> Table:

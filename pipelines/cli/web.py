@@ -4,10 +4,13 @@ A page of any site may send requests to this machine, and Dagster takes changes 
 answers by the same rules.
 """
 
+import html
 import mimetypes
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
 import uvicorn
@@ -21,6 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from pipelines.storage.home import PAGES, home
 
 _PAGE = re.compile(r"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.(html|csv|png)")
+_TITLE = re.compile("<title>(.*?)</title>")
 _HEAD = 64 << 10  # bytes of a request's head that a server keeps
 
 
@@ -73,11 +77,22 @@ def _page(request: Request) -> Response:
     """Answer with a published page of the home directory, its rows or picture, or without a name with a list of pages."""
     name, reports = request.path_params["name"], home() / "reports"
     if not name:
-        names = sorted((page.relative_to(reports).as_posix() for page in reports.rglob("*.html")), reverse=True)
-        names = sorted(filter(_PAGE.fullmatch, names), key=lambda name: name.count("/"))  # of nights the last first
-        links = "".join(f'<li><a href="{PAGES}/{each}">{each.removesuffix(".html")}</a></li>' for each in names)
-        return HTMLResponse(f"<!doctype html><title>Queuecast: pages</title><h1>Pages</h1><ul>{links}</ul>")
+        return HTMLResponse(_index(reports))
     place = reports / name
     if not _PAGE.fullmatch(name) or not place.is_file():
         return PlainTextResponse("no such page: it is there once its run is published\n", 404)
     return Response(place.read_bytes(), media_type=mimetypes.guess_type(name)[0])
+
+
+def _index(reports: Path) -> str:
+    """Return a page that lists all pages, of nights the last one first."""
+    from pipelines.report.page import template
+
+    names = sorted((page.relative_to(reports).as_posix() for page in reports.rglob("*.html")), reverse=True)
+    pages = []
+    for name in sorted(filter(_PAGE.fullmatch, names), key=lambda name: name.count("/")):
+        with (reports / name).open(encoding="utf-8") as page:
+            title = _TITLE.search(page.read(2000))
+        written = datetime.fromtimestamp((reports / name).stat().st_mtime, UTC)
+        pages.append((name, html.unescape(title[1]) if title else "", f"{written:%Y-%m-%d %H:%M}"))
+    return template("pages.html.j2").render(pages=pages, address=PAGES)

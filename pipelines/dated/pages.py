@@ -130,7 +130,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
 
 
 def kind_of(predictor: str) -> str:
-    """Return what stands below the words for a run's predictor: its name, or that it learns."""
-    if predictor.startswith(PREFIX) or predictor.partition("*")[0] in ("", CHAMPION, "requested", PRIOR, "clairvoyant"):
+    """Return the line below a predictor's words: its registered name, or that it learns."""
+    if predictor.startswith(PREFIX):
         return predictor
-    return "learns in the simulator"
+    return "" if predictor.partition("*")[0] in ("", CHAMPION, "requested", PRIOR, "clairvoyant") else "learns in the simulator"

@@ -337,7 +337,7 @@ def refreshed(
         numbers,
         tags={**tags, **{name: value for name, value in before.items() if name.startswith("recorded_")}},
         why=f"{method.name}: the model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the "
-        f"histories up to {taken}; before, version {number}. Accuracy as served {accuracy:.1%} over {count:,} jobs{against}.",
+        f"histories up to {taken}. It replaces version {number}. Accuracy as served {accuracy:.1%} over {count:,} jobs{against}.",
     )
     verified(store, clean, records, candidate, current)
     return candidate

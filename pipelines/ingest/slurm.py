@@ -192,7 +192,7 @@ def parse_sacct(
         if column := table.find(*candidates):
             columns[name] = table.category(column, jobs)
     if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
-        notes.append(f"Columns that are not read: {one_line(', '.join(others), 1000)}.")
+        notes.append(f"Columns that jobs do not need (parity and what-if read some): {one_line(', '.join(others), 1000)}.")
     trace = Trace(
         name=source.name,
         jobs=conform(columns, int(jobs.sum()), copy=False),

@@ -37,9 +37,11 @@ def answer(table: pd.DataFrame) -> list[str]:
     lines: dict[Key, list[str]] = {}
     for (*key, baseline), rows in at.items():
         alone = "variability" if RUSH in baseline else "runtimes"
-        changes = " and ".join(f"{METRICS[name].title} {_changed(rows[name])}" for name in _ASKED)
-        lines.setdefault((key[0], key[1], key[2]), []).append(f"against {alone} alone {changes}")
-    return [f"{key[0].removesuffix(RUSH)} that knows both has, {'; '.join(parts)}." for key, parts in lines.items()]
+        changes = ", and ".join(f"{METRICS[name].title} by {_changed(rows[name])}" for name in _ASKED)
+        lines.setdefault((key[0], key[1], key[2]), []).append(f"of {alone} alone, it changes {changes}")
+    return [
+        f"{key[0].removesuffix(RUSH)} with both predictions: in place {'; in place '.join(parts)}." for key, parts in lines.items()
+    ]
 
 
 def _changed(row: Mapping[Any, Any]) -> str:

@@ -62,7 +62,7 @@ def render_report(
         title=f"{trace}: schedulers and predictors compared",
         answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
         table=metric_table(comparison, table, first, weighed, kinds=kinds),
-        hint=intervals_hint(comparison, " / ".join(baseline), confidence)
+        hint=intervals_hint(comparison, table[weighed.baseline].label, confidence)
         + (f" Judged are the jobs submitted from {since} on." if since else "")
         + f" τ of bounded slowdown is {tau_s:g} s.",
         picture=plots.picture_of_changes(comparison, first, generated, table),

@@ -150,12 +150,11 @@ def _schedules(table: pd.DataFrame, generated: bool) -> Front:
     """Return the comparison of the last days' schedules as the front of a page."""
     weighed = verdict(table, _BASELINE)
     first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
-    against = " / ".join(_BASELINE)
     return Front(
         title="What it does to the schedule: the last 30 days",
         answer=weighed.sentences,
         table=metric_table(table, drawn, first, weighed),
-        hint=intervals_hint(table, against, CONFIDENCE),
+        hint=intervals_hint(table, drawn[weighed.baseline].label, CONFIDENCE),
         picture=picture_of_changes(table, first, generated, drawn),
     )
 

@@ -17,7 +17,9 @@ def not_modelled(site: Site) -> list[str]:
     """
     others = [key for key in site.not_modelled if key not in OPEN]
     notes = [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
-    return notes + [f"Not modelled, {len(others)} keys that set no such rule: {', '.join(others)}."] * bool(others)
+    return notes + [
+        f"{len(others)} settings that say nothing on which jobs may run where are not read: {', '.join(others)}."
+    ] * bool(others)
 
 
 def fallen(fall: Fall | None) -> str:

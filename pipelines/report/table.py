@@ -133,7 +133,7 @@ def escaped(text: str) -> str:
 
     Bars are escaped by the table that contains the text.
     """
-    return html.escape(re.sub(r"([\\`\[])", r"\\\1", printable(text).replace("\n", " ")), quote=False)
+    return html.escape(re.sub(r"([\\`*\[])", r"\\\1", printable(text).replace("\n", " ")), quote=False)
 
 
 def _plain(value: object, form: str) -> str:

@@ -12,8 +12,8 @@ from features.errors import InputError
 from features.statistics import covers
 from pipelines.report.page import MOST_ROWS
 from pipelines.report.style import Key, Looks, key, looks
-from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import takes_correction
+from pipelines.report.table import Cell, Row, Table, escaped
+from pipelines.report.wording import brief, takes_correction
 from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
 from sim.metrics.user_fairness import fairness
@@ -54,10 +54,8 @@ def leading(comparison: pd.DataFrame, weighed: Verdict) -> list[Key]:
 def changes_table(comparison: pd.DataFrame, keys: Sequence[Key]) -> Table:
     """Return the changes of the verdict's metrics to the first of ``keys``."""
     relative = comparison.set_index([*NAMES, "metric"])["relative"]
-    rows = [
-        [looks(keys)[each].label, *(change(relative[(*each, metric)]).replace(" ", "\u00a0") for metric in WEIGHED)]
-        for each in keys[1:]
-    ]
+    labels = {key: escaped(brief(look.label)) for key, look in looks(keys).items()}
+    rows = [[labels[key], *(change(relative[(*key, metric)]).replace(" ", "\u00a0") for metric in WEIGHED)] for key in keys[1:]]
     return Table("Changes", ["combination", *(METRICS[name].title.removeprefix("mean bounded ") for name in WEIGHED)], rows)
 
 

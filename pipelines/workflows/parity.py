@@ -66,7 +66,8 @@ def read_site_jobs(
     jobs = read_slurm_jobs(accounting, site, timezone, cluster)
     if unknown := set(jobs.table["qos"]) - set(site.qos):
         raise InputError(
-            f"{accounting}: names the QOS {min(unknown)}, which the site's qos.txt does not; known: {', '.join(site.qos)}"
+            f"{accounting}: has jobs of the QOS {min(unknown)}, but the site's qos.txt describes only {', '.join(site.qos)}: "
+            "write it anew, by 'sacctmgr -P show qos > qos.txt'"
         )
     if unknown := {each for text in set(jobs.table["partition"]) for each in text.split(",")} - set(site.partitions):
         raise InputError(

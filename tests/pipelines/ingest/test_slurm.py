@@ -366,7 +366,7 @@ def test_an_export_with_quoted_values_and_seconds_with_fractions() -> None:
     assert trace.jobs["executable"].tolist() == ['a, "b"\nc', "d"]
     assert trace.jobs["user"].isna().tolist() == [False, True]
     assert "Fractional times are rounded to the second: run_time (1)." in trace.notes
-    assert "Columns that are not read: work_dir." in trace.notes
+    assert "Columns that jobs do not need (parity and what-if read some): work_dir." in trace.notes
 
 
 def test_the_hour_that_autumn_repeats_is_told_apart_by_order() -> None:

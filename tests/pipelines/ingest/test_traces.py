@@ -134,7 +134,7 @@ EXPECTED = {
         users=15,
         notes=(
             "Job ids that an earlier line has too: 451.",
-            "Columns that are not read: mem_req, work_dir, submit_line.",
+            "Columns that jobs do not need (parity and what-if read some): mem_req, work_dir, submit_line.",
         ),
     ),
 }
