@@ -14,7 +14,7 @@ from threading import Lock
 from typing import Any
 from uuid import uuid4
 
-from llvmlite.binding import Linkage, create_new_module_pass_manager
+from llvmlite.binding import Linkage, create_new_module_pass_manager, parse_assembly
 from numba.core import types
 from numba.core.caching import FunctionCache
 from numba.core.codegen import JITCodeLibrary
@@ -54,6 +54,14 @@ class _Whole(JITCodeLibrary):
         unused.add_dead_arg_elimination_pass()
         for each in (unused, passes):
             each.run(self._final_module, builder)
+
+    def _get_module_for_linking(self) -> Any:
+        """Return a module that only names the functions.
+
+        The cache keeps it beside the machine code. Nothing links a whole, and loading its bitcode took as long as loading that.
+        """
+        named = [each for each in self._final_module.functions if not each.is_declaration and each.linkage != Linkage.internal]
+        return parse_assembly("\n".join(f'define void @"{each.name}"() {{ unreachable }}' for each in named))
 
 
 class _WholeCompiler(Compiler):

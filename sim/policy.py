@@ -12,7 +12,7 @@ import numpy as np
 from features import limits
 from features.errors import InputError, unknown
 from features.validation import flag, text, whole
-from models.runtime.dispatch import OUTSIDE, answers_apart
+from models.runtime.dispatch import ANSWERS_APART, OUTSIDE
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
 from sim.kernel.orders import FCFS
@@ -153,7 +153,7 @@ def kernel_settings(
         and plan.harm is None
         and plan.algorithm not in PLANNERS
         and predictor != OUTSIDE
-        and not answers_apart(predictor)
+        and predictor not in ANSWERS_APART
         and plan.rush is None,
         correction=CORRECTIONS[policy.correction],
         predictor=predictor,

@@ -23,6 +23,8 @@ from models.runtime.sp import SURVIVAL
 
 TABLE = 0
 OUTSIDE = -1
+ANSWERS_APART = (QUANTILE,)
+"""Predictors with different answers to the three questions; ``estimate`` answers ``ORDER``."""
 
 
 @kernel
@@ -45,12 +47,6 @@ def estimate(code, memory, job, jobs, start):
     if code == QUANTILE:
         return quantile.estimate(memory, job, jobs)
     return 1.0 * jobs.requested[job]
-
-
-@kernel
-def answers_apart(code):
-    """Tell whether the three questions have different answers; ``estimate`` answers ``ORDER``."""
-    return code == QUANTILE
 
 
 @apart

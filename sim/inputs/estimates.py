@@ -11,7 +11,7 @@ import pandas as pd
 
 from features.clock import DAY_S, Clock
 from features.errors import InputError
-from models.runtime.dispatch import OUTSIDE, TABLE, answers_apart
+from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
@@ -98,7 +98,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
         return Foreknown(Estimates(whole, whole, whole), clamped, TABLE, _table_memory(source, jobs))
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
-        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if answers_apart(source.code) else (point, point)
+        apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if source.code in ANSWERS_APART else (point, point)
         memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
         return Foreknown(Estimates(point, *apart), 0, source.code, memory)
     return Foreknown(Estimates(*(np.zeros(total, np.int64) for _ in range(3))), 0, OUTSIDE, Memory())

@@ -10,7 +10,7 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from models.runtime.dispatch import OUTSIDE, TABLE, answer_to, answers_apart, estimate, estimate_again, learn, started, wants_starts
+from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE, answer_to, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
 from sim.kernel.cluster_passes import clusters_pass, submit_alone
 from sim.kernel.cluster_room import fits_somewhere
@@ -465,7 +465,7 @@ def submit_job(settings, jobs, estimates, memory, state):
         if not settings.by_request:
             estimates.fit[job] = whole
             estimates.end[job] = whole
-        if answers_apart(settings.predictor) and not settings.by_request:
+        if settings.predictor in ANSWERS_APART and not settings.by_request:
             seconds = answer_to(settings.predictor, memory, FIT, job)
             estimates.fit[job] = usable(seconds, 1, 1, jobs.requested[job], job, counters)
             seconds = answer_to(settings.predictor, memory, END, job)
