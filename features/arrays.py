@@ -11,10 +11,15 @@ from features.jit import COMPILED, kernel
 
 
 @kernel
-def add_scaled(total, weight, values):
-    """Add ``weight`` times ``values`` to ``total``, an array of float64."""
+def add_weighted(total, weights, table, rows):
+    """Add four ``rows`` of ``table``, times ``weights``, to ``total``, an array of float64.
+
+    The sums are those of adding one row after the other.
+    """
+    (a, b, c, d), (e, f, g, h) = weights, rows
     if COMPILED:
         for i in range(len(total)):
-            total[i] += weight * values[i]
+            total[i] = total[i] + a * table[e, i] + b * table[f, i] + c * table[g, i] + d * table[h, i]
     else:
-        total += np.float64(weight) * values
+        for weight, row in zip(weights, rows):  # noqa: B905  both are four
+            total += np.float64(weight) * table[row, : len(total)]

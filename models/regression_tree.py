@@ -34,12 +34,17 @@ class Shape(NamedTuple):
     rows: float
 
 
+def sampled(rows: np.ndarray) -> np.ndarray:
+    """Return the rows from which edges are chosen."""
+    return rows[:: -(-len(rows) // SAMPLE)]
+
+
 def edges_of(x: np.ndarray) -> np.ndarray:
     """Return the upper edges of the bins of ``x`` [rows, features].
 
     A feature with few values has one bin for each; otherwise bins follow quantiles.
     """
-    return _edges(np.sort(x[:: -(-len(x) // SAMPLE)].T.copy()))
+    return _edges(np.sort(sampled(x).T.copy()))
 
 
 @njit
@@ -131,12 +136,10 @@ def grow(bins, edges, target, shape, random, links, thresholds):
 @kernel
 def _partition(order, begin, end, bins, feature, bin_):
     """Move rows up to ``bin_`` to the front; return where the others begin."""
-    while begin < end:
-        if bins[order[begin], feature] <= bin_:
-            begin += 1
-        else:
-            end -= 1
-            order[begin], order[end] = order[end], order[begin]
+    for i in range(begin, end):  # no branch: the processor cannot predict which rows go where
+        row = order[i]
+        order[i], order[begin] = order[begin], row
+        begin += bins[row, feature] <= bin_
     return begin
 
 

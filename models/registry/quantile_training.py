@@ -148,5 +148,4 @@ def _events(memory, jobs, end, events, since):
             learn_from(memory, job, jobs)
         elif end[job] > since or not grown:  # the forest, or the single leaf before there is a forest
             weigh(model, work_at(int(model[LEVELS])), jobs.procs[job], jobs.requested[job], jobs.runtime[job])
-            for tree in range(int(model[GROWN])):
-                count(memory, job, jobs.runtime[job], tree)
+            count(memory, job, jobs.runtime[job])

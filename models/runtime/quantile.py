@@ -45,6 +45,7 @@ from models.runtime.quantile_forest import (
     distribute,
     edges_at,
     learn_from,
+    places_of,
     thresholds_at,
 )
 
@@ -144,10 +145,11 @@ def grow(memory: Memory, ended: np.ndarray, runtime: np.ndarray, seed: int) -> N
     edges = model[edges_at(levels) :].reshape(wide, -1)
     fresh = ended[int(model[BINNED]) :]
     if len(ended) - model[EDGED] > NEW_EDGES * len(rows):
-        edges[:], fresh, model[EDGED] = regression_tree.edges_of(memory.jobs[rows, :wide]), rows, len(ended)
+        edges[:] = regression_tree.edges_of(memory.jobs[regression_tree.sampled(rows), :wide])
+        fresh, model[EDGED] = rows, len(ended)
     regression_tree.find_bins(memory.jobs, fresh, edges, memory.bins)
     bins, model[BINNED] = memory.bins[rows], len(ended)
-    random = np.array([seed * 1_000_003 + len(rows) + int(rows[-1])], np.uint64)
+    places, random = _places(memory, rows, runtime), np.array([seed * 1_000_003 + len(rows) + int(rows[-1])], np.uint64)
     first_time = model[GROWN] == 1.0
     slot = 0 if first_time else int(model[NEXT_TREE])
     for _ in range(TREES if first_time else NEW_TREES):
@@ -157,16 +159,25 @@ def grow(memory: Memory, ended: np.ndarray, runtime: np.ndarray, seed: int) -> N
         memory.leaves[first : first + LEAVES] = 0.0
         if slot == 0:
             model[common_at(levels) :][:BINS] = 0.0
-        _fill(memory, rows, runtime, slot, first + leaf)
+        _fill(memory, places, slot, first + leaf)
         slot = (slot + 1) % TREES
     model[GROWN], model[NEXT_TREE] = TREES, slot
 
 
 @njit
-def _fill(memory, rows, runtime, tree, leaf):
-    """Add the jobs ``rows`` to the leaves of ``tree`` in the rows ``leaf``."""
+def _places(memory, rows, runtime):
+    """Return the places of the jobs ``rows`` in leaves, int64 [rows, 3]."""
+    places = np.empty((len(rows), 3), np.int64)
     for i in range(len(rows)):
-        add(memory, rows[i], runtime[rows[i]], tree, leaf[i])
+        places[i, 0], places[i, 1], places[i, 2] = places_of(memory, rows[i], runtime[rows[i]])
+    return places
+
+
+@njit
+def _fill(memory, places, tree, leaf):
+    """Add jobs at their ``places`` to the leaves of ``tree`` in the rows ``leaf``."""
+    for i in range(len(leaf)):
+        add(memory, (places[i, 0], places[i, 1], places[i, 2]), tree, leaf[i])
 
 
 @apart

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from features.arrays import add_scaled
+from features.arrays import add_weighted
 from features.jit import apart, kernel
 from features.jobs.like_jobs import ALIKE, COMMON, LOG_REQUEST
 from models.runtime.levels import TILTING, UPPER, WORK, place_of, smaller, taken, weigh
@@ -89,24 +89,35 @@ def leaf_at(memory, x, tree):
 
 
 @kernel
-def count(memory, job, runtime, tree):
-    """Add the job's runtime to its leaf of ``tree``."""
-    add(memory, job, runtime, tree, leaf_at(memory, memory.jobs[job], tree))
+def count(memory, job, runtime):
+    """Add the job's runtime to its leaf of every tree."""
+    places = places_of(memory, job, runtime)
+    for tree in range(int(memory.model[GROWN])):
+        add(memory, places, tree, leaf_at(memory, memory.jobs[job], tree))
 
 
 @kernel
-def add(memory, job, runtime, tree, row):
-    """Add the job's runtime to the leaf of ``tree`` in a ``row`` of ``memory.leaves``."""
-    model, x, leaf, common = memory.model, memory.jobs[job], memory.leaves[row], width(memory) - COMMON
+def places_of(memory, job, runtime):
+    """Return the three places of the job's runtime in any leaf."""
+    x, common = memory.jobs[job], width(memory) - COMMON
     seconds, request, alike = math.log(runtime), x[common + LOG_REQUEST], x[common + ALIKE]
-    bin_ = min(int(seconds / STEP), BINS - 1)
     relative = math.floor((seconds - alike) / STEP + 0.5)
-    leaf[bin_] += 1.0
-    leaf[RELATIVE + REACH + min(max(relative, -REACH), REACH)] += 1.0
-    leaf[RATIO + cell_of(request - seconds)] += 1.0
+    return (
+        min(int(seconds / STEP), BINS - 1),
+        RELATIVE + REACH + min(max(relative, -REACH), REACH),
+        RATIO + cell_of(request - seconds),
+    )
+
+
+@kernel
+def add(memory, places, tree, row):
+    """Add a job at its ``places`` to the leaf of ``tree`` in a ``row`` of ``memory.leaves``."""
+    leaf = memory.leaves[row]
+    for place in places:
+        leaf[place] += 1.0
     leaf[MEMBERS] += 1.0
     if tree == 0:
-        model[common_at(int(model[LEVELS])) + bin_] += 1.0
+        memory.model[common_at(int(memory.model[LEVELS])) + places[0]] += 1.0
 
 
 @apart
@@ -151,16 +162,24 @@ def distribute(memory, job, jobs):
 def gather(memory, x):
     """Write mean histograms of a job's leaves to the scratch; tell whether any holds a job."""
     first = mass_at(int(memory.model[LEVELS])) + CELLS
-    seen = memory.model[first : first + MEMBERS]  # adding views is twice as fast as indexing the whole
+    seen = memory.model[first : first + MEMBERS]
     seen[:] = 0.0
     trees = 0
-    for tree in range(int(memory.model[GROWN])):
-        counts = memory.leaves[leaf_at(memory, x, tree)]
-        if counts[MEMBERS] > 0.0:
-            trees += 1
-            add_scaled(seen, 1.0 / np.float64(counts[MEMBERS]), counts[:MEMBERS])
+    for tree in range(0, TREES, 4):
+        rows = leaf_at(memory, x, tree), leaf_at(memory, x, tree + 1), leaf_at(memory, x, tree + 2), leaf_at(memory, x, tree + 3)
+        weights = share_in(memory, rows[0]), share_in(memory, rows[1]), share_in(memory, rows[2]), share_in(memory, rows[3])
+        for weight in weights:
+            trees += weight > 0.0
+        add_weighted(seen, weights, memory.leaves, rows)
     seen /= max(trees, 1)
     return trees > 0
+
+
+@kernel
+def share_in(memory, row):
+    """Return the share of one job in a leaf, 0 if it holds none."""
+    members = np.float64(memory.leaves[row, MEMBERS])
+    return 1.0 / members if members > 0.0 else 0.0
 
 
 @kernel
@@ -222,8 +241,7 @@ def learn_from(memory, job, jobs):
         model[LEVEL + levels + level] += model[RATE] * error
         if model[LEVEL + level] >= UPPER:
             model[tilt_at(levels) + level] += TILTING * model[RATE] * weight * error
-    for tree in range(int(model[GROWN])):
-        count(memory, job, runtime, tree)
+    count(memory, job, runtime)
 
 
 @kernel
