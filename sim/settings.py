@@ -36,7 +36,7 @@ class CheckedSettings(BaseModel):
     Raises InputError, in one line, for unknown settings and values out of bounds.
     """
 
-    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", arbitrary_types_allowed=True, defer_build=True)
 
     def __init__(self, **given: Any) -> None:
         try:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -21,8 +22,6 @@ from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note, tell_of_prior
 from pipelines.cli.options import check_outputs, check_used, load
 from pipelines.cli.progress import shown_progress
-from pipelines.ingest.slurm_site import is_site
-from pipelines.storage.schedule_files import check_ending, check_nodes, check_unchanged, write_schedules
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
@@ -43,13 +42,18 @@ _OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "t
 def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Simulate all combinations of ``asked``; print their metrics and write the schedules."""
     check_outputs({"--schedule-out": schedule_out}, [asked.trace, *table_files(asked.predictors)])
-    if asked.machine is not None and is_site(asked.machine):
-        check_site(asked, schedule_out)
-        simulate_site(asked, schedule_out, as_json)
-        return
+    if asked.machine is not None:
+        from pipelines.ingest.slurm_site import is_site
+
+        if is_site(asked.machine):
+            check_site(asked, schedule_out)
+            simulate_site(asked, schedule_out, as_json)
+            return
     tell_of_prior(asked.predictors)
     combinations = policies(asked)
     if schedule_out is not None:
+        from pipelines.storage.schedule_files import check_ending, check_unchanged
+
         check_ending("--schedule-out", schedule_out, len(combinations))
         check_distinct("--schedule-out", asked)
         check_unchanged("--schedule-out", schedule_out, asked.submissions.changes)
@@ -87,10 +91,16 @@ def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> N
             click.echo("\n" + textwrap.fill(weighed.text, 100))
     if sentence := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {sentence}")
-    metadata = {"trace": asked.submissions.label(workload.name), "generated": workload.generated}
     if schedule_out is not None:
-        write_schedules(schedule_out, schedules, workload, metadata)
-        note(f"wrote {schedule_out}")
+        write_out(schedule_out, schedules, workload, asked.submissions.label(workload.name), workload.generated)
+
+
+def write_out(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, trace: str, generated: bool) -> None:
+    """Write the file of ``--schedule-out``, and say so; its metadata name the trace."""
+    from pipelines.storage.schedule_files import write_schedules
+
+    write_schedules(path, schedules, workload, {"trace": trace, "generated": generated})
+    note(f"wrote {path}")
 
 
 def check_site(asked: Campaign, schedule_out: Path | None) -> None:
@@ -99,6 +109,8 @@ def check_site(asked: Campaign, schedule_out: Path | None) -> None:
         raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
     check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site")
     if schedule_out is not None:
+        from pipelines.storage.schedule_files import check_ending, check_nodes
+
         check_ending("--schedule-out", schedule_out, 1)
         check_nodes(schedule_out)
 
@@ -132,8 +144,7 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
             "\nOne replay of many: the phases of Slurm's clocks are drawn by --seed; queuecast parity shows their range and the record."
         )
     if schedule_out is not None:
-        write_schedules(schedule_out, [schedule], None, {"trace": jobs.name, "generated": False})
-        note(f"wrote {schedule_out}")
+        write_out(schedule_out, [schedule], None, jobs.name, False)
 
 
 def prepared(asked: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:

@@ -7,12 +7,9 @@ a power loss the old file or the new one is there, whole. At a URL it is put who
 
 import os
 import re
-import secrets
 import stat
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
@@ -195,10 +192,12 @@ def regular(path: Path) -> Path:
 def part_of(path: Path) -> Path:
     """Return a new local path for the content of ``path``, until :func:`move` puts it there."""
     if is_url(path):
+        import tempfile
+
         handle, name = tempfile.mkstemp(prefix="queuecast-", suffix=".tmp")
         os.close(handle)
         return Path(name)
-    return path.with_name(f".{path.name}.{os.getpid()}-{secrets.token_hex(6)}.tmp")
+    return path.with_name(f".{path.name}.{os.getpid()}-{os.urandom(6).hex()}.tmp")
 
 
 def move(source: Path, target: Path) -> None:
@@ -216,6 +215,8 @@ def move(source: Path, target: Path) -> None:
 
 def move_all(files: Mapping[Path, Path]) -> None:
     """Move local files (source -> target) into their places; make their folders."""
+    from concurrent.futures import ThreadPoolExecutor
+
     for target in files.values():
         made_folder(target.parent)
     with ThreadPoolExecutor(_PUTS) as threads:
