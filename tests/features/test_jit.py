@@ -136,7 +136,6 @@ print(whole(values) == outer(values) != 0)
 @pytest.mark.slow
 def test_parts_stay_whole_for_other_code_and_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS)
-    script = "import sys, parts\nfrom models.runtime.ratios import cell_of\ncell_of(0.5); print(sum(cell_of.stats.cache_hits.values()))"
-    script += "\nprint('numba.np.linalg' in sys.modules)"  # which only compiling needs
+    script = "import parts\nfrom models.runtime.ratios import cell_of\ncell_of(0.5); print(sum(cell_of.stats.cache_hits.values()))"
     printed = [numba_s_own({"NUMBA_CACHE_DIR": str(tmp_path)}, script, tmp_path) for _ in range(2)]
-    assert printed == ["True\n0\nTrue\n", "True\n1\nFalse\n"]
+    assert printed == ["True\n0\n", "True\n1\n"]

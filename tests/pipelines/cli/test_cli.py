@@ -31,8 +31,8 @@ def trace(tmp_path: Path) -> Path:
     return path
 
 
-HEAVY = ("dagster", "fastapi", "starlette", "mlflow", "lightgbm", "matplotlib", "scipy.special", "sklearn")
-"""What ``simulate`` does without: it would take longer to import than to simulate."""
+HEAVY = ("dagster", "fastapi", "starlette", "mlflow", "lightgbm", "matplotlib", "scipy.linalg", "scipy.special", "sklearn")
+"""What ``simulate`` does without once its kernel is compiled: it would take longer to import than to simulate."""
 
 
 @pytest.mark.slow
