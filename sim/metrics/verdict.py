@@ -1,8 +1,10 @@
 """Weigh slowdown, packing, fairness and longest wait: which combination is best.
 
-The best has the lowest slowdown of those that surely lower it and make none of the four surely worse. A change is sure if it
-survives :func:`features.statistics.surely` among the changes of the same metric under all candidates, and if replicates measure
-it: one replay is one sample. A predictor that knows the runtimes is a bound, and a record is history: neither can be chosen.
+The best has the lowest slowdown of those that surely lower it and raise none of the four. A change is sure if it survives
+:func:`features.statistics.surely` among the changes of the same metric under all candidates, and if replicates measure it: one
+replay is one sample. A rise need not be sure to count: the correction for many candidates guards against a lucky gain, and would
+hide a cost. It counts if its own interval lies above 0. A predictor that knows the runtimes is a bound, and a record is history:
+neither can be chosen.
 """
 
 from __future__ import annotations
@@ -21,7 +23,7 @@ from sim.metrics.names import METRICS
 from sim.policy import NAMES
 
 WEIGHED = ("mean_bounded_slowdown", "awf_s", "p2sf_s", "longest_wait_s")
-"""The metrics none of which may be surely worse; the first decides."""
+"""The metrics none of which the best may raise; the first decides."""
 _COSTS = WEIGHED[1:]
 
 Key = tuple[str, str, str]
@@ -82,8 +84,9 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
         {key: tuple(name for name in WEIGHED if _changes(rows[key][name], way, only_sure)) for key in candidates}
         for way, only_sure in ((1, some), (-1, True))
     )
+    raised = {key: tuple(name for name in WEIGHED if name in worse[key] or _nearly(rows[key][name], 1)) for key in candidates}
     ranked = sorted(candidates, key=lambda key: _relative(rows[key][WEIGHED[0]]))
-    sound = [key for key in ranked if not worse[key] and _changes(rows[key][WEIGHED[0]], -1, some)]
+    sound = [key for key in ranked if not raised[key] and _changes(rows[key][WEIGHED[0]], -1, some)]
     if not some:
         return Verdict(base, None, worse, better, False, tuple(_unsure(rows, ranked, sound, names, base)))
     best = sound[0] if sound else None
@@ -93,7 +96,7 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     alone = ", so about these jobs alone" if "windows" in weighed and weighed["windows"].max() < FEWEST_BLOCKS else ""
     sure_means = f"sure means at {100 * confidence:g} %{family}, over {int(weighed['replicates'].min())} {over}{alone}"
     how = f"Changes are against {names[base]}; {sure_means}."
-    sentences = _sure(rows, (worse, better), ranked, best, names, base)
+    sentences = _sure(rows, raised, better, ranked, best, names, base)
     return Verdict(base, best, worse, better, True, tuple(sentences), how)
 
 
@@ -163,8 +166,9 @@ def _title(metric: str) -> str:
     return METRICS[metric].title.removeprefix("mean bounded ")
 
 
-def _nearly(row: Mapping[str, Any]) -> bool:
-    return not row["sure"] and row["replicates"] > 1 and row["low"] * row["high"] > 0
+def _nearly(row: Mapping[str, Any], direction: int = 0) -> bool:
+    """Tell whether a change is not sure though its own interval excludes 0, in a ``direction`` if that is 1 or -1."""
+    return not row["sure"] and row["replicates"] > 1 and row["low"] * row["high"] > 0 and row["relative"] * direction >= 0
 
 
 def _size(row: Mapping[str, Any], whole: bool = True) -> str:
@@ -173,30 +177,31 @@ def _size(row: Mapping[str, Any], whole: bool = True) -> str:
 
 def _sure(
     rows: Mapping[Key, Mapping[str, Mapping[str, Any]]],
-    changed: tuple[Mapping[Key, Sequence[str]], Mapping[Key, Sequence[str]]],
+    raised: Mapping[Key, Sequence[str]],
+    better: Mapping[Key, Sequence[str]],
     ranked: Sequence[Key],
     best: Key | None,
     names: Mapping[Key, str],
     base: Key,
 ) -> Iterator[str]:
     """Yield the sentences on the ``best``, and on why the lowest slowdown is another's."""
-    worse, better = changed
     of = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
     if best is None:
-        which = f"None{of} is" if of else f"{names[ranked[0]]} is not"
-        yield f"{which} surely better than {names[base]} without making something surely worse."
+        which = f"none{of} surely lowers" if of else f"{names[ranked[0]]} does not surely lower"
+        yield f"Against {names[base]}, {which} slowdown without raising another metric."
     else:
         lowest = _relative(rows[best][WEIGHED[0]])
         alike = [names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == lowest]
         tie = f" (a tie with {', '.join(alike)})" if alike else ""
         yield f"{names[best]}{tie} is the best{of}; it surely lowers {_sizes(rows[best], better[best])}."
         if rest := [name for name in WEIGHED if name not in better[best]]:
-            yield f"It does not surely change {_sizes(rows[best], rest)}."
+            sizes = ", ".join(f"{_title(name)} ({change(rows[best][name]['relative'])})" for name in rest)
+            yield f"It does not surely change {sizes}."
     if ranked[0] != best:
-        costs = worse[ranked[0]]
-        why = f"but it surely raises {_sizes(rows[ranked[0]], costs)}" if costs else "which is not sure"
+        costs = raised[ranked[0]]
+        why = f"but it raises {_sizes(rows[ranked[0]], costs)}" if costs else "which is not sure"
         which = "lowest" if _relative(rows[ranked[0]][WEIGHED[0]]) < 0 else "next lowest"
-        yield f"{names[ranked[0]]} has the {which} slowdown ({_size(rows[ranked[0]][WEIGHED[0]])}), {why}."
+        yield f"{names[ranked[0]]} has the {which} slowdown ({_size(rows[ranked[0]][WEIGHED[0]], not costs)}), {why}."
 
 
 def _unsure(

@@ -38,7 +38,7 @@ tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes
 @pytest.mark.slow
 @settings(max_examples=25)
 @given(tables, st.integers(1, 3))
-def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_done(changes: dict, replicates: int) -> None:
+def test_the_best_surely_lowers_slowdown_raises_nothing_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)
     judged = verdict(asked, BASE[:2])
     if judged.best is None:
@@ -46,9 +46,8 @@ def test_the_best_surely_lowers_slowdown_makes_nothing_surely_worse_and_can_be_d
     assert judged.best in {SJBF, HARM}
     assert (replicates > 1, judged.worse[judged.best]) == (True, ())
     assert changes[judged.best][0][0] < 0
-    rows = len({SJBF, HARM} & changes.keys())
     assert changes[judged.best][0][1] <= 0.05
-    assert not any(relative > 0 and p * rows <= 0.05 for relative, p in changes[judged.best])
+    assert not any(relative > 0 and p < 0.05 for relative, p in changes[judged.best])
 
 
 def best_of(changes: dict, replicates: int = 20) -> Verdict:
@@ -59,7 +58,7 @@ CASES = {
     "one that raises slowdown comes next to the baseline, and makes no family": (
         {SJBF: [(0.06, UNSURE), (0.01, UNSURE), (0.02, SURE), (0.1, UNSURE)]},
         None,
-        "EASY-SJBF / last2 has the next lowest slowdown (+6.0 % [−3.0, +15.0]), but it surely raises P²SF (+2.0 %). "
+        "EASY-SJBF / last2 has the next lowest slowdown (+6.0 %), but it raises P²SF (+2.0 %). "
         "Changes are against EASY / requests; sure means at 95 %, over 20 replays.",
     ),
     "a lower slowdown and nothing worse is best": (
@@ -70,12 +69,20 @@ CASES = {
     "much the lowest slowdown is not best at the cost of fairness, and the cost is named with its size": (
         {SJBF: [(-0.2, SURE)] + [(0.0, UNSURE)] * 3, HARM: [(-0.6, SURE), (0.0, UNSURE), (10.9, SURE), (0.0, UNSURE)]},
         SJBF,
-        "Harm / quantile has the lowest slowdown (−60.0 % [−90.0, −30.0]), but it surely raises P²SF (+1,090.0 %).",
+        "Harm / quantile has the lowest slowdown (−60.0 %), but it raises P²SF (+1,090.0 %).",
+    ),
+    "a cost need not survive the correction for many": (
+        {
+            SJBF: [(-0.2, SURE)] + [(0.0, UNSURE)] * 3,
+            HARM: [(-0.6, SURE), (0.0, UNSURE), (0.0, UNSURE), (1.0, 0.03)],
+        },
+        SJBF,
+        "Harm / quantile has the lowest slowdown (−60.0 %), but it raises longest wait (+100.0 % [+50.0, +150.0]).",
     ),
     "a longest wait is a cost as well": (
         {HARM: [(-0.6, SURE), (0.0, UNSURE), (0.0, UNSURE), (2.0, SURE)]},
         None,
-        "Harm / quantile is not surely better than EASY / requests without making something surely worse.",
+        "Against EASY / requests, Harm / quantile does not surely lower slowdown without raising another metric.",
     ),
     "nothing sure is an answer": (
         {SJBF: [(-0.2, UNSURE)] * 4},
