@@ -71,14 +71,14 @@ def _steps(clock: Clock, first_s: int, last_s: int) -> tuple[tuple[int, int], ..
         return local_clock_s(seconds, clock.origin_unix_s, clock.timezone) - seconds
 
     days = np.append(np.arange(first_s, last_s, DAY_S), last_s)
-    each = ahead(days)
-    changes = np.flatnonzero(np.diff(each))
+    offsets = ahead(days)
+    changes = np.flatnonzero(np.diff(offsets))
     before, after = days[changes], days[changes + 1]  # bisect the days down to seconds
     while (after - before > 1).any():
         middle = (before + after) // 2
-        same = ahead(middle) == each[changes]
+        same = ahead(middle) == offsets[changes]
         before, after = np.where(same, middle, before), np.where(same, after, middle)
-    return ((first_s, int(each[0])), *zip(after.tolist(), each[changes + 1].tolist(), strict=True))
+    return ((first_s, int(offsets[0])), *zip(after.tolist(), offsets[changes + 1].tolist(), strict=True))
 
 
 @lru_cache(maxsize=64)

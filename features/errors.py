@@ -38,7 +38,7 @@ def meant(name: object, choices: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the choice most similar to ``name``, or "" for none."""
     from difflib import get_close_matches
 
-    by_letters = {each.lower(): each for each in choices}
+    by_letters = {choice.lower(): choice for choice in choices}
     alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.65)
     return f"did you mean {by_letters[alike[0]]}?" if alike else ""
 
@@ -50,7 +50,8 @@ def printable(text: str) -> str:
     """
     if text.isprintable():
         return text
-    return "".join(each if each.isprintable() or each in "\t\n" else each.encode("unicode_escape").decode() for each in text)
+    escaped = {letter: letter.encode("unicode_escape").decode() for letter in text if not letter.isprintable()}
+    return "".join(letter if letter in "\t\n" else escaped.get(letter, letter) for letter in text)
 
 
 def one_line(text: str, most: int = limits.MESSAGE) -> str:
@@ -107,5 +108,5 @@ def _masked(address: re.Match[str]) -> str:
     return f"{parts['scheme']}://{'' if parts['user'] is None else '***@'}{parts['place']}" if parts else "***"
 
 
-def _ends(text: str, each: int) -> str:
-    return " ... ".join(" ".join(part.split()) for part in (text[:each], text[-each:]))
+def _ends(text: str, most: int) -> str:
+    return " ... ".join(" ".join(part.split()) for part in (text[:most], text[-most:]))

@@ -78,18 +78,18 @@ def interval_of_change(
     replicates.
     """
     replicates, blocks = terms.numerator.shape
-    each = replicate_changes(terms, base) + 1.0
+    ratios = replicate_changes(terms, base) + 1.0
     pooled = [part.sum(axis=0)[:, None] for part in (*terms, *base)]
     several = users is not None and int(users[0].denominator.any(axis=0).sum()) >= FEWEST_BLOCKS
     sample = _Sample.of(pooled, [*users[0], *users[1]] if users is not None and several else None, np.ones((1, blocks)))
-    if not (sample.whole.all() and np.isfinite(each).all()):
+    if not (sample.whole.all() and np.isfinite(ratios).all()):
         return Interval()
-    logarithms = bool(sample.positive.all()) and each.min() > 0
+    logarithms = bool(sample.positive.all()) and ratios.min() > 0
     if logarithms:
-        each = np.log(each)
+        ratios = np.log(ratios)
     centre, variances, degrees = (part[0] for part in sample.spread(logarithms))
     if replicates > 1:
-        variances = np.append(variances, each.var(ddof=1) / replicates)
+        variances = np.append(variances, ratios.var(ddof=1) / replicates)
         degrees = np.append(degrees, replicates - 1.0)
     error = variances.sum() ** 0.5
     freedom = float(_satterthwaite(variances, degrees))
@@ -221,13 +221,13 @@ class _Sample(NamedTuple):
     @classmethod
     def of(cls, sums: Sequence[np.ndarray], by_user: Sequence[np.ndarray] | None, counts: np.ndarray) -> _Sample:
         """Return the samples in which each block occurs ``counts`` times."""
-        totals = [counts @ each for each in sums]  # [samples, 1]
-        left = [[total - each[:, 0] for total, each in zip(totals, sums, strict=True)]]
+        totals = [counts @ blocks for blocks in sums]  # [samples, 1]
+        left = [[total - blocks[:, 0] for total, blocks in zip(totals, sums, strict=True)]]
         times = [counts]
         if by_user is not None:
-            of_users = [counts @ each for each in by_user]
-            left.append([total - each for total, each in zip(totals, of_users, strict=True)])
-            times.append(np.any([each != 0 for each in of_users], axis=0).astype(np.float64))
+            of_users = [counts @ blocks for blocks in by_user]
+            left.append([total - own for total, own in zip(totals, of_users, strict=True)])
+            times.append(np.any([total != 0 for total in of_users], axis=0).astype(np.float64))
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio, *without = ((a * d) / (b * c) for a, b, c, d in (totals, *left))
         return cls(sums, by_user, ratio[:, 0], without, times)
@@ -235,13 +235,13 @@ class _Sample(NamedTuple):
     @property
     def whole(self) -> np.ndarray:
         """Tell for each sample whether all its ratios are finite."""
-        parts = [np.isfinite(each) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
+        parts = [np.isfinite(ratios) | (times == 0) for ratios, times in zip(self.without, self.times, strict=True)]
         return np.asarray(np.isfinite(self.ratio) & np.concatenate(parts, axis=1).all(axis=1))
 
     @property
     def positive(self) -> np.ndarray:
         """Tell for each sample whether all its ratios are above 0."""
-        parts = [(each > 0) | (times == 0) for each, times in zip(self.without, self.times, strict=True)]
+        parts = [(ratios > 0) | (times == 0) for ratios, times in zip(self.without, self.times, strict=True)]
         return np.asarray((self.ratio > 0) & np.concatenate(parts, axis=1).all(axis=1))
 
     def spread(self, logarithms: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -250,9 +250,9 @@ class _Sample(NamedTuple):
         Parts are blocks and, if known, users. NaN where :attr:`whole`, or with ``logarithms`` :attr:`positive`, is false.
         """
         with np.errstate(divide="ignore", invalid="ignore"):
-            centre, *without = (np.log(each) if logarithms else each for each in (self.ratio, *self.without))
-            parts = [_spread(np.where(times > 0, each, 0.0), times) for each, times in zip(without, self.times, strict=True)]
-        variances, degrees = (np.stack(each, axis=1) for each in zip(*parts, strict=True))
+            centre, *without = (np.log(ratios) if logarithms else ratios for ratios in (self.ratio, *self.without))
+            parts = [_spread(np.where(times > 0, ratios, 0.0), times) for ratios, times in zip(without, self.times, strict=True)]
+        variances, degrees = (np.stack(part, axis=1) for part in zip(*parts, strict=True))
         return centre, variances, degrees
 
 
@@ -263,7 +263,7 @@ def _coverage(sample: _Sample, truth: float, logarithms: bool, confidence: float
         again = _Sample.of(sample.sums, sample.by_user, counts)
         usable = again.whole & (again.positive | (not logarithms))
         if usable.any():
-            centre, variances, degrees = (each[usable] for each in again.spread(logarithms))
+            centre, variances, degrees = (part[usable] for part in again.spread(logarithms))
             reach = _quantile(confidence, _satterthwaite(variances, degrees)) * np.sqrt(variances.sum(axis=1))
             covered.append(np.abs(centre - truth) <= reach + 1e-12)
     return float(np.concatenate(covered).mean()) if covered else None

@@ -82,28 +82,28 @@ def refusal(error: ValidationError, model: type[BaseModel]) -> str:
 
 def _complaint(error: Any, model: type[BaseModel]) -> str:
     """Return what is wrong with a key, and what would be right."""
-    kind, given, context = error["type"], error["input"], error.get("ctx", {})
+    kind, value, context = error["type"], error["input"], error.get("ctx", {})
     if kind == "missing":
         return "is missing"
     if kind == "extra_forbidden":
         return f"is unknown; {meant(error['loc'][-1], model.model_fields) or 'known: ' + ', '.join(model.model_fields)}"
     if kind == "literal_error":
-        return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {shown(given)}"
+        return f"must be one of {context['expected'].replace(' or ', ', ').replace(chr(39), '')}, not {shown(value)}"
     for bound, (key, words) in _BOUNDS.items():
         if kind == bound:
-            return f"must be {words} {context[key]:g}, not {shown(given)}"
+            return f"must be {words} {context[key]:g}, not {shown(value)}"
     if kind == "too_short":
         return "must name at least one"
-    return f"must be {_EXPECTED.get(kind, error['msg'])}, not {shown(given)}"
+    return f"must be {_EXPECTED.get(kind, error['msg'])}, not {shown(value)}"
 
 
 @cache
 def _model(shape: type, left_out: tuple[str, ...]) -> type[BaseModel]:
     hints = get_type_hints(shape, include_extras=True)
     keys: dict[str, Any] = {}
-    for each in fields(shape):
-        if each.name not in left_out:
-            default = Field(default_factory=each.default_factory) if each.default_factory is not MISSING else each.default
-            keys[each.name] = (hints[each.name], default)
+    for field in fields(shape):
+        if field.name not in left_out:
+            default = Field(default_factory=field.default_factory) if field.default_factory is not MISSING else field.default
+            keys[field.name] = (hints[field.name], default)
     model: type[BaseModel] = create_model(shape.__name__, __config__=ConfigDict(extra="forbid", strict=True), **keys)
     return model

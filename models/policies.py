@@ -146,9 +146,9 @@ def loads(text: str | bytes, where: str) -> PolicyFile:
     if not isinstance(document.get("arithmetic", ""), str):
         raise InputError(f"{where}: arithmetic must be a string, not {shown(document['arithmetic'])}")
     shapes = {"trained": Trained, "evidence": PolicyEvidence}
-    for key in document.keys() - {"format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))}:
-        known_keys = ", ".join(("format", "order", "arithmetic", *(each.name for each in fields(PolicyFile))))
-        raise InputError(f"{where}: {shown(key)} is unknown; known: {known_keys}")
+    known_keys = ["format", "order", "arithmetic", *(part.name for part in fields(PolicyFile))]
+    for key in document.keys() - set(known_keys):
+        raise InputError(f"{where}: {shown(key)} is unknown; known: {', '.join(known_keys)}")
     plain = {key: value for key, value in document.items() if key not in ("format", "order", "arithmetic", "features", *shapes)}
     whole = _table(PolicyFile, plain, where, ("features", *shapes))
     described = document.get("features", {})
@@ -197,9 +197,9 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
 def _table(shape: type, table: Any, where: str, left_out: Sequence[str] = ()) -> dict[str, Any]:
     """Return ``table`` as fields of ``shape``; InputError if one without a default is missing."""
     settings = validated(shape, table, where, left_out=left_out)
-    for each in fields(shape):
-        if each.default is MISSING and each.default_factory is MISSING and each.name not in settings:
-            raise InputError(f"{where}: {each.name} is missing")
+    for part in fields(shape):
+        if part.default is MISSING and part.default_factory is MISSING and part.name not in settings:
+            raise InputError(f"{where}: {part.name} is missing")
     return settings
 
 

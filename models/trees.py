@@ -27,17 +27,17 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
     """
     trees = []
     for tree in booster.model_to_string().split("\nTree=")[1:]:
-        given = dict(line.split("=", 1) for line in tree.split("\n\n")[0].splitlines() if "=" in line)
-        leaves = int(given["num_leaves"])
-        values = np.array(given["leaf_value"].split(), np.float64)
+        fields = dict(line.split("=", 1) for line in tree.split("\n\n")[0].splitlines() if "=" in line)
+        leaves = int(fields["num_leaves"])
+        values = np.array(fields["leaf_value"].split(), np.float64)
         if leaves == 1:
             trees.append((np.array([[-1, -1, -1]]), np.zeros(1), values))
             continue
-        kinds = np.array(given["decision_type"].split(), np.int64)
+        kinds = np.array(fields["decision_type"].split(), np.int64)
         if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: categories; bits 2 and 3: treatment of missing values
             raise ValueError("a tree that splits by categories or missing values has no plain form")
-        columns = [np.array(given[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
-        trees.append((np.column_stack(columns), np.array(given["threshold"].split(), np.float64), values))
+        columns = [np.array(fields[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
+        trees.append((np.column_stack(columns), np.array(fields["threshold"].split(), np.float64), values))
     return trees
 
 

@@ -151,8 +151,9 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # keep them out of all arithmetic
     filled = [column for column in limits.ASKED if work.table[column].notna().any()]
     for column in filled:
-        asked = work.table[column]
-        work.alter(BEYOND, ((asked > limits.ASKED[column]) | (asked < (0 if column == "gpus" else 1))).fillna(False), column)
+        values = work.table[column]
+        least = 0 if column == "gpus" else 1
+        work.alter(BEYOND, ((values > limits.ASKED[column]) | (values < least)).fillna(False), column)
     requested = work.table["procs"].fillna(0) > 0
     allocated = work.table["allocated_procs"]
     work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
@@ -240,14 +241,14 @@ class _Work:
         self.kept = np.ones(len(jobs), bool)
         lines = [
             {
-                "job_id": each.job_id,
-                "rule": each.rule,
+                "job_id": line.job_id,
+                "rule": line.rule,
                 "action": "dropped",
                 "column": "",
-                "line": each.line,
-                "text": each.text,
+                "line": line.line,
+                "text": line.text,
             }
-            for each in unread
+            for line in unread
         ]
         self._rows = [_as_report(pd.DataFrame(lines))] if lines else []
 

@@ -60,7 +60,7 @@ def input_drift(
         for place, chosen in enumerate((last, trained, *(trained & (window == number) for number in earlier))):
             counts[place] = np.bincount(binned[name][chosen], minlength=counts.shape[1])
         value = stability_index(counts[0], counts[1])
-        before = np.array([stability_index(each, counts[1] - each) for each in counts[2:]])
+        before = np.array([stability_index(counted, counts[1] - counted) for counted in counts[2:]])
         rows.append(_row(name, "stability index", value, before, last, np.log, np.exp))
     return pd.DataFrame(rows)
 

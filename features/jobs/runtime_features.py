@@ -60,17 +60,17 @@ def runtime_features(
     keys, count = numbered(jobs, _present(jobs))
     state, like, *_ = walk(events, keys, count, rows=rows, known_s=known_s, running=known_s is None)
     del keys, _  # groups take as much memory as the table
-    asked = events if rows is None else events[rows]
-    now = asked["submit_s"] if known_s is None else np.maximum(asked["submit_s"], known_s)
-    matrix = np.empty((len(asked), len(FEATURES)))
-    matrix[:, 0], matrix[:, 1] = asked["requested_s"], asked["procs"]
+    questions = events if rows is None else events[rows]
+    now = questions["submit_s"] if known_s is None else np.maximum(questions["submit_s"], known_s)
+    matrix = np.empty((len(questions), len(FEATURES)))
+    matrix[:, 0], matrix[:, 1] = questions["requested_s"], questions["procs"]
     of_people = 2 + like.shape[1]
     alike = matrix[:, 2:of_people]
     alike[:] = like
     del like
     alike[alike == UNKNOWN] = np.nan
     columns = dict(zip(STATE, state.T, strict=True))
-    local_s = asked["local_s"].astype(np.float64)
+    local_s = questions["local_s"].astype(np.float64)
     for column, values in enumerate(history(columns, matrix[:, 1], now.astype(np.float64), local_s).values(), of_people):
         matrix[:, column] = values
     return pd.DataFrame(matrix, index=jobs.index if rows is None else jobs.index[rows], columns=list(FEATURES), copy=False)

@@ -81,7 +81,7 @@ def _group_columns(keys: pd.DataFrame, waited: pd.Series, hours: pd.Series) -> p
     """Return ranks, numbers and waits so far among the rows of a moment, by queue, account and both."""
     columns = {"rank": keys["priority"].groupby(keys["at_s"]).rank(pct=True)}
     for name, group in _GROUPS.items():
-        by = [keys[each] for each in group]
+        by = [keys[key] for key in group]
         waits = waited.groupby(by, dropna=False)
         columns[f"{name}_waiting"] = waits.transform("size")
         columns[f"{name}_oldest_s"], columns[f"{name}_waited_s"] = waits.transform("max"), waits.transform("median")

@@ -83,8 +83,8 @@ def jobs_of(runs: pd.DataFrame) -> list[PlacedJob]:
     """
     rows = runs[["run_id", "application", "nodes", "start_s", "runtime_s"]].itertuples(index=False)
     return [
-        PlacedJob(str(name), str(of), tuple(nodes), float(at), math.inf if math.isnan(took) else float(took))
-        for name, of, nodes, at, took in rows
+        PlacedJob(str(name), str(application), tuple(nodes), float(at), math.inf if math.isnan(took) else float(took))
+        for name, application, nodes, at, took in rows
         if nodes is not None
     ]
 
@@ -105,7 +105,7 @@ def situations(jobs: Sequence[PlacedJob], machine: MonitoredMachine) -> pd.DataF
 
 
 def situation(
-    job: PlacedJob, mine: Mapping[str, int], running: Sequence[tuple[PlacedJob, Mapping[str, int]]], machine: MonitoredMachine
+    job: PlacedJob, spread: Mapping[str, int], running: Sequence[tuple[PlacedJob, Mapping[str, int]]], machine: MonitoredMachine
 ) -> list[float]:
     """Return the SITUATION_FEATURES of a start of ``job`` while the ``running`` jobs run.
 
@@ -113,22 +113,22 @@ def situation(
     if an application's rates are unknown. Neighbours without a type are in none of the shares.
     """
     nodes = len(job.nodes)
-    all_under_leaves = sum(mine.values()) == nodes
-    room = sum(machine.nodes_under[leaf] for leaf in mine)
+    all_under_leaves = sum(spread.values()) == nodes
+    room = sum(machine.nodes_under[leaf] for leaf in spread)
     shares = dict.fromkeys(TYPES, 0.0)
     beside = dict.fromkeys(TYPES, 0.0)
     for other, theirs in running:
         kind = machine.types.get(other.application)
         if kind is not None:
             shares[kind] += len(other.nodes) / len(machine.leaf_of)
-            beside[kind] += sum(theirs.get(leaf, 0) for leaf in mine) / room if all_under_leaves else math.nan
-    every = [(job, mine), *running]
-    io = sum(len(each.nodes) * machine.rates.get(each.application, (math.nan, math.nan))[0] for each, _ in every)
+            beside[kind] += sum(theirs.get(leaf, 0) for leaf in spread) / room if all_under_leaves else math.nan
+    every = [(job, spread), *running]
+    io = sum(len(placed.nodes) * machine.rates.get(placed.application, (math.nan, math.nan))[0] for placed, _ in every)
     sent = 0.0
-    if len(mine) > 1:
-        sent = float(np.max([_through(leaf, every, machine) for leaf in mine]))
-    least = min(mine.values(), default=0)
-    of_leaves = [float(len(mine)), 1.0 - least / nodes] if all_under_leaves else [math.nan, math.nan]
+    if len(spread) > 1:
+        sent = float(np.max([_through(leaf, every, machine) for leaf in spread]))
+    least = min(spread.values(), default=0)
+    of_leaves = [float(len(spread)), 1.0 - least / nodes] if all_under_leaves else [math.nan, math.nan]
     return [float(nodes), *of_leaves, *shares.values(), *beside.values(), io, sent if all_under_leaves else math.nan]
 
 
@@ -136,7 +136,7 @@ def _through(leaf: str, jobs: Sequence[tuple[PlacedJob, Mapping[str, int]]], mac
     """Return the GB/s that jobs send through the uplinks of ``leaf``."""
     sent = 0.0
     for job, spread in jobs:
-        there = spread.get(leaf, 0)
-        if 0 < there < len(job.nodes):
-            sent += machine.rates.get(job.application, (math.nan, math.nan))[1] * there * (1.0 - there / len(job.nodes))
+        under_leaf = spread.get(leaf, 0)
+        if 0 < under_leaf < len(job.nodes):
+            sent += machine.rates.get(job.application, (math.nan, math.nan))[1] * under_leaf * (1.0 - under_leaf / len(job.nodes))
     return sent

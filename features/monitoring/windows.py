@@ -126,10 +126,10 @@ def side_by_side(parts: Sequence[WindowFeatures]) -> WindowFeatures:
         raise InputError("the samplers' features are of different runs")
 
     def columns(frames: Sequence[pd.DataFrame | None]) -> pd.DataFrame | None:
-        given = [frame for frame in frames if frame is not None]
-        if 0 < len(given) < len(frames):
+        present = [frame for frame in frames if frame is not None]
+        if 0 < len(present) < len(frames):
             raise InputError("the samplers' features are of different scopes")
-        return pd.concat(given, axis=1) if given else None
+        return pd.concat(present, axis=1) if present else None
 
     return WindowFeatures(
         columns([part.own for part in parts]),

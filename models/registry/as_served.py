@@ -40,7 +40,10 @@ def quantile_columns(name: str) -> dict[float, str]:
 def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
     """Return the columns of answers that :func:`predict_served` makes for ``names``."""
     of_champion = [CHAMPION, *quantile_columns(CHAMPION).values()]
-    return [*(each for name in names for each in (name, f"{name}_now", *quantile_columns(name).values())), *of_champion]
+    of_names: list[str] = []
+    for name in names:
+        of_names += [name, f"{name}_now", *quantile_columns(name).values()]
+    return [*of_names, *of_champion]
 
 
 def by_column(name: str, answers: Mapping[str, np.ndarray] | pd.DataFrame) -> dict[str, np.ndarray]:
@@ -75,10 +78,10 @@ def serve(
     numbers = np.unique(night).tolist()
     asked_nights = [int(instants[number]) for number in numbers]
     for done, (number, then) in enumerate(zip(numbers, refresh_each(method, accounting, asked_nights), strict=True)):
-        mine = np.flatnonzero(night == number)
-        answers = then.predict(features.iloc[mine])
+        of_night = np.flatnonzero(night == number)
+        answers = then.predict(features.iloc[of_night])
         for output, seconds in answers.items():
-            table.loc[mine, output] = seconds
+            table.loc[of_night, output] = seconds
         if progress is not None:
             progress(done + 1, len(numbers))
     return table
@@ -131,29 +134,30 @@ def predict_served(
     table["champion_version"] = pd.array([""] * len(rows), dtype="str")
 
     def one(number: int) -> tuple[np.ndarray, dict[str, np.ndarray], list[tuple[np.ndarray, str, dict[str, np.ndarray]]]]:
-        at, mine = int(instants[number]), np.flatnonzero(night == number)
-        then = features.iloc[mine]
+        at, of_night = int(instants[number]), np.flatnonzero(night == number)
+        then = features.iloc[of_night]
         answers: dict[str, np.ndarray] = {}
         for name in names:
             model = models.get((name, at)) or fit(name, accounting, at, seed)
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
             answers |= by_column(name, model.predict(then))
-            answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[mine])
+            answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[of_night])
         groups = [
-            (mine[mask], version, by_column(CHAMPION, refresh(method, accounting, at).predict(then[mask])))
-            for mask, version, method in champion(at, rows[mine])
+            (of_night[mask], version, by_column(CHAMPION, refresh(method, accounting, at).predict(then[mask])))
+            for mask, version, method in champion(at, rows[of_night])
             if mask.any()
         ]
-        return mine, answers, groups
+        return of_night, answers, groups
 
-    for name, at in [each for each in models if each[1] not in instants[-REMEMBERED_NIGHTS:]]:
-        del models[name, at]
+    for name, at in list(models):
+        if at not in instants[-REMEMBERED_NIGHTS:]:
+            del models[name, at]
     numbers = np.unique(night).tolist()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # nights are independent
-        for done, (mine, answers, groups) in enumerate(pool.map(one, numbers)):
+        for done, (of_night, answers, groups) in enumerate(pool.map(one, numbers)):
             for column, seconds in answers.items():
-                table.loc[mine, column] = seconds
+                table.loc[of_night, column] = seconds
             for where, version, theirs in groups:
                 for column, answered in theirs.items():
                     table.loc[where, column] = answered

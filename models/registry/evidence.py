@@ -45,7 +45,7 @@ def log_evidence(growth: np.ndarray, known_from: int = 0) -> np.ndarray:
         if first < known_from:
             continue
         before = wealth[..., first - 1 : first, :] if first else 0.0
-        mine = logsumexp(wealth[..., first:, :] - before, axis=-1) - np.log(growth.shape[-1])
-        total[..., first:] = np.logaddexp(total[..., first:], mine - np.log((number + 1) * (number + 2)))
+        grown = logsumexp(wealth[..., first:, :] - before, axis=-1) - np.log(growth.shape[-1])
+        total[..., first:] = np.logaddexp(total[..., first:], grown - np.log((number + 1) * (number + 2)))
     begun = np.arange(days) // EPOCH_DAYS + 1
     return np.logaddexp(total, -np.log(begun + 1.0))

@@ -88,7 +88,7 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
             raise FileNotFoundError("its files are missing")
         for compiled in [*home.rglob("__pycache__")]:
             shutil.rmtree(compiled)
-        packages = [content_hash(modules_in(each)) == each.name.rpartition("_")[2] for each in (home / "code").glob("*/")]
+        packages = [content_hash(modules_in(package)) == package.name.rpartition("_")[2] for package in (home / "code").glob("*/")]
         if not packages:
             raise FileNotFoundError("its code is missing")
         if not all(packages):

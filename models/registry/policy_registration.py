@@ -75,8 +75,8 @@ class PolicyContent(Content):
 
     @property
     def signature(self) -> ModelSignature:
-        asked = [ColSpec(DataType.double, name) for name in self.policy.features]
-        return ModelSignature(inputs=Schema(asked), outputs=Schema([ColSpec(DataType.double, "score")]))  # type: ignore[arg-type]
+        inputs = [ColSpec(DataType.double, name) for name in self.policy.features]
+        return ModelSignature(inputs=Schema(inputs), outputs=Schema([ColSpec(DataType.double, "score")]))  # type: ignore[arg-type]
 
     @property
     def example(self) -> pd.DataFrame:
@@ -85,7 +85,7 @@ class PolicyContent(Content):
     def write(self, directory: Path) -> Mapping[str, object]:
         (directory / FILE).write_text(dumps(self.policy), encoding="utf-8")
         policy = self.policy
-        units = {name: each.unit for name, each in policy.features.items()}
+        units = {name: feature.unit for name, feature in policy.features.items()}
         return {"formula": policy.formula, "parameters": dict(policy.parameters), "features": units}
 
 
@@ -97,7 +97,7 @@ def spans(weeks: Sequence[int]) -> str:
             ranges[-1][1:] = [week]
         else:
             ranges.append([week])
-    return " ".join("-".join(map(str, each)) for each in ranges)
+    return " ".join("-".join(map(str, weeks)) for weeks in ranges)
 
 
 def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mapping[str, str] | None = None) -> Candidate:

@@ -274,12 +274,13 @@ def of_quantiles(
     levels = [level for level in champion if level in challenger]
     if not levels:
         return []
-    there = np.isfinite([*(champion[level] for level in levels), *(challenger[level] for level in levels)]).all(axis=0)
-    runtime, cluster = runtime_s[there], cluster[there]
+    finite = np.isfinite([*(champion[level] for level in levels), *(challenger[level] for level in levels)]).all(axis=0)
+    runtime, cluster = runtime_s[finite], cluster[finite]
     if not len(runtime):
         return []
     ours, theirs = (
-        np.mean([pinball(each[level][there], runtime, level) for level in levels], axis=0) for each in (challenger, champion)
+        np.mean([pinball(quantiles[level][finite], runtime, level) for level in levels], axis=0)
+        for quantiles in (challenger, champion)
     )
     reasons = []
 
@@ -291,10 +292,10 @@ def of_quantiles(
             f"the pinball loss of its quantiles, {ours.mean():,.0f} s against {theirs.mean():,.0f} s, may be worse by over {PINBALL_MARGIN:.0%}"
         )
     for level in levels:
-        held = [(runtime <= each[level][there]).astype(np.float64) for each in (challenger, champion)]
+        held = [(runtime <= quantiles[level][finite]).astype(np.float64) for quantiles in (challenger, champion)]
         away = np.sign(held[0].mean() - level) * (held[0] - held[1])
         if not upper_limit(away) <= CALIBRATION_MARGIN:
-            shares = " against ".join(f"{each.mean():.1%}" for each in held)
+            shares = " against ".join(f"{jobs_held.mean():.1%}" for jobs_held in held)
             reasons.append(
                 f"its {level:.0%} quantiles hold for {shares} of jobs and may be off by over {100 * CALIBRATION_MARGIN:g} points more"
             )
@@ -308,10 +309,10 @@ def of_schedules(comparison: pd.DataFrame) -> list[str]:
     if ``low`` is above 0.
     """
     reasons = []
-    for each in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
-        if each["low"] > 0:
-            change = f"{each['relative']:+.1%} [{each['low']:+.1%}, {each['high']:+.1%}]"
+    for row in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
+        if row["low"] > 0:
+            change = f"{row['relative']:+.1%} [{row['low']:+.1%}, {row['high']:+.1%}]"
             reasons.append(
-                f"{each['scheduler']} with its predictions has a worse {VETOING[each['metric']]} beyond its interval: {change}"
+                f"{row['scheduler']} with its predictions has a worse {VETOING[row['metric']]} beyond its interval: {change}"
             )
     return reasons

@@ -75,8 +75,8 @@ def parameters() -> dict[str, object]:
     """Return the parameters by which a forest is grown, to be logged."""
     grown = ("NEW_TREES", "MIN_JOBS_IN_LEAF", "FEATURE_SHARE", "JOB_SHARE", "LEARNED_JOBS")
     kernel = ("TREES", "LEAVES", "SHARES", "POINT_SHARES")
-    of = {name: getattr(quantile, name) for name in grown} | {name: getattr(quantile_forest, name) for name in kernel}
-    return {name.lower(): value for name, value in of.items()}
+    settings = {name: getattr(quantile, name) for name in grown} | {name: getattr(quantile_forest, name) for name in kernel}
+    return {name.lower(): value for name, value in settings.items()}
 
 
 def fits(forest: Forest) -> bool:

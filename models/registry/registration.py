@@ -206,7 +206,7 @@ def log_and_register(
             signature=content.signature,
             input_example=content.example,
             metadata={CONTENT: data_hash(parts.data)},
-            pip_requirements=[f"{each}=={version(each)}" for each in ("mlflow", "numpy", "pandas", *content.requirements)],
+            pip_requirements=[f"{package}=={version(package)}" for package in ("mlflow", "numpy", "pandas", *content.requirements)],
         )
         # logged to run and model together: log_model would look up each metric that the run already has
         mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)}, model_id=logged.model_id)
@@ -245,17 +245,17 @@ def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[C
     """
     if not candidates:
         raise ValueError("no candidate to promote")
-    if not any(np.isfinite(each.score) for each in candidates):
+    if not any(np.isfinite(candidate.score) for candidate in candidates):
         raise ValueError(f"no {kind.things} judge the candidates")
-    if len({each.judged for each in candidates}) > 1:
+    if len({candidate.judged for candidate in candidates}) > 1:
         raise ValueError(f"candidates were judged on different {kind.things}")
     left, ranked = list(candidates), []
     while left:
-        best = max(_comparable(each.score) for each in left)
-        close = [each for each in left if _comparable(each.score) >= best - TIE]
-        ranked.append(min(close, key=lambda each: (kind.order.index(each.method), -each.score)))
+        best = max(_comparable(candidate.score) for candidate in left)
+        close = [candidate for candidate in left if _comparable(candidate.score) >= best - TIE]
+        ranked.append(min(close, key=lambda candidate: (kind.order.index(candidate.method), -candidate.score)))
         left.remove(ranked[-1])
-    table = ", ".join(f"{each.method} (version {each.version}) {each.score:.4f}" for each in ranked)
+    table = ", ".join(f"{candidate.method} (version {candidate.version}) {candidate.score:.4f}" for candidate in ranked)
     return ranked, f"{kind.basis} over {ranked[0].judged:,} {kind.things} (within {TIE} {kind.first}): {table}."
 
 

@@ -156,9 +156,9 @@ def signature(outputs: Sequence[str]) -> ModelSignature:
         ColSpec(DataType.long, "snapshot_age_s"),
         ColSpec(DataType.boolean, "user_known"),
     ]
-    asked: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in _REQUIRED) for name, kind in _ASKED.items()]
+    inputs: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in _REQUIRED) for name, kind in _ASKED.items()]
     levels = ParamSchema([ParamSpec("quantiles", DataType.double, [], (-1,))])
-    return ModelSignature(inputs=Schema(asked), outputs=Schema(answers), params=levels)
+    return ModelSignature(inputs=Schema(inputs), outputs=Schema(answers), params=levels)
 
 
 def trained_method(tracking: Tracking, trace: str, number: str) -> Method:

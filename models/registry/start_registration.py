@@ -87,9 +87,9 @@ class StartContent(Content):
 
     @property
     def signature(self) -> ModelSignature:
-        asked: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in REQUIRED) for name, kind in _ASKED.items()]
+        inputs: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in REQUIRED) for name, kind in _ASKED.items()]
         answers: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
-        return ModelSignature(inputs=Schema(asked), outputs=Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")]))
+        return ModelSignature(inputs=Schema(inputs), outputs=Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")]))
 
     @property
     def example(self) -> pd.DataFrame:

@@ -125,7 +125,7 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
     """Return the id of the experiment ``name``, made or restored if needed, with its tags."""
-    experiment = next((each for each in client.search_experiments(ViewType.ALL) if each.name == name), None)
+    experiment = next((experiment for experiment in client.search_experiments(ViewType.ALL) if experiment.name == name), None)
     if experiment is None:
         try:
             return client.create_experiment(name, artifact_location, _TAGS)
@@ -204,7 +204,7 @@ def _answers(uri: str) -> None:
 
 def _wait_for_server(seconds: float) -> None:
     """Make MLflow repeat unanswered requests for about ``seconds``, unless the site set it."""
-    retries = next((each for each in range(_MOST_RETRIES) if 2**each - 2 >= seconds), _MOST_RETRIES)
+    retries = next((tries for tries in range(_MOST_RETRIES) if 2**tries - 2 >= seconds), _MOST_RETRIES)
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", str(retries))
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", str(max(round(seconds / max(2**retries - 2, 1)), 1)))
     os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")

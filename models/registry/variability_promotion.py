@@ -63,8 +63,10 @@ def f1_evidence(
     """
     day, days = (start_s - since_s) // DAY_S, max((last_s - since_s) // DAY_S, 0)
     over = day < days
-    day, challenger, champion, varied = (each[over] for each in (day, challenger, champion, varied))
-    hits, counted = (np.bincount(day, each, days) for each in (2.0 * (champion & varied), champion.astype(np.float64) + varied))
+    day, challenger, champion, varied = (column[over] for column in (day, challenger, champion, varied))
+    hits, counted = (
+        np.bincount(day, weights, days) for weights in (2.0 * (champion & varied), champion.astype(np.float64) + varied)
+    )
     before = _PRIOR * recorded_f1 + np.cumsum(hits) - hits
     f1 = before / (_PRIOR + np.cumsum(counted) - counted)
     worth = (challenger.astype(np.float64) - champion) * (2.0 * varied - f1[day])

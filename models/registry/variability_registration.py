@@ -82,15 +82,15 @@ class VariabilityContent(Content):
 
     @property
     def signature(self) -> ModelSignature:
-        asked: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in self.model.columns]
-        asked.append(ColSpec(DataType.string, "application", required=False))
+        inputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in self.model.columns]
+        inputs.append(ColSpec(DataType.string, "application", required=False))
         answers: list[ColSpec | TensorSpec] = [
             *(ColSpec(DataType.double, f"probability_{label}") for label in range(self.model.classes)),
             ColSpec(DataType.long, "predicted_class"),
             ColSpec(DataType.boolean, "predicted_to_vary"),
             ColSpec(DataType.double, "varies_above_s", required=False),
         ]
-        return ModelSignature(inputs=Schema(asked), outputs=Schema(answers))
+        return ModelSignature(inputs=Schema(inputs), outputs=Schema(answers))
 
     @property
     def example(self) -> pd.DataFrame:
@@ -108,8 +108,8 @@ class VariabilityContent(Content):
             "cutoffs": list(model.cutoffs),
             "cutoff_rows": model.cutoff_rows,
             "variation": model.variation,
-            "sizes": None if np.isnan(model.sizes).all() else [None if np.isnan(each) else each for each in model.sizes.tolist()],
-            "thresholds": [float(each) for each in self.thresholds],
+            "sizes": None if np.isnan(model.sizes).all() else [None if np.isnan(size) else size for size in model.sizes.tolist()],
+            "thresholds": [float(threshold) for threshold in self.thresholds],
             "baselines": {
                 "application": usual.index.tolist(),
                 **{name: usual[name].tolist() for name in ("mean_s", "sigma_s", "runs")},
@@ -142,7 +142,7 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
     """
     entry = registered_version(tracking, name, alias)
     model = _loaded(name, str(entry.version), f"{tracking.place} {entry.source}")
-    thresholds = tuple(float(each) for each in entry.tags.get("thresholds", "").split())
+    thresholds = tuple(float(threshold) for threshold in entry.tags.get("thresholds", "").split())
     return Registered(name, str(entry.version), model, entry.tags.get("scope", "own"), thresholds)
 
 

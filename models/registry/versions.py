@@ -105,15 +105,19 @@ def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] 
     one day. Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
     """
     oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, tracking.experiments()
-    every = sorted(all_versions(tracking, name), key=lambda each: -int(each.version))
+    every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))
     named = set(aliases(tracking, name).values())
-    kept = {str(each.version) for place, each in enumerate(every) if place < keep.versions or each.creation_timestamp >= oldest_ms}
+    kept = {
+        str(version.version)
+        for place, version in enumerate(every)
+        if place < keep.versions or version.creation_timestamp >= oldest_ms
+    }
     kept |= named | set(published)
-    kept |= {each.tags[REFRESHED_FROM] for each in every if str(each.version) in kept and REFRESHED_FROM in each.tags}
-    old = [each for each in every if str(each.version) not in kept]
-    for each in old:
-        remove(tracking, each)
-    ended_ms, of_versions = min(oldest_ms, time.time() * 1000 - DAY_MS), {each.run_id for each in every}
+    kept |= {version.tags[REFRESHED_FROM] for version in every if str(version.version) in kept and REFRESHED_FROM in version.tags}
+    old = [version for version in every if str(version.version) not in kept]
+    for version in old:
+        remove(tracking, version)
+    ended_ms, of_versions = min(oldest_ms, time.time() * 1000 - DAY_MS), {version.run_id for version in every}
     unfinished = tracking.client.search_runs(
         experiment,
         f"attributes.status != 'FINISHED' and attributes.start_time < {int(ended_ms)} and tags.{REGISTERED_MODEL} = '{name}'",
@@ -199,10 +203,10 @@ def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
     """Remove those of ``numbers`` that no alias points to, and the model if none is left."""
     every = all_versions(tracking, name)
     going = numbers - set(aliases(tracking, name).values())
-    for each in every:
-        if str(each.version) in going:
-            remove(tracking, each)
-    if every and going == {str(each.version) for each in every}:
+    for version in every:
+        if str(version.version) in going:
+            remove(tracking, version)
+    if every and going == {str(version.version) for version in every}:
         tracking.client.delete_registered_model(name)
 
 

@@ -28,9 +28,9 @@ def joined(answers: Iterable[Mapping[str, Any]], jobs: pd.DataFrame, origin_s: i
     ``answers``. Columns: ``version user_known predicted_s``, ``pLEVEL`` per level, the job's ``runtime_s requested_s`` (NaN
     without a job), ``later`` (submitted after all ``jobs``, a canonical table whose second 0 is the Unix time ``origin_s``).
     """
-    asked, rows = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
+    by_submission, rows = sorted(answers, key=lambda entry: entry["submit_unix_s"]), []
     last = int(jobs["submit_s"].iloc[-1]) + origin_s
-    for entry, row in zip(asked, rows_of(asked, jobs, origin_s), strict=True):
+    for entry, row in zip(by_submission, rows_of(by_submission, jobs, origin_s), strict=True):
         at = {f"p{level}": seconds for level, seconds in entry["quantiles"].items()}
         rows.append(
             {name: entry[name] for name in ("version", "user_known", "predicted_s")}

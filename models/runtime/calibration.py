@@ -25,22 +25,24 @@ def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.n
     ``runtime_s`` float64 [jobs]. Raises ValueError for shapes that do not fit, levels outside (0, 1), and quantiles that are not
     finite.
     """
-    predicted, runtime, asked = (np.asarray(each, np.float64) for each in (quantiles, runtime_s, levels))
-    if predicted.shape != (len(runtime), len(asked)):
-        raise ValueError(f"quantiles {predicted.shape} are not those of {len(runtime)} jobs at {len(asked)} levels")
-    if not ((asked > 0) & (asked < 1)).all():
-        raise ValueError(f"quantile levels {asked.tolist()} are not all between 0 and 1")
+    predicted, runtime, chances = (np.asarray(values, np.float64) for values in (quantiles, runtime_s, levels))
+    if predicted.shape != (len(runtime), len(chances)):
+        raise ValueError(f"quantiles {predicted.shape} are not those of {len(runtime)} jobs at {len(chances)} levels")
+    if not ((chances > 0) & (chances < 1)).all():
+        raise ValueError(f"quantile levels {chances.tolist()} are not all between 0 and 1")
     if not np.isfinite(predicted).all():
         row = int((~np.isfinite(predicted)).any(axis=1).argmax())
         raise ValueError(f"row {row}: a quantile is not a finite number of seconds")
     longer = runtime[:, None]
     return pd.DataFrame(
         {
-            "level": asked,
+            "level": chances,
             "at_most": (longer <= predicted).mean(axis=0),
             "below": (longer < predicted).mean(axis=0),
             "above": (longer > predicted).mean(axis=0),
-            "pinball_s": [float(pinball(column, runtime, level).mean()) for column, level in zip(predicted.T, asked, strict=True)],
+            "pinball_s": [
+                float(pinball(column, runtime, level).mean()) for column, level in zip(predicted.T, chances, strict=True)
+            ],
         }
     )
 

@@ -25,11 +25,11 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     """
     table_levels = np.array(quantiles.columns, np.float64)
     values = quantiles.to_numpy(np.float64)
-    asked = np.clip(np.asarray(levels, np.float64), table_levels[0], table_levels[-1])
-    above = np.clip(np.searchsorted(table_levels, asked), 1 if len(table_levels) > 1 else 0, len(table_levels) - 1)
+    probabilities = np.clip(np.asarray(levels, np.float64), table_levels[0], table_levels[-1])
+    above = np.clip(np.searchsorted(table_levels, probabilities), 1 if len(table_levels) > 1 else 0, len(table_levels) - 1)
     below = np.maximum(above - 1, 0)
     gap = table_levels[above] - table_levels[below]
-    share = np.divide(asked - table_levels[below], gap, out=np.ones(len(asked)), where=gap > 0)
+    share = np.divide(probabilities - table_levels[below], gap, out=np.ones(len(probabilities)), where=gap > 0)
     # a level in the table is returned unchanged
     share = np.where(np.isclose(share, 0.0), 0.0, np.where(np.isclose(share, 1.0), 1.0, share))
     return values[:, below] * (1.0 - share) + values[:, above] * share

@@ -39,12 +39,12 @@ def hierarchy(**options: str) -> CompiledPredictor:
     usual = {"alpha": shortest(ALPHA), "templates": str(TEMPLATES)}
     for option in options:
         check_known(option, OPTIONS)
-    given = usual | options
-    alpha = number(f"alpha={given['alpha']}", given["alpha"], above=0.0, maximum=1.0)
-    if given["templates"] not in (allowed := (str(TEMPLATES), str(TEMPLATES - 1))):
-        raise InputError(f"templates={given['templates']}; known: {', '.join(allowed)}")
-    name = spelled("hierarchy", {**given, "alpha": shortest(alpha)}, usual)
-    return CompiledPredictor(name, HIERARCHY, lambda jobs: _memory(jobs, alpha, int(given["templates"])))
+    chosen = usual | options
+    alpha = number(f"alpha={chosen['alpha']}", chosen["alpha"], above=0.0, maximum=1.0)
+    if chosen["templates"] not in (allowed := (str(TEMPLATES), str(TEMPLATES - 1))):
+        raise InputError(f"templates={chosen['templates']}; known: {', '.join(allowed)}")
+    name = spelled("hierarchy", {**chosen, "alpha": shortest(alpha)}, usual)
+    return CompiledPredictor(name, HIERARCHY, lambda jobs: _memory(jobs, alpha, int(chosen["templates"])))
 
 
 def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:

@@ -47,9 +47,9 @@ def knn(**options: str) -> CompiledPredictor:
     """
     for option in options:
         check_known(option, tuple(USUAL))
-    given = USUAL | options
-    window = whole(f"window={given['window']}", given["window"], minimum=1, maximum=MOST)
-    k = whole(f"k={given['k']}", given["k"], minimum=1, maximum=window)
+    chosen = USUAL | options
+    window = whole(f"window={chosen['window']}", chosen["window"], minimum=1, maximum=MOST)
+    k = whole(f"k={chosen['k']}", chosen["k"], minimum=1, maximum=window)
     name = spelled("knn", {"k": str(k), "window": str(window)}, USUAL)
     return CompiledPredictor(name, KNN, lambda jobs: _memory(jobs, k, window))
 

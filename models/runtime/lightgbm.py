@@ -40,13 +40,13 @@ def boosted(**options: str) -> CompiledPredictor:
     """
     for option in options:
         check_known(option, tuple(USUAL))
-    given = USUAL | options
-    trees = whole(f"trees={given['trees']}", given["trees"], minimum=1, maximum=10_000)
-    leaves = whole(f"leaves={given['leaves']}", given["leaves"], minimum=2, maximum=10_000)
-    learned = whole(f"jobs={given['jobs']}", given["jobs"], minimum=ENOUGH, maximum=10_000_000)
-    seed = whole(f"seed={given['seed']}", given["seed"], minimum=0, maximum=2**31 - 1)
-    every = nights(given["every"])
-    given |= {"every": str(every), "trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
+    chosen = USUAL | options
+    trees = whole(f"trees={chosen['trees']}", chosen["trees"], minimum=1, maximum=10_000)
+    leaves = whole(f"leaves={chosen['leaves']}", chosen["leaves"], minimum=2, maximum=10_000)
+    learned = whole(f"jobs={chosen['jobs']}", chosen["jobs"], minimum=ENOUGH, maximum=10_000_000)
+    seed = whole(f"seed={chosen['seed']}", chosen["seed"], minimum=0, maximum=2**31 - 1)
+    every = nights(chosen["every"])
+    chosen |= {"every": str(every), "trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
 
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEADER + 2 * trees * leaves)
@@ -60,7 +60,7 @@ def boosted(**options: str) -> CompiledPredictor:
             _grow(memory, rows, runtime, trees, leaves, seed)
         return memory
 
-    return CompiledPredictor(spelled("lightgbm", given, USUAL), BOOSTED, memory, retrain, every=every)
+    return CompiledPredictor(spelled("lightgbm", chosen, USUAL), BOOSTED, memory, retrain, every=every)
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:

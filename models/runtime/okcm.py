@@ -55,16 +55,16 @@ class Okcm:
         """
         for option in options:
             check_known(option, tuple(USUAL))
-        given = USUAL | options
-        labels = {option: f"{option}={text}" for option, text in given.items()}
+        texts = USUAL | options
+        labels = {option: f"{option}={text}" for option, text in texts.items()}
         return cls(
-            delta=number(labels["delta"], given["delta"], above=0.0),
-            eta=number(labels["eta"], given["eta"], above=0.0),
-            lambda_=number(labels["lambda"], given["lambda"], minimum=0.0),
-            k=whole(labels["k"], given["k"], minimum=1, maximum=knn.MOST),
-            switch=whole(labels["switch"], given["switch"], minimum=0, maximum=knn.MOST),
-            weights=chosen(labels["weights"], given["weights"], SHARING),
-            base=chosen(labels["base"], given["base"], BASES),
+            delta=number(labels["delta"], texts["delta"], above=0.0),
+            eta=number(labels["eta"], texts["eta"], above=0.0),
+            lambda_=number(labels["lambda"], texts["lambda"], minimum=0.0),
+            k=whole(labels["k"], texts["k"], minimum=1, maximum=knn.MOST),
+            switch=whole(labels["switch"], texts["switch"], minimum=0, maximum=knn.MOST),
+            weights=chosen(labels["weights"], texts["weights"], SHARING),
+            base=chosen(labels["base"], texts["base"], BASES),
         )
 
     def options(self) -> dict[str, str]:

@@ -33,8 +33,8 @@ def prior(**options: str) -> TablePredictor:
         return np.minimum(1.0, levels / (1.0 - limit)) ** power
 
     def quantiles(jobs: pd.DataFrame) -> pd.DataFrame:
-        asked = jobs["requested_s"].to_numpy(float)[:, None]
-        return pd.DataFrame(np.clip(asked * shares(LEVELS), 1.0, asked), columns=LEVELS, index=jobs.index)
+        requested = jobs["requested_s"].to_numpy(float)[:, None]
+        return pd.DataFrame(np.clip(requested * shares(LEVELS), 1.0, requested), columns=LEVELS, index=jobs.index)
 
     half = float(shares(np.array(0.5)))
     return TablePredictor(

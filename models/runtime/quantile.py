@@ -83,23 +83,23 @@ def quantile(**options: str) -> CompiledPredictor:
     """
     for option in options:
         check_known(option, tuple(USUAL))
-    given = USUAL | options
-    asked = {question: given[question] for question in ("order", "fit", "end")}
+    chosen = USUAL | options
+    level_texts = {question: chosen[question] for question in ("order", "fit", "end")}
     levels = {
         question: number(f"{question}={text}", text, minimum=0.001, maximum=0.999)
-        for question, text in asked.items()
+        for question, text in level_texts.items()
         if text != ACCURATE or question != "order"
     }
-    rate = number(f"rate={given['rate']}", given["rate"], minimum=0.0, maximum=1.0)
-    seed = whole(f"seed={given['seed']}", given["seed"], minimum=0, maximum=2**31 - 1)
-    every = nights(given["every"])
-    given |= {question: shortest(level) for question, level in levels.items()}
-    given |= {"rate": shortest(rate), "seed": str(seed), "every": str(every)}
+    rate = number(f"rate={chosen['rate']}", chosen["rate"], minimum=0.0, maximum=1.0)
+    seed = whole(f"seed={chosen['seed']}", chosen["seed"], minimum=0, maximum=2**31 - 1)
+    every = nights(chosen["every"])
+    chosen |= {question: shortest(level) for question, level in levels.items()}
+    chosen |= {"rate": shortest(rate), "seed": str(seed), "every": str(every)}
     table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
 
     def memory(jobs: pd.DataFrame) -> Memory:
         fresh = fresh_memory(jobs, len(table) + 1, np.zeros(0))
-        return begun(fresh, table, rate, [-1.0 if text == ACCURATE else levels[question] for question, text in asked.items()])
+        return begun(fresh, table, rate, [-1.0 if text == ACCURATE else levels[question] for question, text in level_texts.items()])
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
         if len(ended) >= ENOUGH:
@@ -111,7 +111,7 @@ def quantile(**options: str) -> CompiledPredictor:
         order = np.argsort(memory.row)
         return pd.DataFrame(memory.jobs[order, first : first + len(table)], columns=table)
 
-    return CompiledPredictor(spelled("quantile", given, USUAL), QUANTILE, memory, retrain, distribution, every)
+    return CompiledPredictor(spelled("quantile", chosen, USUAL), QUANTILE, memory, retrain, distribution, every)
 
 
 def begun(fresh: Memory, table: np.ndarray, rate: float, answers: Sequence[float]) -> Memory:

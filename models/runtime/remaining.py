@@ -20,8 +20,8 @@ LEVELS = np.arange(1, 40) / 40
 
 def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
     """Return quantiles [jobs, levels] as whole seconds in 1..request, ascending by level."""
-    asked = np.asarray(requested, np.int64)[:, None]
-    return np.maximum.accumulate(np.clip(np.rint(quantiles), 1, asked), axis=1).astype(np.int64)
+    maximum = np.asarray(requested, np.int64)[:, None]
+    return np.maximum.accumulate(np.clip(np.rint(quantiles), 1, maximum), axis=1).astype(np.int64)
 
 
 def from_table(quantiles: pd.DataFrame, requested: np.ndarray) -> np.ndarray:

@@ -49,13 +49,13 @@ def sp(**options: str) -> CompiledPredictor:
     """
     for option in options:
         check_known(option, tuple(USUAL))
-    given = USUAL | options
-    x = number(f"x={given['x']}", given["x"], above=0.0, maximum=100.0)
-    decay = number(f"decay={given['decay']}", given["decay"], above=0.0, maximum=1.0)
-    seed = number(f"seed={given['seed']}", given["seed"], minimum=0.0)
-    given = {"x": shortest(x), "decay": shortest(decay), "seed": shortest(seed)}
-    preset = given["x"] in PUBLISHED and given == USUAL | {"x": given["x"]}
-    name = f"sp{given['x']}" if preset else spelled("sp", given, USUAL)
+    chosen = USUAL | options
+    x = number(f"x={chosen['x']}", chosen["x"], above=0.0, maximum=100.0)
+    decay = number(f"decay={chosen['decay']}", chosen["decay"], above=0.0, maximum=1.0)
+    seed = number(f"seed={chosen['seed']}", chosen["seed"], minimum=0.0)
+    chosen = {"x": shortest(x), "decay": shortest(decay), "seed": shortest(seed)}
+    preset = chosen["x"] in PUBLISHED and chosen == USUAL | {"x": chosen["x"]}
+    name = f"sp{chosen['x']}" if preset else spelled("sp", chosen, USUAL)
     return CompiledPredictor(name, SURVIVAL, lambda jobs: _memory(jobs, x, decay, seed))
 
 

@@ -34,13 +34,13 @@ def answered_daily(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, si
         enough = ((at_s < moment) & (start_s < moment)).sum() >= ENOUGH
         if enough and (hazard is None or moment >= renewed_s + RENEWED_DAYS * DAY_S):
             hazard, renewed_s = _learned(states, at_s, start_s, moment, seed), moment
-        asked = at_s == moment
+        today = at_s == moment
         if hazard is not None:
-            uncalibrated[asked] = chances(hazard, states[asked], np.empty((asked.sum(), 0)), None)
+            uncalibrated[today] = chances(hazard, states[today], np.empty((today.sum(), 0)), None)
         if moment >= since_s:
             if hazard is None:
                 raise InputError(f"fewer than {ENOUGH} jobs started before the first day to answer: give later days")
-            answers[asked] = _calibrated(uncalibrated, at_s, start_s, moment, uncalibrated[asked])
+            answers[today] = _calibrated(uncalibrated, at_s, start_s, moment, uncalibrated[today])
     return answers
 
 

@@ -40,7 +40,7 @@ class Questions:
 
     def take(self, chosen: np.ndarray) -> Questions:
         """Return the chosen questions."""
-        return Questions(*(getattr(self, each.name)[chosen] for each in fields(self)))
+        return Questions(*(getattr(self, field.name)[chosen] for field in fields(self)))
 
     def waited(self, start_s: np.ndarray, until_s: int) -> tuple[np.ndarray, np.ndarray]:
         """Return how long each job waited after its question, and which jobs still wait.
@@ -108,7 +108,7 @@ def uncalibrated(model: StartModel, questions: Questions) -> Uncalibrated:
 
 def restricted(model: StartModel, kind: str) -> StartModel:
     """Return ``model`` reduced to ``kind``, and to the state for questions without scenarios."""
-    return replace(model, trees={each: trees for each, trees in model.trees.items() if each in (STATE, kind)})
+    return replace(model, trees={name: trees for name, trees in model.trees.items() if name in (STATE, kind)})
 
 
 def best_kind(chances: Uncalibrated, waited_s: np.ndarray, waits: np.ndarray) -> tuple[str, np.ndarray]:
@@ -116,8 +116,8 @@ def best_kind(chances: Uncalibrated, waited_s: np.ndarray, waits: np.ndarray) ->
 
     Scenarios mislead if the site's scheduler is not the simulated one; if it is, the mean with their distribution errs less.
     """
-    scores = {kind: ranked_scores(each, waited_s)[~waits] for kind, each in chances.items()}
-    kind = max(scores, key=lambda each: (scores[each].mean() if len(scores[each]) else 0.0, each == BOTH))
+    scores = {kind: ranked_scores(chance, waited_s)[~waits] for kind, chance in chances.items()}
+    kind = max(scores, key=lambda name: (scores[name].mean() if len(scores[name]) else 0.0, name == BOTH))
     return kind, scores[kind]
 
 

@@ -109,11 +109,11 @@ def permuted_importance(table: np.ndarray, varies: np.ndarray, neighbours: int, 
     from sklearn.preprocessing import StandardScaler
 
     rng = np.random.default_rng(seed)
-    asked = np.sort(rng.choice(len(table), min(len(table), JUDGED_ROWS), replace=False))
-    among, truth = StandardScaler().fit_transform(table), varies[asked]
-    of = among[asked]
-    squares = (of**2).sum(axis=1)[:, None] + (among**2).sum(axis=1) - 2 * of @ among.T
-    squares[block[asked][:, None] == block] = np.inf
+    judged = np.sort(rng.choice(len(table), min(len(table), JUDGED_ROWS), replace=False))
+    among, truth = StandardScaler().fit_transform(table), varies[judged]
+    points = among[judged]
+    squares = (points**2).sum(axis=1)[:, None] + (among**2).sum(axis=1) - 2 * points @ among.T
+    squares[block[judged][:, None] == block] = np.inf
 
     def score(distances: np.ndarray) -> float:
         nearest = np.argpartition(distances, neighbours - 1, axis=1)[:, :neighbours]
@@ -125,7 +125,7 @@ def permuted_importance(table: np.ndarray, varies: np.ndarray, neighbours: int, 
     whole = score(squares)
     losses = np.empty(table.shape[1])
     for column in range(table.shape[1]):
-        own, other = of[:, column], among[:, column]
+        own, other = points[:, column], among[:, column]
         shuffled = rng.permutation(own)
         losses[column] = whole - score(squares - (own[:, None] - other) ** 2 + (shuffled[:, None] - other) ** 2)
     return losses

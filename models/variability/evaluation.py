@@ -84,12 +84,12 @@ class ClassifierTraining:
         """
         ordinal = name == ORDINAL
         if set(SITUATION_FEATURES) <= set(features.columns):
-            others = [each for each in features.columns if each not in MORE_FEATURES]
-            features = features[[each for each in DELAY_FEATURES if each in features] if ordinal else others]
-        given: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes}
-        columns = eliminate(name, features, label, times=times, **given).columns if self.elimination else None
-        given |= {"columns": columns, "baselines": usual, "variation": self.variation, "z": z}
-        model = fit(name, features, label, times=None if ordinal else times, **given)
+            others = [column for column in features.columns if column not in MORE_FEATURES]
+            features = features[[column for column in DELAY_FEATURES if column in features] if ordinal else others]
+        settings: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes}
+        columns = eliminate(name, features, label, times=times, **settings).columns if self.elimination else None
+        settings |= {"columns": columns, "baselines": usual, "variation": self.variation, "z": z}
+        model = fit(name, features, label, times=None if ordinal else times, **settings)
         return model.with_cutoff(ORDINAL_CUTOFF) if ordinal else model
 
 
@@ -317,11 +317,11 @@ def difference(one: pd.DataFrame, other: pd.DataFrame, *, classes: int = 2, seed
     For example own nodes minus all nodes. Both are parts of :func:`predictions` with one row per run. Days are resampled for both
     together. ValueError if the runs are not the same.
     """
-    one, other = (each.sort_values("row").reset_index(drop=True) for each in (one, other))
+    one, other = (runs.sort_values("row").reset_index(drop=True) for runs in (one, other))
     if not one[["row", "fold"]].equals(other[["row", "fold"]]):
         raise ValueError("a paired difference needs the same runs in the same folds")
     varied, day = one["varied"].to_numpy(bool), _days(one["start_s"])
-    first, second = (_terms(each, varied, classes) for each in (one, other))
+    first, second = (_terms(runs, varied, classes) for runs in (one, other))
     value, low, high = _with_intervals(first, day, seed, second)
     return pd.DataFrame({"measure": MEASURES, "value": value, "low": low, "high": high})
 

@@ -80,8 +80,10 @@ class Ordinal:
     def predict_proba(self, table: np.ndarray) -> np.ndarray:
         """Return the probability of each class, float64 [rows, classes]."""
         ends = [np.ones(len(table))]
-        for each, base in zip(self.above, self.base[1:], strict=True):
-            probability = np.full(len(table), float(base > 0)) if each is None else np.asarray(each.predict_proba(table))[:, 1]
+        for estimator, base in zip(self.above, self.base[1:], strict=True):
+            # a class that no run reaches, or that every run reaches, has no estimator
+            certain = estimator is None
+            probability = np.full(len(table), float(base > 0)) if certain else np.asarray(estimator.predict_proba(table))[:, 1]
             ends.append(np.minimum(ends[-1], probability))
         return -np.diff(np.array([*ends, np.zeros(len(table))]), axis=0).T
 
@@ -158,10 +160,10 @@ def _trees(estimator: Any, classes: int) -> Arrays:
         base[np.setdiff1d(np.arange(classes), present)] = -np.inf
         return _arrays(SCORES, base, **_joined(_of_adaboost(estimator, present, classes)))
     trees = []
-    for each in estimator.estimators_:
-        leaves = np.zeros((each.tree_.node_count, classes))
-        leaves[:, present] = each.tree_.value[:, 0, :] / len(estimator.estimators_)
-        trees.append(_of_scikit_learn(each.tree_, leaves))
+    for grown in estimator.estimators_:
+        leaves = np.zeros((grown.tree_.node_count, classes))
+        leaves[:, present] = grown.tree_.value[:, 0, :] / len(estimator.estimators_)
+        trees.append(_of_scikit_learn(grown.tree_, leaves))
     return _arrays(SHARES, base, **_joined(trees))
 
 
@@ -201,11 +203,11 @@ def _of_adaboost(estimator: AdaBoostClassifier, present: np.ndarray, classes: in
     others = len(present) - 1
     shares = estimator.estimator_weights_ / estimator.estimator_weights_.sum()
     trees = []
-    for each, share in zip(estimator.estimators_, shares, strict=False):  # if boosting stopped early, further weights are 0
-        leaves = np.zeros((each.tree_.node_count, classes))
+    for grown, share in zip(estimator.estimators_, shares, strict=False):  # if boosting stopped early, further weights are 0
+        leaves = np.zeros((grown.tree_.node_count, classes))
         leaves[:, present] = -share / others**2
-        leaves[np.arange(len(leaves)), present[each.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
-        trees.append(_of_scikit_learn(each.tree_, leaves))
+        leaves[np.arange(len(leaves)), present[grown.tree_.value[:, 0, :].argmax(axis=1)]] = share / others
+        trees.append(_of_scikit_learn(grown.tree_, leaves))
     return trees
 
 

@@ -157,8 +157,8 @@ def fit(
     missing = np.isnan(table).sum(axis=0).astype(np.int64)
     sizes = np.full(classes, np.nan)
     if z is not None:
-        for each in np.unique(label):
-            sizes[each] = np.asarray(z, np.float64)[label == each].mean()
+        for occurring in np.unique(label):
+            sizes[occurring] = np.asarray(z, np.float64)[label == occurring].mean()
     last = classes - 1 if variation is None else variation
     return VariabilityModel(
         classifier=name,
