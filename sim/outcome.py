@@ -66,7 +66,7 @@ class RuntimeMachine(Protocol):
 class Decider(Protocol):
     """A policy outside the kernel in one simulation (:mod:`sim.own.decide`)."""
 
-    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
+    def begin(self, workload: Prepared, inputs: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions."""
 
     def answer(self, now: int) -> None:

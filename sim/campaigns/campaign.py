@@ -91,7 +91,7 @@ def check_once(campaign: Campaign) -> None:
     """Raise InputError for a repeated choice of ``campaign``, which would give equal points."""
     for choice, values in campaign:
         names = map(predictor_name, values) if choice == "predictors" else values if isinstance(values, tuple) else ()
-        if twice := [each for each, times in Counter(names).items() if times > 1]:
+        if twice := [name for name, times in Counter(names).items() if times > 1]:
             raise InputError(f"a campaign takes each of its {choice} once; {twice[0]} is given twice")
     for one, other in combinations(campaign.schedulers, 2):
         if _identity(one) == _identity(other):
@@ -147,17 +147,17 @@ def run_campaign(
     deciders = {spelled(name): make for name, make in (deciders or {}).items()}  # as the campaign spells them
     if deciders and campaign.starvation_s != (None,):
         raise InputError(f"a policy of your own decides about starving jobs itself, and {min(deciders)} takes no starvation_s")
-    asked = points(campaign, windows)
-    named = campaign.model_copy(update={"schedulers": tuple(each for each in campaign.schedulers if each not in deciders)})
+    all_points = points(campaign, windows)
+    named = campaign.model_copy(update={"schedulers": tuple(name for name in campaign.schedulers if name not in deciders)})
     setting = _setting(jobs, named, windows, processors(procs, machine), trace, generated, clock, machine)
     setting = replace(setting, deciders=deciders)
-    rows = {point: list((done or {})[point]) for point in asked if point in (done or {})}
-    missing = sorted((point for point in asked if point not in rows), key=lambda point: (point.window, point.policy.seed))
+    rows = {point: list((done or {})[point]) for point in all_points if point in (done or {})}
+    missing = sorted((point for point in all_points if point not in rows), key=lambda point: (point.window, point.policy.seed))
     for point, rows_of_point in _computed(evaluate_points, setting, missing, map_points, len(rows), progress):
         rows[point] = rows_of_point
         if finished is not None:
             finished(point, rows_of_point)
-    whole = [row for point in asked for row in rows[point]]
+    whole = [row for point in all_points for row in rows[point]]
     columns: dict[str, Any] = {name: [row[name] for row in whole] for name in whole[0]}
     columns["starvation_s"] = pd.array(columns["starvation_s"], dtype="Int64")
     return pd.DataFrame(columns)
@@ -180,10 +180,10 @@ def campaign_schedules(
     Otherwise like :func:`run_campaign`.
     """
     windows = split_windows(jobs, "whole")
-    asked = points(campaign, windows)
+    all_points = points(campaign, windows)
     setting = _setting(jobs, campaign, windows, processors(procs, machine), trace, generated, clock, machine)
-    schedules = dict(_computed(simulate_points, setting, asked, map_points, 0, progress))
-    return [schedules[point] for point in asked]
+    schedules = dict(_computed(simulate_points, setting, all_points, map_points, 0, progress))
+    return [schedules[point] for point in all_points]
 
 
 def _computed(

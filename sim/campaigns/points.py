@@ -139,8 +139,8 @@ def _schedule(setting: Setting, point: Point, outcome: Outcome, replay: ReplayIn
     if replay.rows is not None:
         outcome = restored(outcome, replay.rows)
     jobs = setting.replays[point.window].jobs
-    of, trace = setting.machine_name, setting.trace
-    return as_schedule(outcome, jobs, point.policy, procs=setting.procs, machine=of, trace=trace, generated=setting.generated)
+    machine, trace = setting.machine_name, setting.trace
+    return as_schedule(outcome, jobs, point.policy, procs=setting.procs, machine=machine, trace=trace, generated=setting.generated)
 
 
 def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Row]]]:
@@ -149,26 +149,28 @@ def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Ro
     Raises Stopped for an error, which names the point.
     """
     outcomes, error = _outcomes(setting, group)
+    parts = [outcomes] if outcomes else []
     # if users wait for ends, each policy has other submissions
-    apart = any(replay.workload.waits is not None for _, _, replay in outcomes)
+    if any(replay.workload.waits is not None for _, _, replay in outcomes):
+        parts = [[simulated] for simulated in outcomes]
     done: list[tuple[Point, list[Row]]] = []
-    for part in [[each] for each in outcomes] if apart else [outcomes] * bool(outcomes):
-        metrics = _measured(
-            part[0][2].workload, [outcome for _, outcome, _ in part], setting.taus_s, users(part[0][0].policy.users)
-        )
-        done += [(each[0], _rows(setting, *each, values)) for each, values in zip(part, metrics, strict=True)]
+    for part in parts:
+        first, _, replay = part[0]
+        metrics = _measured(replay.workload, [outcome for _, outcome, _ in part], setting.taus_s, users(first.policy.users))
+        for (point, outcome, replay), rows in zip(part, metrics, strict=True):
+            done.append((point, _rows(setting, point, outcome, replay, rows)))
     if error is not None:
         raise Stopped(done, error)
     return done
 
 
-def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float], of: Users) -> Iterator[list[Row]]:
+def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float], users: Users) -> Iterator[list[Row]]:
     """Yield each outcome's metrics, one row per tau; all have the same users and submissions."""
     arrays = workload.arrays
-    start, predicted, corrections = (
-        np.stack([getattr(each, name) for each in outcomes]) for name in ("start", "predicted", "corrections")
-    )
-    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested, of.patience)
+    start = np.stack([outcome.start for outcome in outcomes])
+    predicted = np.stack([outcome.predicted for outcome in outcomes])
+    corrections = np.stack([outcome.corrections for outcome in outcomes])
+    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested, users.patience)
     columns = as_columns(seen, predicted, corrections)
     shared = measure(columns, workload.procs, taus_s[0])
     by_tau = [shared, *(shared | slowdowns(columns, tau_s) for tau_s in taus_s[1:])]
@@ -234,7 +236,7 @@ class _Begun:
     """What points of one window and seed share: the jobs, and untrained predictors by name."""
 
     setting: Setting
-    asked: tuple[int, int]
+    window_and_seed: tuple[int, int]
     replay: ReplayInput
     sources: dict[str, tuple[Predictor, Foreknown]] = field(default_factory=dict)
 
@@ -264,15 +266,15 @@ _memory = threading.local()  # holds the last _Begun: points come by window and 
 
 def _begun(setting: Setting, point: Point) -> _Begun:
     """Return what points of a window and seed share; each thread keeps only the last."""
-    asked = (point.window, point.policy.seed)
+    window_and_seed = (point.window, point.policy.seed)
     kept: _Begun | None = getattr(_memory, "begun", None)
-    if kept is None or kept.setting is not setting or kept.asked != asked:
+    if kept is None or kept.setting is not setting or kept.window_and_seed != window_and_seed:
         replay = setting.replays[point.window]
         if point.policy.shake_s:
             window = setting.windows[point.window]
             moves_s = setting.moves_s[point.policy.seed][window.rows]
             replay = as_replay(window.jobs, point.policy, setting.procs, moves_s, setting.machine)
-        kept = _memory.begun = _Begun(setting, asked, replay)
+        kept = _memory.begun = _Begun(setting, window_and_seed, replay)
     return kept
 
 

@@ -39,9 +39,9 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
     groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
     for (*setting, metric), part in groups:
         ranks = _ranked(part)
-        for policy, mine in part.groupby(POLICY, sort=False):
+        for policy, of_policy in part.groupby(POLICY, sort=False):
             identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
-            rows.append(identity | _pooled(mine) | {"rank": ranks["rank"][policy]} | ranks["test"])
+            rows.append(identity | _pooled(of_policy) | {"rank": ranks["rank"][policy]} | ranks["test"])
     pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
     numbers = ["value", "relative", "low", "high", "coverage", "p"]
     pooled[numbers] = pooled[numbers].astype("float64")
@@ -81,7 +81,7 @@ def _ranked(rows: pd.DataFrame) -> dict[str, Any]:
     if traces > 1 and policies > 2:
         from scipy.stats import f, friedmanchisquare, studentized_range  # slow to import
 
-        chi, rest = friedmanchisquare(*(each.to_numpy() for _, each in places)).statistic, traces * (policies - 1.0)
+        chi, rest = friedmanchisquare(*(of_place.to_numpy() for _, of_place in places)).statistic, traces * (policies - 1.0)
         ratio = (traces - 1.0) * chi / (rest - chi) if chi < rest else np.inf
         test["ranks_p"] = float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0)))
         width = float(studentized_range.ppf(CONFIDENCE, policies, np.inf)) / 2.0**0.5

@@ -158,23 +158,23 @@ class PreparedSweep:
         return held[changing]
 
     def _made_ready(self, changing: bool) -> Ready:
-        given, workload, order = self._given, self._workload, self.plan.order
-        estimates = planned_by(as_estimates(self._source, self.jobs, given.arrays, self._clock)[0], given.arrays, self.plan)
+        inputs, workload, order = self._given, self._workload, self.plan.order
+        estimates = planned_by(as_estimates(self._source, self.jobs, inputs.arrays, self._clock)[0], inputs.arrays, self.plan)
         if order.score is None:
             # one scheduler represents all: only the weights differ, and whether any of them lets the order change
             order = replace(order, weights=(*NO_WEIGHTS[:4], float(changing), NO_WEIGHTS[5]))
         plan = replace(self.plan, order=order)
         scoring = scoring_of(plan, workload, self._clock)
-        settings = kernel_settings(self.policy, plan, given.code, given.bits, workload.origin, scoring=scoring)
+        settings = kernel_settings(self.policy, plan, inputs.code, inputs.bits, workload.origin, scoring=scoring)
         work = Scratch().work(len(self.jobs), workload.procs, **room_for(plan, settings))
-        return Ready(settings, given.arrays, estimates, work, given.memory.copied(), given.memory)
+        return Ready(settings, inputs.arrays, estimates, work, inputs.memory.copied(), inputs.memory)
 
     def _run(self, full: np.ndarray, results: np.ndarray) -> None:
         """Simulate all rows in one call of the kernel."""
         ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
         ready.work.state.counters[FREE] = self.procs  # also after an aborted simulation
-        asked = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
-        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, asked)
+        sweep = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
+        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, sweep)
         self.check(ready)
 
     def check(self, ready: Ready) -> None:

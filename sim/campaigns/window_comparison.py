@@ -123,10 +123,10 @@ def _by_window(part: pd.DataFrame, metric: str) -> pd.DataFrame:
 def _against(values: pd.DataFrame, base: tuple[str, str, str]) -> Iterator[tuple[tuple[str, ...], dict[str, Any]]]:
     replicates = values.index.get_level_values("seed").nunique()
     count = len(values) // replicates
-    each = np.ones((replicates, count))
-    reference = Ratio(values[base].to_numpy().reshape(each.shape), each)
+    ones = np.ones((replicates, count))
+    reference = Ratio(values[base].to_numpy().reshape(ones.shape), ones)
     for policy in values.columns:
-        term = Ratio(values[policy].to_numpy().reshape(each.shape), each)
+        term = Ratio(values[policy].to_numpy().reshape(ones.shape), ones)
         relative, interval, note = None, Interval(), remark(count, "window")
         if reference.value() == 0:
             note = "no change: the baseline is 0"

@@ -101,8 +101,8 @@ def split_windows(jobs: pd.DataFrame, split: str, *, skip_first: bool = True, dr
         raise InputError(f"no window has a job left: the trace has {total} {split}{left_out}")
     present, where = np.unique(number[rows], return_index=True)
     windows = tuple(
-        Window(each, first + each * length, first + (each + 1) * length, jobs.iloc[chosen].reset_index(drop=True), chosen)
-        for each, chosen in zip(present.tolist(), np.split(rows, where[1:]), strict=True)
+        Window(place, first + place * length, first + (place + 1) * length, jobs.iloc[chosen].reset_index(drop=True), chosen)
+        for place, chosen in zip(present.tolist(), np.split(rows, where[1:]), strict=True)
     )
     empty = tuple(sorted(set(range(int(skip_first), total)) - set(present.tolist())))
     return Windows(split, skip_first, drop, windows, _dropped(jobs, early, crossing), basis, empty)

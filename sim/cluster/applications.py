@@ -107,6 +107,6 @@ def application(name: str) -> Application:
     return replace(published, name=name, runtime_s=published.runtime_s * INPUTS[dash + size])
 
 
-def type_code(of: str) -> int:
+def type_code(kind: str) -> int:
     """Return the index of a type in :data:`features.monitoring.samplers.TYPES`."""
-    return TYPES.index(of)
+    return TYPES.index(kind)

@@ -33,7 +33,7 @@ def control_runs(
     *,
     days: float,
     seed: int,
-    each: int | None = None,
+    per_application: int | None = None,
     applications: tuple[str, ...] = ALL_APPLICATIONS,
     nodes: int = NODES,
     scaling: str = "weak",
@@ -41,25 +41,25 @@ def control_runs(
 ) -> ClusterRun:
     """Simulate ``days`` days of continuous load under EASY; return control runs.
 
-    ``each`` runs of every application are chosen at random, or all if None. Only they are in the returned ``runs`` and, with
+    ``per_application`` runs of every application are chosen at random, or all if None. Only they are in the returned ``runs`` and, with
     ``features``, in ``own`` and ``all``, in the same order.
     """
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
-    chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), each, random)
+    chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), per_application, random)
     run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
     kept = run.runs[chosen].reset_index(drop=True)
     own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
     return replace(run, runs=kept, own=own, all=every, situation=situation)
 
 
-def chosen_runs(applications: np.ndarray, each: int | None, random: np.random.Generator) -> np.ndarray:
-    """Choose control runs, bool [jobs]: ``each`` of every application at random, or all."""
+def chosen_runs(applications: np.ndarray, per_application: int | None, random: np.random.Generator) -> np.ndarray:
+    """Choose control runs, bool [jobs]: ``per_application`` of each at random, or all."""
     chosen = np.ones(len(applications), bool)
-    if each is not None:
+    if per_application is not None:
         order = random.permutation(len(applications))
         names = applications[order]
-        chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < each
+        chosen[order] = pd.Series(names).groupby(names).cumcount().to_numpy() < per_application
     return chosen
 
 

@@ -143,8 +143,8 @@ def simulate_on(
     luck, random = np.random.default_rng(seed).spawn(2)
     noise = np.array([application(name).noise for name in names]) * cluster.own_noise
     alone = work * np.exp(noise * luck.standard_normal(len(jobs)))
-    given = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64))
-    prepared = prepare(given, cluster.procs)
+    alone_jobs = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64))
+    prepared = prepare(alone_jobs, cluster.procs)
     horizon = horizon_s(cluster, prepared.arrays, work)
     site = as_site(cluster, prepared.arrays.procs, profiles, variant, alone, random, horizon)
     columns = ask(site, plan.rush, advisers or {}, coin, start_decision is not None)
@@ -184,7 +184,7 @@ def simulate_on(
     ).outcome()
     take()
     schedule = as_schedule(
-        outcome, given.assign(runtime_s=outcome.runtime), policy, procs=cluster.procs, trace=cluster.name, generated=True
+        outcome, alone_jobs.assign(runtime_s=outcome.runtime), policy, procs=cluster.procs, trace=cluster.name, generated=True
     )
     schedule = replace(schedule, jobs=schedule.jobs.assign(undisturbed_s=site.work))
     own, every = _features_of(site, wanted)
@@ -250,12 +250,12 @@ class ClusterMachine:
         """Tell whether start decisions are made here."""
         return self.site.clock[DECIDER] not in (NO_MODEL, OUTSIDE)
 
-    def go_on(self, settings: Settings, work: WorkArrays, now: int, *given: object) -> tuple[int, int]:
+    def go_on(self, settings: Settings, work: WorkArrays, now: int, *inputs: object) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
         if self.site.clock[BROUGHT_UP_TO] < 0:
             work.state.counters[MOMENT] = self.site.clock[BROUGHT_UP_TO]
         while True:
-            reason, now = drive(settings, *given[:3], *work, given[3], now, self.site, CODES)
+            reason, now = drive(settings, *inputs[:3], *work, inputs[3], now, self.site, CODES)
             if reason != FULL:
                 return reason, now
             self.take()

@@ -196,12 +196,12 @@ def claims(usage: str, nodes: Nodes) -> np.ndarray:
 
     With memory, by the larger or the mean of its shares of processors and memory.
     """
-    asked = nodes.requests.chunks[:, None] * nodes.requests.each
-    procs = asked[:, PROCS].astype(np.float64)
-    if usage == "procs" or asked.shape[1] <= MEMORY_KIB:
+    totals = nodes.requests.chunks[:, None] * nodes.requests.each
+    procs = totals[:, PROCS].astype(np.float64)
+    if usage == "procs" or totals.shape[1] <= MEMORY_KIB:
         return procs
-    there = nodes.capacity.sum(axis=0)
-    memory = asked[:, MEMORY_KIB] * (there[PROCS] / max(there[MEMORY_KIB], 1))
+    installed = nodes.capacity.sum(axis=0)
+    memory = totals[:, MEMORY_KIB] * (installed[PROCS] / max(installed[MEMORY_KIB], 1))
     return np.maximum(procs, memory) if usage == "larger" else (procs + memory) / 2
 
 

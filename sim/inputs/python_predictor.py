@@ -87,10 +87,10 @@ class Conversation:
             requested = int(self._arrays.requested[job])
             changed = False
             for question, answers in ((ORDER, self._estimates.order), (FIT, self._estimates.fit), (END, self._estimates.end)):
-                asked = self._ask(question, row, now, 0)
-                answer = min(max(asked, 1), requested)
+                told = self._ask(question, row, now, 0)
+                answer = min(max(told, 1), requested)
                 answers[job] = answer
-                changed |= answer != asked
+                changed |= answer != told
             self.clamped += changed
             if self._tells is not None:
                 self._tell_quantiles(job, now, 0)
@@ -100,11 +100,11 @@ class Conversation:
         assert self._tells is not None
         assert self._quantiles is not None
         row, requested = int(self._row[job]), int(self._arrays.requested[job])
-        asked = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
-        if asked.shape != LEVELS.shape or not np.isfinite(asked).all():
+        told = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
+        if told.shape != LEVELS.shape or not np.isfinite(told).all():
             raise InputError(f"predictor {self._source.name}: lacks {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
-        asked = np.where((elapsed > 0) & (np.rint(asked) <= elapsed), requested, asked)
-        self._quantiles[row] = whole_quantiles(np.sort(asked)[None], np.array([requested]))[0]
+        told = np.where((elapsed > 0) & (np.rint(told) <= elapsed), requested, told)
+        self._quantiles[row] = whole_quantiles(np.sort(told)[None], np.array([requested]))[0]
 
     def _answer_again(self) -> None:
         """Ask for a new runtime of a job that has outlived its prediction.
@@ -115,9 +115,9 @@ class Conversation:
         job = int(state.counters[DOUBTED])
         elapsed = int(state.planned[job] - state.start[job])
         requested = int(self._arrays.requested[job])
-        asked = self._ask(END, int(self._row[job]), int(state.planned[job]), elapsed)
-        answer = asked if elapsed < asked <= requested else requested
-        self.clamped += answer != asked
+        told = self._ask(END, int(self._row[job]), int(state.planned[job]), elapsed)
+        answer = told if elapsed < told <= requested else requested
+        self.clamped += answer != told
         state.counters[ANSWER] = answer
 
     def _ask(self, question: int, row: int, now: int, elapsed: int) -> int:

@@ -135,12 +135,10 @@ class Machine:
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Machine:
         """Return the machine of a :attr:`record`."""
-        clusters = [
-            Cluster(
-                each["name"], tuple(NodeGroup(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in each["nodes"])
-            )
-            for each in record["clusters"]
-        ]
+        clusters = []
+        for cluster in record["clusters"]:
+            groups = [NodeGroup(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in cluster["nodes"]]
+            clusters.append(Cluster(cluster["name"], tuple(groups)))
         return cls(record["name"], tuple(clusters), tuple(Limit(**limit) for limit in record["limits"]), tuple(record["asked"]))
 
     @property
@@ -188,17 +186,19 @@ class Machine:
         properties.
         """
         resources = self._resources(jobs)
-        capacity = np.vstack(
-            [np.tile([_capacity(nodes, each) for each in resources], (nodes.count, 1)) for _, nodes, _, _ in self._kinds]
-        )
+        capacities = []
+        for _, nodes, _, _ in self._kinds:
+            of_a_node = [_capacity(nodes, resource) for resource in resources]
+            capacities.append(np.tile(of_a_node, (nodes.count, 1)))
+        capacity = np.vstack(capacities)
         wanted, have = self._properties(jobs, len(capacity))
         limit, weight, left = self._limits(jobs)
-        chunks, apart, each = self._chunks(jobs, resources)
+        chunks, apart, per_chunk = self._chunks(jobs, resources)
         whole = self._column(jobs, "exclusive") == 1
         eligible = np.full(len(jobs), (1 << len(self.clusters)) - 1)
         first = np.concatenate(([0], np.cumsum([cluster.count for cluster in self.clusters])))
         layout = Layout(first, np.ascontiguousarray(capacity, np.int64), have, left)
-        return layout, Requests(chunks, each, apart, whole.astype(np.int64), wanted, eligible, limit, weight)
+        return layout, Requests(chunks, per_chunk, apart, whole.astype(np.int64), wanted, eligible, limit, weight)
 
     def could_hold(self, jobs: pd.DataFrame) -> np.ndarray:
         """Return bits of the clusters that could hold each job when empty, int64 [jobs]."""
@@ -235,11 +235,11 @@ class Machine:
         anywhere = np.where(gpus > 0, np.gcd(procs, np.maximum(gpus, 1)), procs)
         chunks = np.where(nodes > 0, nodes, anywhere)
         procs_per_node = self._column(jobs, "procs_per_node")
-        each = np.zeros((len(jobs), len(resources)), np.int64)
-        each[:, PROCS] = np.where((nodes > 0) & (procs_per_node > 0), procs_per_node, -(-procs // chunks))
+        per_chunk = np.zeros((len(jobs), len(resources)), np.int64)
+        per_chunk[:, PROCS] = np.where((nodes > 0) & (procs_per_node > 0), procs_per_node, -(-procs // chunks))
         for place, name in enumerate(resources[1:], start=1):
-            each[:, place] = -(-np.maximum(self._column(jobs, name), 0) // chunks)
-        return chunks, ((nodes > 0) | (chunks == 1)).astype(np.int64), each
+            per_chunk[:, place] = -(-np.maximum(self._column(jobs, name), 0) // chunks)
+        return chunks, ((nodes > 0) | (chunks == 1)).astype(np.int64), per_chunk
 
     def _limits(self, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return ``limit`` and ``weight`` [jobs, limits], and ``left`` [clusters, slots]."""
@@ -247,11 +247,11 @@ class Machine:
         weight = np.zeros_like(limit)
         left: list[np.ndarray] = []
         slots = 0
-        for place, each in enumerate(self.limits):
-            counts, several = each.slots(jobs)
+        for place, rule in enumerate(self.limits):
+            counts, several = rule.slots(jobs)
             limit[:, place] = np.where(counts >= 0, counts + slots, NO_LIMIT)
-            weight[:, place] = 1 if each.what == "jobs" else jobs["procs"].to_numpy(np.int64)
-            left.append(np.repeat([[each.left(cluster)] for cluster in self.clusters], several, axis=1))
+            weight[:, place] = 1 if rule.what == "jobs" else jobs["procs"].to_numpy(np.int64)
+            left.append(np.repeat([[rule.left(cluster)] for cluster in self.clusters], several, axis=1))
             slots += several
         empty = np.zeros((len(self.clusters), 0), np.int64)
         return limit, weight, np.ascontiguousarray(np.hstack([empty, *left]).astype(np.int64))
@@ -263,9 +263,9 @@ class Machine:
         if "properties" not in self.asked or "properties" not in jobs:
             return wanted, have
         bits: dict[str, int] = {}
-        by_text, there = [], self._texts(jobs)
+        by_text, texts = [], self._texts(jobs)
         for text in jobs["properties"].cat.categories:
-            words = [word for word in text.split(":") if text in there and self._names_nodes(word.removeprefix("^"))]
+            words = [word for word in text.split(":") if text in texts and self._names_nodes(word.removeprefix("^"))]
             by_text.append(sum({1 << bits.setdefault(word, len(bits)) for word in words}))
         if len(bits) > MOST_BITS:
             raise InputError(f"jobs ask for {len(bits)} different properties of nodes; at most {MOST_BITS} are possible")

@@ -68,20 +68,20 @@ def compare(
     against: dict[tuple[int, ...], _Measured] = {}
     rows = []
     for policy, replicates in policies.items():
-        for each, schedule in replicates.items():
-            if each not in base:
+        for seed, schedule in replicates.items():
+            if seed not in base:
                 raise InputError(
-                    f"{' / '.join(policy)} has a replicate of seed {each}, and the baseline has none to compare it with"
+                    f"{' / '.join(policy)} has a replicate of seed {seed}, and the baseline has none to compare it with"
                 )
-            _check_same_jobs(schedule, base[each])
-        mine, seeds = _measure(replicates.values(), week, user, tau_s, further), tuple(replicates)
+            _check_same_jobs(schedule, base[seed])
+        measured, seeds = _measure(replicates.values(), week, user, tau_s, further), tuple(replicates)
         if seeds not in against:
-            against[seeds] = _measure([base[each] for each in seeds], week, user, tau_s, further)
+            against[seeds] = _measure([base[seed] for seed in seeds], week, user, tau_s, further)
         for metric in metrics:
-            if metric not in mine.values[0]:
-                raise InputError(f"unknown metric {metric!r}; known: {', '.join(mine.values[0])}")
+            if metric not in measured.values[0]:
+                raise InputError(f"unknown metric {metric!r}; known: {', '.join(measured.values[0])}")
             row = dict(zip(NAMES, policy, strict=True)) | {"metric": metric}
-            rows.append(row | _compared(metric, mine, against[seeds], confidence))
+            rows.append(row | _compared(metric, measured, against[seeds], confidence))
     numbers = ("value", "baseline", "relative", "low", "high", "coverage", "p", "least", "most")
     table = pd.DataFrame(rows).astype(dict.fromkeys(numbers, "float64"))
     return table.assign(sure=sure_changes(table, _find(policies, baseline), confidence))
@@ -98,21 +98,21 @@ class _Measured(NamedTuple):
     values: list[dict[str, float]]
 
 
-def _compared(metric: str, mine: _Measured, theirs: _Measured, confidence: float) -> dict[str, Any]:
+def _compared(metric: str, ours: _Measured, theirs: _Measured, confidence: float) -> dict[str, Any]:
     """Compare the replicates of a policy and of the baseline, pair by pair, in one metric."""
-    weeks = next(iter(mine.weekly.values())).numerator.shape[1]
+    weeks = next(iter(ours.weekly.values())).numerator.shape[1]
     note, interval = remark(weeks), Interval()
-    singly = [(ours[metric], base[metric]) for ours, base in zip(mine.values, theirs.values, strict=True)]
-    value, reference = (float(each) for each in np.mean(singly, axis=0))
-    if metric in mine.weekly and len(singly) > 1:
-        value, reference = mine.weekly[metric].value(), theirs.weekly[metric].value()
+    singly = [(one[metric], base[metric]) for one, base in zip(ours.values, theirs.values, strict=True)]
+    value, reference = (float(mean) for mean in np.mean(singly, axis=0))
+    if metric in ours.weekly and len(singly) > 1:
+        value, reference = ours.weekly[metric].value(), theirs.weekly[metric].value()
     if reference == 0:
         note = "no change: the baseline is 0"
-    elif metric not in mine.weekly:
+    elif metric not in ours.weekly:
         note = "no interval: not a mean over jobs"
     elif weeks >= FEWEST_BLOCKS:
-        users = (mine.by_user[metric], theirs.by_user[metric]) if metric in mine.by_user else None
-        interval = interval_of_change(mine.weekly[metric], theirs.weekly[metric], confidence, users)
+        users = (ours.by_user[metric], theirs.by_user[metric]) if metric in ours.by_user else None
+        interval = interval_of_change(ours.weekly[metric], theirs.weekly[metric], confidence, users)
         note = note if interval.low is not None else NOTHING_LEFT
     changes = [ours / base - 1.0 for ours, base in singly if base]
     return {
@@ -191,9 +191,9 @@ def _measure(schedules: Iterable[Schedule], week: np.ndarray, user: np.ndarray, 
         weekly[-1] |= {"longest_wait_s": weekly_longest_waits(schedule), **more}
         values.append(_values(schedule, tau_s) | {name: ratio.value() for name, ratio in more.items()})
         for name, ratio in over_jobs.items() if user.max() >= 0 else ():
-            mine = by_week_and_user(ratio, week, user)
-            by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine
-    return _Measured({name: stacked([each[name] for each in weekly]) for name in weekly[0]}, by_user, values)
+            own = by_week_and_user(ratio, week, user)
+            by_user[name] = pooled([by_user[name], own]) if name in by_user else own
+    return _Measured({name: stacked([ratios[name] for ratios in weekly]) for name in weekly[0]}, by_user, values)
 
 
 def by_week(ratio: Ratio, week: np.ndarray) -> Ratio:

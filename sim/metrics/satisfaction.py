@@ -87,7 +87,7 @@ def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.nd
     # a moment is one integer of user code and time; like the simulator's events, job and time, it fits into 64 bits
     of_user = (jobs.user + 1) * (last - first + 2) - first
     order = np.argsort(of_user + jobs.submit)
-    ordered = UserJobs(*(each[..., order] for each in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
+    ordered = UserJobs(*(values[..., order] for values in jobs[:-1]))  # type: ignore[arg-type]  # searches in order are fast
     of_user, jobs = of_user[order], ordered._replace(rule=jobs.rule)
     justified, waited = acceptable_wait_s(jobs.procs, jobs.requested, jobs.rule), np.atleast_2d(jobs.start - jobs.submit)
     schedule, job = np.nonzero(waited >= least * justified)
@@ -97,9 +97,9 @@ def _levels(jobs: UserJobs, least: float) -> tuple[np.ndarray, np.ndarray, np.nd
     # differences of cumulative sums are exact for integers; here they are as large as their total allows
     scale = 2.0 ** (62 - np.ceil(np.log2(max(justified.sum(), 1.0))))
     values = np.rint(justified * scale).astype(np.int64)
-    there = np.concatenate(([0], np.cumsum(values)))[came]
-    there -= _sums_until(submitted, values, gone)[schedule, came - 1]
-    accepted = there / scale + np.where(gone[schedule, job] > submitted[came - 1], 0.0, justified[job])
+    ahead = np.concatenate(([0], np.cumsum(values)))[came]
+    ahead -= _sums_until(submitted, values, gone)[schedule, came - 1]
+    accepted = ahead / scale + np.where(gone[schedule, job] > submitted[came - 1], 0.0, justified[job])
     return schedule, order[job], np.where(jobs.user[job] >= 0, waited[schedule, job] / accepted, np.nan)
 
 

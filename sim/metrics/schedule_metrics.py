@@ -119,8 +119,8 @@ def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.
 
 def slowdowns(columns: Columns, tau_s: float) -> dict[str, np.ndarray]:
     """Return the metrics that depend on ``tau_s``, by name, [...] each."""
-    each = _bounded_slowdown(columns, tau_s)
-    return {"mean_bounded_slowdown": each.sum(axis=-1) / each.shape[-1], "max_bounded_slowdown": each.max(axis=-1)}
+    slowdown = _bounded_slowdown(columns, tau_s)
+    return {"mean_bounded_slowdown": slowdown.sum(axis=-1) / slowdown.shape[-1], "max_bounded_slowdown": slowdown.max(axis=-1)}
 
 
 def longest_waits(columns: Columns) -> Ratio:
@@ -194,23 +194,23 @@ def _columns(schedule: Schedule) -> Columns:
 
 
 def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
-    each = np.ones(columns.wait.shape[-1])
+    ones = np.ones(columns.wait.shape[-1])
     return {
         **_ratios_of_times(columns),
-        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), each),
-        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), each),
+        "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), ones),
+        "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), ones),
     }
 
 
 def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
     """Return the ratios that need no threshold and no prediction."""
-    each = np.ones(columns.wait.shape[-1])
+    ones = np.ones(columns.wait.shape[-1])
     area = columns.procs * columns.undisturbed
     specific, scale = _p2sf(columns)
     return {
-        "mean_wait_s": Ratio(columns.wait, each),
-        "mean_response_s": Ratio(columns.response, each),
-        "mean_slowdown": Ratio(columns.response / columns.undisturbed, each),
+        "mean_wait_s": Ratio(columns.wait, ones),
+        "mean_response_s": Ratio(columns.response, ones),
+        "mean_slowdown": Ratio(columns.response / columns.undisturbed, ones),
         "awf_s": Ratio(area * columns.response, area),
         # in seconds again, so that sums of several schedules add up
         "p2sf_s": Ratio(*(part * scale**3 for part in specific)),

@@ -31,8 +31,9 @@ def seats(schedule: Schedule) -> list[list[Span]]:
                 _give_back(free, span)
         while procs > 0:
             if not free:
-                number, there = jobs["job_id"].iloc[job], f"{schedule.procs:,} processors"
-                raise InputError(f"{schedule.label}: job {number} starts at second {start} and needs more than is free of {there}")
+                number = jobs["job_id"].iloc[job]
+                wanting = f"needs more than is free of {schedule.procs:,} processors"
+                raise InputError(f"{schedule.label}: job {number} starts at second {start} and {wanting}")
             first, last = free.pop(0)
             if last - first >= procs:
                 free.insert(0, (first + procs, last))

@@ -185,15 +185,15 @@ def _sure(
     base: Key,
 ) -> Iterator[str]:
     """Yield the sentences on the ``best``, and on why the lowest slowdown is another's."""
-    of = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
+    among = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
     if best is None:
-        which = f"none{of} surely lowers" if of else f"{names[ranked[0]]} does not surely lower"
+        which = f"none{among} surely lowers" if among else f"{names[ranked[0]]} does not surely lower"
         yield f"Against {names[base]}, {which} slowdown without raising another metric."
     else:
         lowest = _relative(rows[best][WEIGHED[0]])
         alike = [names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == lowest]
         tie = f" (a tie with {', '.join(alike)})" if alike else ""
-        yield f"{names[best]}{tie} is the best{of}; it surely lowers {_sizes(rows[best], better[best])}."
+        yield f"{names[best]}{tie} is the best{among}; it surely lowers {_sizes(rows[best], better[best])}."
         if rest := [name for name in WEIGHED if name not in better[best]]:
             sizes = ", ".join(f"{_title(name)} ({change(rows[best][name]['relative'])})" for name in rest)
             yield f"It does not surely change {sizes}."

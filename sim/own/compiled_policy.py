@@ -58,11 +58,11 @@ def _at_address(readonly: bool) -> Any:
     def arrays(_: Any, address: Any, size: Any, kind: Any) -> Any:
         array = types.Array(kind.dtype, 1, "C", readonly=readonly)
 
-        def generate(context: Any, builder: Any, __: Any, given: Any) -> Any:
+        def generate(context: Any, builder: Any, __: Any, arguments: Any) -> Any:
             structure = context.make_array(array)(context, builder)
-            data = builder.inttoptr(given[0], context.get_data_type(array.dtype).as_pointer())
+            data = builder.inttoptr(arguments[0], context.get_data_type(array.dtype).as_pointer())
             words = [context.get_constant(types.intp, 8)]
-            populate_array(structure, data, given[1:2], words, words[0], None)
+            populate_array(structure, data, arguments[1:2], words, words[0], None)
             return structure._getvalue()
 
         return array(types.int64, types.int64, kind), generate
@@ -94,7 +94,7 @@ def compiled(function: Callable[[CompiledView, np.ndarray], int] | None = None, 
     compiled, such as a policy that writes to what it sees.
     """
     if function is None:
-        return lambda given: compiled(given, memory=memory, checked=checked)
+        return lambda decided: compiled(decided, memory=memory, checked=checked)
     if not callable(function):
         raise InputError(
             f"a {type(function).__name__} cannot be compiled: give a function of a view and the numbers of the chosen jobs"

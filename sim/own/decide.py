@@ -64,27 +64,27 @@ class View:
     ``free`` of the ``procs`` processors are free. The view is valid at this moment only; do not keep it.
     """
 
-    def __init__(self, asked: _Asked, now: int) -> None:
-        self._asked = asked
-        self.now_s = int(now) + asked.origin
-        self.procs = asked.procs
-        self.free = int(asked.work.state.counters[FREE])
-        self.queue = tuple(asked.queue.values())
+    def __init__(self, source: _Asked, now: int) -> None:
+        self._asked = source
+        self.now_s = int(now) + source.origin
+        self.procs = source.procs
+        self.free = int(source.work.state.counters[FREE])
+        self.queue = tuple(source.queue.values())
 
     @property
     def running(self) -> list[Running]:
         """Return the running jobs, in the order of their predicted ends."""
-        asked, state = self._asked, self._asked.work.state
+        source, state = self._asked, self._asked.work.state
         plan = state.plan[: state.counters[PLANS]]
-        jobs = state.running[plan & ((1 << asked.bits) - 1)]
-        ends, starts = (plan >> asked.bits) + asked.origin, state.start[jobs] + asked.origin
-        return [Running(asked.jobs[job], *when) for job, *when in zip(jobs.tolist(), starts.tolist(), ends.tolist(), strict=True)]
+        jobs = state.running[plan & ((1 << source.bits) - 1)]
+        ends, starts = (plan >> source.bits) + source.origin, state.start[jobs] + source.origin
+        return [Running(source.jobs[job], *when) for job, *when in zip(jobs.tolist(), starts.tolist(), ends.tolist(), strict=True)]
 
     def fits(self, job: Job, cluster: int = NOWHERE) -> bool:
         """Tell whether ``job`` fits now, in ``cluster`` or by default in any."""
-        given, work = self._asked.given, self._asked.work
+        inputs, work = self._asked.inputs, self._asked.work
         now = self.now_s - self._asked.origin
-        return bool(place_for(job.number, cluster, now, given.arrays, given.estimates, work.state, work.clusters) != NOWHERE)
+        return bool(place_for(job.number, cluster, now, inputs.arrays, inputs.estimates, work.state, work.clusters) != NOWHERE)
 
 
 @runtime_checkable
@@ -110,11 +110,11 @@ class _Asked:
         self.jobs: list[Job] = []
         self._started = 0
 
-    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
+    def begin(self, workload: Prepared, inputs: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions."""
-        arrays, estimates, state, total = given.arrays, given.estimates, work.state, len(workload.jobs)
-        self.given, self.origin, self.procs, self.bits = given, workload.origin, workload.procs, given.bits
-        self.row = given.dependencies.row if workload.waits is not None else np.arange(total)
+        arrays, estimates, state, total = inputs.arrays, inputs.estimates, work.state, len(workload.jobs)
+        self.inputs, self.origin, self.procs, self.bits = inputs, workload.origin, workload.procs, inputs.bits
+        self.row = inputs.dependencies.row if workload.waits is not None else np.arange(total)
         self.job_ids, users = workload.jobs["job_id"].tolist(), workload.jobs["user"].astype(object)
         self.users = users.where(users.notna(), None).tolist()
         self.outside = outside = Scratch.outside(total)
@@ -123,7 +123,7 @@ class _Asked:
             self.memory = np.zeros(self.policy.memory)
             seen = [state.counters, outside.waiting, outside.chosen, arrays.submit, arrays.procs, arrays.requested, arrays.user]
             seen += [*estimates, state.start, state.plan, state.plan_procs]
-            addresses = [each.ctypes.data for each in seen]
+            addresses = [array.ctypes.data for array in seen]
             outside.table[ADDRESSES:] = [*addresses, self.procs, self.bits, self.memory.ctypes.data]
             outside.table[POLICY] = self.policy.address
         return self.work
@@ -148,9 +148,9 @@ class _Asked:
 
     def _catch_up(self) -> None:
         """Record the jobs submitted and started since the last answer."""
-        counters, arrays = self.work.state.counters, self.given.arrays
+        counters, arrays = self.work.state.counters, self.inputs.arrays
         first, new = len(self.jobs), slice(len(self.jobs), int(counters[NEXT]))
-        submit, columns = arrays.submit[new] + self.origin, (arrays.procs, arrays.requested, *self.given.estimates)
+        submit, columns = arrays.submit[new] + self.origin, (arrays.procs, arrays.requested, *self.inputs.estimates)
         new_columns: Any = (self.row[new], submit, *(column[new] for column in columns))
         for row, *facts in zip(*(column.tolist() for column in new_columns), strict=True):
             self.jobs.append(Job(len(self.jobs), self.job_ids[row], self.users[row], *facts))
@@ -183,7 +183,7 @@ class _Asked:
             return f"starts {name} twice"
         if state.start[job] >= 0:
             return f"starts {name}, which does not wait: it has started at second {int(state.start[job]) + self.origin}"
-        procs, free, where = int(self.given.arrays.procs[job]), int(state.counters[FREE]), int(outside.where[at])
+        procs, free, where = int(self.inputs.arrays.procs[job]), int(state.counters[FREE]), int(outside.where[at])
         if self.work.clusters is None and procs > free:
             return f"starts {name}, which needs {procs:,} processors, and {free:,} are free"
         return f"starts {name}, which does not fit in {'any cluster' if where == NOWHERE else f'cluster {where}'} now"
@@ -211,8 +211,9 @@ def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, C
     name = name or own or getattr(policy, "__name__", type(policy).__name__)
 
     def new_decider() -> Decider:
-        mine = policy() if isinstance(policy, type) else policy if once or isinstance(policy, CompiledPolicy) else _copied(policy)
-        return mine.decider() if isinstance(mine, OfItsOwn) else _Asked(mine, name)
+        shared = once or isinstance(policy, CompiledPolicy)  # compiled, it keeps nothing between simulations
+        fresh = policy() if isinstance(policy, type) else policy if shared else _copied(policy)
+        return fresh.decider() if isinstance(fresh, OfItsOwn) else _Asked(fresh, name)
 
     return name, new_decider
 

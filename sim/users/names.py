@@ -42,14 +42,14 @@ def users(name: str) -> Users:
     InputError with the known names for any other. ``open`` takes ``patience`` alone, because submissions are as recorded.
     """
     try:
-        loop, given = named(name)
+        loop, options = named(name)
         if loop not in LOOPS:
             raise InputError(f"known: {', '.join(LOOPS)}, with options as in closed(session={SESSION_S},rule={LAST})")
-        for option in given:
+        for option in options:
             check_known(option, ("patience",) if loop == OPEN else ("session", "rule", "ends", "patience"))
-        session_s = whole("session", given.get("session", str(SESSION_S)), minimum=0, maximum=limits.SECONDS)
-        rule = chosen(f"rule={given.get('rule')}", given.get("rule", LAST), RULES)
-        patience = chosen(f"patience={given.get('patience')}", given.get("patience", "program"), get_args(Rule))
+        session_s = whole("session", options.get("session", str(SESSION_S)), minimum=0, maximum=limits.SECONDS)
+        rule = chosen(f"rule={options.get('rule')}", options.get("rule", LAST), RULES)
+        patience = chosen(f"patience={options.get('patience')}", options.get("patience", "program"), get_args(Rule))
     except InputError as error:
         raise InputError(f"users {name!r}: {error}") from error
-    return Users(loop, session_s, rule, given.get("ends", RECORDED), patience)  # type: ignore[arg-type]
+    return Users(loop, session_s, rule, options.get("ends", RECORDED), patience)  # type: ignore[arg-type]

@@ -264,9 +264,9 @@ def requests(rng: np.random.Generator, behaviour: PeopleChoices, runtime_s: np.n
     habit = rng.random(configurations)
     step = np.where(needed > HOUR_S, 10 * MINUTE_S, MINUTE_S)
     odd = np.minimum(np.ceil(needed / step) * step, POPULAR_S[-1]).astype(np.int64)
-    asked = np.select([habit < ODD, habit < ODD + ROUNDEST], [odd, _round_up(needed, ROUNDEST_S)], _round_up(needed, POPULAR_S))
-    asked = np.where(limit > longest, limit, asked)
-    return np.where(killed, runtime_s, asked[configuration])
+    liked = np.select([habit < ODD, habit < ODD + ROUNDEST], [odd, _round_up(needed, ROUNDEST_S)], _round_up(needed, POPULAR_S))
+    liked = np.where(limit > longest, limit, liked)
+    return np.where(killed, runtime_s, liked[configuration])
 
 
 def _round_up(seconds: np.ndarray, values: np.ndarray) -> np.ndarray:

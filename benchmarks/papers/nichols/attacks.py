@@ -180,7 +180,7 @@ def main(argv: Sequence[str] | None = None) -> None:
     parser.add_argument("--write", action="store_true", help="write the tables into docs/studies/data/rush-assumptions.csv")
     options = parser.parse_args(argv)
     attack = Attack(
-        control_runs(CONGESTED, days=DAYS, seed=LEARN_SEED, each=EACH),
+        control_runs(CONGESTED, days=DAYS, seed=LEARN_SEED, per_application=EACH),
         usual(CONGESTED, EXPERIMENTS["ADAA"].nodes, days=DAYS, seed=USUAL_SEED),
     )
     tables = {"attacks": attack.attacks(options.trials), "further": attack.further(options.further)}

@@ -44,7 +44,7 @@ def quiet(seed: int, days: float = 2.0) -> pd.DataFrame:
     """
     tables = []
     for nodes in (8, 16, 32):
-        runs = control_runs(QUIET, days=days, seed=seed, each=QUIET_RUNS, nodes=nodes, features=False).runs
+        runs = control_runs(QUIET, days=days, seed=seed, per_application=QUIET_RUNS, nodes=nodes, features=False).runs
         group = runs["application"] + f" {nodes}"
         tables.append(pd.DataFrame({"group": group, "runtime_s": runs["runtime_s"]}))
     return pd.concat(tables, ignore_index=True)
@@ -66,7 +66,7 @@ def busy(name: str, seed: int, days: float = DAYS) -> pd.DataFrame:
 
     ``application start_s runtime_s ratio``, the last to the application's shortest runtime.
     """
-    runs = control_runs(machine(name), days=days, seed=seed, each=round(A_DAY * days), features=False).runs
+    runs = control_runs(machine(name), days=days, seed=seed, per_application=round(A_DAY * days), features=False).runs
     least = runs.groupby("application")["runtime_s"].transform("min")
     return runs.assign(ratio=runs["runtime_s"] / least)[["application", "start_s", "runtime_s", "ratio"]]
 

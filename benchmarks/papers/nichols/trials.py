@@ -130,7 +130,7 @@ class Bench:
         if key not in self._control:
             self._control.clear()
             self.say(f"{cluster}{f', {placement}' if placement else ''}: control runs of {learner.days:g} days")
-            run = control_runs(machine(cluster, placement), days=learner.days, seed=_LEARN_SEED, each=learner.each)
+            run = control_runs(machine(cluster, placement), days=learner.days, seed=_LEARN_SEED, per_application=learner.each)
             self._control[key] = run
         return self._control[key]
 

@@ -80,14 +80,14 @@ class Environment(gymnasium.Env):
     def reset(self, *, seed: int | None = None, options: dict[str, Any] | None = None) -> tuple[dict, dict]:
         """Begin a random window at a decision, or window ``options["first"]`` of ``windows``."""
         super().reset(seed=seed)
-        given = (options or {}).get("first")
+        first_window = (options or {}).get("first")
         for _ in range(1_000):
-            first = int(self.np_random.integers(self.windows)) if given is None else given
+            first = int(self.np_random.integers(self.windows)) if first_window is None else first_window
             if not 0 <= first < self.windows:
                 raise InputError(f"window {first}: the windows are numbered from 0 to {self.windows - 1:,}")
             if self._begin(first):
                 return self._decisions.observed(), {}
-        raise InputError(f"nothing to decide in {'1,000 drawn windows' if given is None else f'window {given}'}")
+        raise InputError(f"nothing to decide in {'1,000 drawn windows' if first_window is None else f'window {first_window}'}")
 
     def step(self, action: int) -> tuple[dict, float, bool, bool, dict]:
         """Take a candidate, or none."""

@@ -48,11 +48,11 @@ class Backfilling:
         self._act, self._slots = act, slots
         self.candidates = np.zeros(0, np.int64)
 
-    def begin(self, workload: Prepared, given: Inputs, work: WorkArrays) -> WorkArrays:
+    def begin(self, workload: Prepared, inputs: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions; InputError on clusters."""
         if work.clusters is not None:
             raise InputError("agents decide on one pool of processors, and this is a machine of clusters")
-        self.given, self.procs, self.outside = given, workload.procs, Scratch.outside(len(workload.jobs))
+        self.inputs, self.procs, self.outside = inputs, workload.procs, Scratch.outside(len(workload.jobs))
         self.work = work._replace(outside=self.outside)
         return self.work
 
@@ -94,7 +94,7 @@ class Backfilling:
     def take(self, place: int) -> None:
         """Start the candidate at ``place`` before the head."""
         job = self.candidates[place : place + 1]
-        self.extra -= int(self.given.arrays.procs[job[0]]) if self._beyond(job)[0] else 0
+        self.extra -= int(self.inputs.arrays.procs[job[0]]) if self._beyond(job)[0] else 0
         self._start(job)
         self._backfill(self.candidates[self.candidates != job])
 
@@ -103,7 +103,7 @@ class Backfilling:
 
         ``jobs`` [slots, OF_JOB], ``machine`` [OF_MACHINE], and ``mask``, 1 for allowed actions.
         """
-        arrays, estimates, procs, head = self.given.arrays, self.given.estimates, self.procs, self.head
+        arrays, estimates, procs, head = self.inputs.arrays, self.inputs.estimates, self.procs, self.head
         seen = self.candidates[: self._slots]
         jobs, machine = np.zeros((self._slots, len(OF_JOB)), np.float32), np.zeros(len(OF_MACHINE), np.float32)
         of_seen, wait, predicted = jobs[: len(seen)], self.now - arrays.submit[seen], estimates.order[seen]
@@ -121,7 +121,7 @@ class Backfilling:
         return {"jobs": np.minimum(jobs, 1.0), "machine": np.minimum(machine, 1.0), "mask": mask}
 
     def _offer(self) -> None:
-        heads = int(np.searchsorted(np.cumsum(self.given.arrays.procs[self.waiting]), self.free, side="right"))
+        heads = int(np.searchsorted(np.cumsum(self.inputs.arrays.procs[self.waiting]), self.free, side="right"))
         if heads:
             self._start(self.waiting[:heads])
         self.candidates = self.waiting[:0]
@@ -135,22 +135,22 @@ class Backfilling:
 
     def _start(self, jobs: np.ndarray) -> None:
         self.outside.chosen[: len(jobs)] = jobs
-        refused = start_chosen(len(jobs), self.now, *self.given[:2], self.work.state, self.outside, None, self.given.bits)
+        refused = start_chosen(len(jobs), self.now, *self.inputs[:2], self.work.state, self.outside, None, self.inputs.bits)
         assert not refused
         self.look()
 
     def _reserve(self, head: int) -> None:
         counters = self.work.state.counters
-        reserve(self.given.arrays.procs[head], self.work.state, self.given.bits)
+        reserve(self.inputs.arrays.procs[head], self.work.state, self.inputs.bits)
         self.head, self.shadow, self.extra = head, int(counters[SHADOW]), int(counters[EXTRA])
         self._backfill(self.waiting[self.waiting != head])
 
     def _beyond(self, jobs: np.ndarray) -> np.ndarray:
-        return self.now + self.given.estimates.fit[jobs] > self.shadow
+        return self.now + self.inputs.estimates.fit[jobs] > self.shadow
 
     def _backfill(self, jobs: np.ndarray) -> None:
-        jobs = jobs[self.given.arrays.procs[jobs] <= self.free]
-        self.candidates = jobs[~self._beyond(jobs) | (self.given.arrays.procs[jobs] <= self.extra)]
+        jobs = jobs[self.inputs.arrays.procs[jobs] <= self.free]
+        self.candidates = jobs[~self._beyond(jobs) | (self.inputs.arrays.procs[jobs] <= self.extra)]
 
 
 class Ordering(Backfilling):
@@ -167,13 +167,13 @@ class Ordering(Backfilling):
         self._algorithm = algorithm
 
     def _offer(self) -> None:
-        fits = self.given.arrays.procs[self.waiting] <= self.free
+        fits = self.inputs.arrays.procs[self.waiting] <= self.free
         self.candidates = self.waiting if fits.any() and self._algorithm != "List" else self.waiting[fits]
 
     def take(self, place: int) -> None:
         """Let the candidate at ``place`` go next."""
         job = self.candidates[place : place + 1]
-        if self.given.arrays.procs[job[0]] <= self.free:
+        if self.inputs.arrays.procs[job[0]] <= self.free:
             self._start(job)
             self._offer()
         elif self._algorithm == "EASY":

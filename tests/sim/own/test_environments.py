@@ -60,7 +60,7 @@ class Shortest(Ordering):
     """The same without an agent."""
 
     def take(self, place: int) -> None:
-        super().take(int(np.argmin(self.given.estimates.order[self.candidates])))
+        super().take(int(np.argmin(self.inputs.estimates.order[self.candidates])))
 
 
 @pytest.mark.slow
