@@ -37,9 +37,9 @@ def holds(
     return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)
 
 
-def broken(name: str, count: int, of: int | None = None) -> dg.AssetCheckResult:
+def broken(name: str, count: int, rows: int | None = None) -> dg.AssetCheckResult:
     """Return a check that fails if ``count``, the rows that break its claim, is not 0."""
-    counted: dict[str, Any] = {"broken": int(count)} | ({} if of is None else {"of": int(of)})
+    counted: dict[str, Any] = {"broken": int(count)} | ({} if rows is None else {"of": int(rows)})
     return holds(name, int(count) == 0, **counted)
 
 

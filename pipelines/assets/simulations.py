@@ -130,7 +130,7 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
             "weeks": int(table["weeks"].iloc[0]),
         },
         [
-            broken("baseline_is_what_a_fresh_simulation_gives", moved, of=len(same)),
+            broken("baseline_is_what_a_fresh_simulation_gives", moved, rows=len(same)),
             holds("intervals_hold_their_value", outside == 0, severity=warn, outside=outside, of=len(bounded)),
         ],
     )

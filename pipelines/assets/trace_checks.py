@@ -94,7 +94,7 @@ def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -
             sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in schedules),
             of=jobs,
         ),
-        broken("reads_back_as_written", moved, of=jobs),
+        broken("reads_back_as_written", moved, rows=jobs),
     ]
 
 
@@ -131,4 +131,4 @@ def check_features(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, s
         last = table["last_runtime_s"].iloc[row]
         latest = runtime[ended[end_s[ended] == end_s[ended].max()]] if len(ended) else np.zeros(0)
         wrong += int(table["completed_jobs"].iloc[row] != len(ended) or (len(ended) > 0 and last not in latest))
-    return [broken("recounted_by_hand", wrong, of=len(rows))]
+    return [broken("recounted_by_hand", wrong, rows=len(rows))]

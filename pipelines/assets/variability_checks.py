@@ -135,7 +135,7 @@ def check_trials(runs: pd.DataFrame, plan: TrialPlan, table: pd.DataFrame) -> li
     moved = sum(int((first[name].to_numpy() != again[name].to_numpy()).sum()) for name in ("start_s", "runtime_s"))
     asking = table[(table["scheduler"] == f"EASY{RUSH}") & (table["metric"] == "varied_runs")].iloc[0]
     return [
-        broken("a_repeated_trial_is_the_same", moved, of=2 * len(first)),
+        broken("a_repeated_trial_is_the_same", moved, rows=2 * len(first)),
         holds(
             "fewer_runs_vary",
             asking["value"] < asking["baseline"],

@@ -172,10 +172,10 @@ def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[di
     if not schedules:
         return pd.DataFrame({name: [] for name in (*_KEYS, *_ROW)}), []
     rows = pd.concat([schedule.jobs[_ROW] for schedule in schedules], ignore_index=True)
-    schedule = np.repeat(np.arange(len(schedules)), [len(each.jobs) for each in schedules])
+    of_schedule = np.repeat(np.arange(len(schedules)), [len(schedule.jobs) for schedule in schedules])
     for place, name in enumerate(_KEYS):
-        codes, values = pd.factorize(np.array([getattr(each, name) for each in schedules], dtype=object))
-        column = pd.Categorical.from_codes(codes[schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
+        codes, values = pd.factorize(np.array([getattr(schedule, name) for schedule in schedules], dtype=object))
+        column = pd.Categorical.from_codes(codes[of_schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
         rows.insert(place, name, pd.Series(column))
     return rows, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
 

@@ -109,6 +109,8 @@ def _accuracies(window: pd.DataFrame) -> dict[str, float]:
     """
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS
-    columns = ["requested", *(each for name in TRAINERS for each in (name, f"{name}_now"))]
+    columns = ["requested"]
+    for name in TRAINERS:
+        columns += [name, f"{name}_now"]
     means = {name: mean_accuracy(answered if enough else window, name) for name in columns}
     return means | {"champion": mean_accuracy(answered, "champion") if enough else float("nan")}

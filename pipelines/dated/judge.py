@@ -60,11 +60,11 @@ def judge(
     if there are any. ``schedules`` is called only if it could decide.
     """
     version, trained_until_s = trained
-    mine, judged = (rows[rows["champion_version"] == version] for rows in (served, window))
+    own, judged = (rows[rows["champion_version"] == version] for rows in (served, window))
     first_s = int(served["at_s"].min()) if len(served) else until_s
     known_from_s = trained_until_s if first_s <= trained_until_s else first_s + STRAGGLERS * DAY_S
-    user, end = pd.factorize(mine["user"])[0], mine["end_s"].to_numpy(np.int64)
-    scores = {name: _accuracies(mine, name) for name in (CHAMPION, *names)}
+    user, end = pd.factorize(own["user"])[0], own["end_s"].to_numpy(np.int64)
+    scores = {name: _accuracies(own, name) for name in (CHAMPION, *names)}
     evidence = {
         name: served_evidence(scores[name] - scores[CHAMPION], user, end, trained_until_s, until_s, len(names), known_from_s)
         for name in names
@@ -141,13 +141,13 @@ def against_the_champion(
             return pd.DataFrame()
         place = rows_served(records, rows, served)
         seconds = {CHAMPION: served[CHAMPION].fillna(served["requested"]), _CHALLENGER: served[name]}
-        pair = [answers_table(method, each.to_frame(PREDICTED).iloc[place]) for method, each in seconds.items()]
-        asked = Campaign(schedulers=tuple(schedulers), predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
+        pair = [answers_table(method, column.to_frame(PREDICTED).iloc[place]) for method, column in seconds.items()]
+        campaign = Campaign(schedulers=tuple(schedulers), predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
         jobs = clean.jobs.iloc[rows].reset_index(drop=True)
-        schedules = campaign_schedules(jobs, asked, **simulated_on(clean))
+        schedules = campaign_schedules(jobs, campaign, **simulated_on(clean))
         tables = []
         for scheduler in schedulers:
-            table = compare([each for each in schedules if each.scheduler == scheduler], (scheduler, CHAMPION))
+            table = compare([schedule for schedule in schedules if schedule.scheduler == scheduler], (scheduler, CHAMPION))
             tables.append(table[table["predictor"] == _CHALLENGER])
         return pd.concat(tables, ignore_index=True)
 

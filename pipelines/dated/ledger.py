@@ -42,7 +42,7 @@ class Ledger:
     @property
     def until_s(self) -> list[int]:
         """Return the instants of the nights."""
-        return [int(each) for each in self.nights["until_s"]]
+        return [int(instant) for instant in self.nights["until_s"]]
 
     def keep(self, lake: Lake, clean: CleanTrace, served: Callable[[], pd.DataFrame]) -> None:
         """Write the answers ``served`` until this night, for the next night; a run writes none."""

@@ -28,9 +28,9 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
     name = f"runtime-{clean.name}"
     count = min(ASKED_BACK, len(clean.jobs))
     rows, until = np.arange(len(clean.jobs) - count, len(clean.jobs)), records.until_s
-    asked = submissions(clean).tail(count).reset_index(drop=True)
+    questions = submissions(clean).tail(count).reset_index(drop=True)
     try:
-        answers = ask(consumer_model(name, candidate.version, RUNTIME.name), asked)
+        answers = ask(consumer_model(name, candidate.version, RUNTIME.name), questions)
     except Exception as error:  # a model may raise anything while it loads or predicts
         reason = first_line(error)
         raise InputError(
@@ -39,7 +39,7 @@ def verified(store: Tracking, clean: CleanTrace, records: Accounting, candidate:
     expected = method.predict(records.served(rows, until))
     age = records.jobs["submit_s"].to_numpy(np.int64)[rows] - until
     seconds = answers[list(expected)].to_numpy(np.float64)
-    request = asked["requested_s"].to_numpy(np.float64)[:, None]
+    request = questions["requested_s"].to_numpy(np.float64)[:, None]
     compared = ~_twice_on_the_clock(records, rows)
     off = np.abs(seconds - np.column_stack(list(expected.values())))[compared]
     tags = store.client.get_model_version(name, candidate.version).tags

@@ -104,7 +104,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         comparison=table,
         schedules=schedules,
         quality=quality,
-        kinds={each.predictor: kind_of(each.predictor) for each in schedules},
+        kinds={schedule.predictor: kind_of(schedule.predictor) for schedule in schedules},
         since=since,
         cleaning_counts=clean.counts(),
         provenance={
@@ -115,7 +115,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
             "registered models": "; ".join(
                 model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
             ),
-            **{name: ", ".join(sorted({str(each[name]) for each in simulations})) for name in ("semantics", "seed", "shake_s")},
+            **{name: ", ".join(sorted({str(row[name]) for row in simulations})) for name in ("semantics", "seed", "shake_s")},
             "code": code_version(),
             "software": software(),
             "Dagster run": work.run_id,

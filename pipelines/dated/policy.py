@@ -61,7 +61,7 @@ def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_
         jobs = fingerprint(pd.concat([week.jobs for week in weeks]))
         key = made_from("policy", {"jobs": jobs, "learning": learning.model_dump(mode="json")})
         model = POLICY.registered(clean.name)
-        same = [int(each.version) for each in all_versions(store, model) if each.tags.get(MADE_FROM) == key]
+        same = [int(registered.version) for registered in all_versions(store, model) if registered.tags.get(MADE_FROM) == key]
         if same:
             version = str(max(same))
         else:
@@ -89,8 +89,8 @@ def policy_schedules(
         return []
     policy = registered_policy(f"registry:{POLICY.registered(clean.name)}@{version}", lambda: store)
     replays, jobs = shaken(seed, replicates), clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True)
-    asked = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
-    schedules = campaign_schedules(jobs, asked, **simulated_on(clean))
+    campaign = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
+    schedules = campaign_schedules(jobs, campaign, **simulated_on(clean))
     return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
 
 

@@ -196,11 +196,11 @@ class Promotion:
         titles = {self.champion: "champion", self.challenger: "challenger"}
         rows = []
         for number in self.versions:
-            each = store.client.get_model_version(self.name, number)
-            measures = {column: number_in(each.tags, tag) for column, tag in kind.measures.items()}
-            facts = {"method": each.tags.get("method", "unknown"), "alias": titles.get(number, "")}
-            reads = {READS: each.tags[READS]} if READS in each.tags else {}
-            rows.append({"model": self.name, "version": int(number), **facts, **measures, **reads, "why": why_of(each)})
+            version = store.client.get_model_version(self.name, number)
+            measures = {column: number_in(version.tags, tag) for column, tag in kind.measures.items()}
+            facts = {"method": version.tags.get("method", "unknown"), "alias": titles.get(number, "")}
+            reads = {READS: version.tags[READS]} if READS in version.tags else {}
+            rows.append({"model": self.name, "version": int(number), **facts, **measures, **reads, "why": why_of(version)})
         return pd.DataFrame(rows)
 
 
@@ -259,15 +259,15 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     weak = scores[ranked[0].method].below
     titles = [f"{_NONE}: {weak}. First" if weak else "First champion", "Challenger", *["Candidate"] * len(ranked)]
     notes = [f"{title} by {basis}{note and ' ' + note}" for title, _ in zip(titles, ranked, strict=False)]
-    for each, text in zip(ranked, notes, strict=True):
-        _describe(store, name, each.version, text)
+    for candidate, text in zip(ranked, notes, strict=True):
+        _describe(store, name, candidate.version, text)
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
-    checks = {each.version: judge.checks(each) for each in new}[first.version]
+    checks = {candidate.version: judge.checks(candidate) for candidate in new}[first.version]
     if failed := [check for check, passed in checks.items() if not passed]:
         raise InputError(
             f"{name}/{first.version} ({first.method}) cannot become champion; these checks failed: {', '.join(failed)}"
         )
-    versions = tuple(sorted((each.version for each in new), key=int))
+    versions = tuple(sorted((candidate.version for candidate in new), key=int))
     if weak:
         return _without(name, first.version, notes[0], versions, first.judged, checks)
     challenger, method = (second.version, second.method) if second else ("", "")
@@ -277,11 +277,11 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
 def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | None:
     """Return the previous promotion if its best was too weak and has the same ``key``."""
     best = aliases(store, name).get(SIMULATED)
-    same = [each for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
-    for each in same:
-        if str(each.version) == best and why_of(each).startswith(_NONE):
-            judged = _count(each.tags, judge.kind)
-            result = _without(name, best, why_of(each), tuple(str(one.version) for one in same), judged, {})
+    same = [version for version in all_versions(store, name) if version.tags.get(MADE_FROM) == judge.key]
+    for version in same:
+        if str(version.version) == best and why_of(version).startswith(_NONE):
+            judged = _count(version.tags, judge.kind)
+            result = _without(name, best, why_of(version), tuple(str(one.version) for one in same), judged, {})
             return replace(result, nothing_new=True)
     return None
 
@@ -294,7 +294,7 @@ def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -
     """Choose a candidate only to simulate; the champion, which has seen those jobs, stays."""
     named = aliases(store, name)
     challenger, old = named.get("challenger", ""), named.get(SIMULATED)
-    same = [str(each.version) for each in all_versions(store, name) if each.tags.get(MADE_FROM) == judge.key]
+    same = [str(version.version) for version in all_versions(store, name) if version.tags.get(MADE_FROM) == judge.key]
     if old in same:
         why = judge.instead.format(old)
         return Promotion(name, present.version, challenger, "", False, why, old, tuple(same), None, 0, {}, why, nothing_new=True)
@@ -306,14 +306,14 @@ def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -
 
 def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[Any], same: Sequence[Any]) -> Promotion:
     challenger = aliases(store, name).get("challenger", "")
-    method = next((each.tags.get("method", "") for each in same if str(each.version) == challenger), "")
+    method = next((version.tags.get("method", "") for version in same if str(version.version) == challenger), "")
     why = "Nothing new: champion or challenger was made from the same data by the same rule, so nothing was registered."
     count = _count(present.tags, judge.kind)
     simulated, instead = present.trained_version, ""
     if present.method is None:
         simulated = challenger or present.version
         instead = _by_hand(present.version, simulated)
-    versions = tuple(str(each.version) for each in same)
+    versions = tuple(str(version.version) for version in same)
     return Promotion(
         name, present.version, challenger, method, False, why, simulated, versions, None, count, {}, instead, nothing_new=True
     )
@@ -332,10 +332,10 @@ def _made_from_the_same(store: Tracking, name: str, key: str) -> list[Any]:
     """Return the versions of ``name`` with ``key`` or an alias, if one has both; else none."""
     named = set(aliases(store, name).values())
     every = all_versions(store, name)
-    if not any(each.tags.get(MADE_FROM) == key and str(each.version) in named for each in every):
+    if not any(version.tags.get(MADE_FROM) == key and str(version.version) in named for version in every):
         return []
-    same = [each for each in every if each.tags.get(MADE_FROM) == key or str(each.version) in named]
-    return sorted(same, key=lambda each: int(each.version))
+    same = [version for version in every if version.tags.get(MADE_FROM) == key or str(version.version) in named]
+    return sorted(same, key=lambda version: int(version.version))
 
 
 def made_from(kind: str, facts: Mapping[str, object]) -> str:

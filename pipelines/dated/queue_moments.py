@@ -80,7 +80,7 @@ class Moments:
         for done, second in enumerate(wanted.unique("at_s").tolist()):
             jobs, at_s = jobs_at.get_group(second), second + origin_s
             queue = queue_of(record, self.snapshot(at_s), at_s - (self.record.clean.origin_unix_s or 0), SCENARIOS, seed)
-            number = np.array([self.number.get(each, -1) for each in queue.job_id])
+            number = np.array([self.number.get(job_id, -1) for job_id in queue.job_id])
             rows = queue.waiting[np.isin(number[queue.waiting], jobs)]
             tables.append(as_table(queue.questions(rows), number).assign(at_s=second))
             progress(done, len(jobs_at))
@@ -110,7 +110,7 @@ def moments_of(clean: CleanTrace, users: Features, date: Dated) -> Moments | Non
     at_s = tuple(np.concatenate((chosen[chosen < until_s], later)).tolist())
     if site is None:
         names = clean.jobs["job_id"].tolist()
-        return Moments(Record(clean, users.start_s), at_s, kept, {str(each): each for each in names})
+        return Moments(Record(clean, users.start_s), at_s, kept, {str(job_id): job_id for job_id in names})
     table = site.jobs.table
     return Moments(
         record_of(site.site, site.jobs, site.timezone), at_s, kept, dict(zip(table["job_id"], table["number"], strict=True)), table

@@ -73,7 +73,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
         model: ServedModel = following
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
         rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
-        sources = [each if isinstance(each, str) else in_order(each, clean.jobs, rows) for each in sources]
+        sources = [source if isinstance(source, str) else in_order(source, clean.jobs, rows) for source in sources]
         beside = policy_schedules(lake, clean, store, settings.seed, settings.replicates, date.first_s or 0)
     else:
         settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, clean, records, store)
@@ -115,10 +115,10 @@ def named_sources(
         if not text.startswith(PREFIX):
             sources.append(text)
         elif text != predictor_name(registered):
-            asked = registered_name(text)
-            if asked.name == date.subject and asked.alias in named:
-                version = named[asked.alias]
-                other = simulated_model(asked.name, version, clean, records, date, store, shown=text, seen=asked.seen)
+            wanted = registered_name(text)
+            if wanted.name == date.subject and wanted.alias in named:
+                version = named[wanted.alias]
+                other = simulated_model(wanted.name, version, clean, records, date, store, shown=text, seen=wanted.seen)
                 sources.append(other.predictor)
             else:
                 sources.append(registered_predictor(text, clean, date.until_s, ask))
@@ -157,25 +157,22 @@ def campaign(
     place of requests. Schedules are in the order of ``schedulers``, then predictors, then corrections; ``replicates`` follow each
     other, shaken by the seeds from ``seed`` on.
     """
-    outlived = [each for each in predictors if not never_outlived(predictor_name(each))]
+    outlived = [predictor for predictor in predictors if not never_outlived(predictor_name(predictor))]
     correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)
-    weighed = {predictor_name(each): each for each in (PRIOR if each == "requested" else each for each in predictors)}
+    spread = [PRIOR if predictor == "requested" else predictor for predictor in predictors]
+    weighed = {predictor_name(predictor): predictor for predictor in spread}  # each once
     groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
-        (correcting, [each for each in predictors if each not in outlived], one),
+        (correcting, [predictor for predictor in predictors if predictor not in outlived], one),
         (correcting, outlived, tuple(corrections)),
         ([name for name in schedulers if name not in correcting], list(weighed.values()), one),
     ]
-    # a seed is refused if nothing depends on it; the schedules of such a run still record it
-    parts = [
-        Campaign(
-            schedulers=tuple(by),
-            predictors=tuple(group),
-            corrections=fixes,
-            **{"seeds": (seed if any(moved_by_seed(each, 0, by) for each in group) else 0,)} | shaken(seed, replicates),
-        )
-        for by, group, fixes in groups
-        if by and group
-    ]
+    parts = []
+    for by, group, fixes in groups:
+        if by and group:
+            # a seed is refused if nothing depends on it; the schedules of such a run still record it
+            seeds = (seed if any(moved_by_seed(predictor, 0, by) for predictor in group) else 0,)
+            replays = {"seeds": seeds} | shaken(seed, replicates)
+            parts.append(Campaign(schedulers=tuple(by), predictors=tuple(group), corrections=fixes, **replays))
     total = sum(len(policies(part)) for part in parts)
     schedules: list[Schedule] = []
     for part in parts:

@@ -50,8 +50,8 @@ class DatedSite(NamedTuple):
         """Return the jobs that waited or ran in the last days, at most :data:`MOST_JOBS`."""
         table, from_s = self.jobs.table, self.since(days)
         waits = (table["start_s"] < 0) & ((table["cancel_s"] < 0) | (table["cancel_s"] >= from_s))
-        there = (table["submit_s"] >= from_s) | (table["end_s"] >= from_s) | waits
-        return self.jobs._replace(table=table[there].tail(MOST_JOBS).reset_index(drop=True))
+        present = (table["submit_s"] >= from_s) | (table["end_s"] >= from_s) | waits
+        return self.jobs._replace(table=table[present].tail(MOST_JOBS).reset_index(drop=True))
 
     def since(self, days: int) -> int:
         """Return the Unix second at which the last ``days`` days begin."""
@@ -105,7 +105,7 @@ def keep_changes(work: Work, site: DatedSite) -> WhatIf:
     """Replay the last days under each candidate; write the table and page of ``what_if``."""
     tried = [candidate for candidate in all_candidates(site.machine) if not candidate.rule]
     # tonight's versions have learned from these jobs
-    tried = [candidate for candidate in tried if not any(PREFIX in each.value for each in candidate.limits)]
+    tried = [candidate for candidate in tried if not any(PREFIX in limit.value for limit in candidate.limits)]
     with mapped(configured()) as spread:
         measured = measure_changes(
             site.site,

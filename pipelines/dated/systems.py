@@ -192,7 +192,7 @@ class ClassifierJudge:
         names = self.learning.names
         if present.method is None:
             scores = self.scores()
-            best = max(names, key=lambda each: (np.nan_to_num(scores[each].value, nan=-1.0), -names.index(each)))
+            best = max(names, key=lambda learner: (np.nan_to_num(scores[learner].value, nan=-1.0), -names.index(learner)))
             return PromotionVerdict(best, scores[best], None)
         judged = forward(self.features, self.table.runs, present.trained_until_s, self.learning)
         theirs = present.method.varies(self.features.iloc[judged["row"].to_numpy(np.intp)])
@@ -203,11 +203,10 @@ class ClassifierJudge:
         varies = {name: judged[name].to_numpy(bool) for name in names}
         f1 = {name: float(f1_scores(varies[name], varied).mean()) if len(judged) else float("nan") for name in names}
         sure = [name for name in names if evidence[name].enough] or names
-        best = max(sure, key=lambda each: (np.nan_to_num(f1[each], nan=-1.0), -names.index(each)))
+        best = max(sure, key=lambda learner: (np.nan_to_num(f1[learner], nan=-1.0), -names.index(learner)))
         comparison = compare_classifiers(varies[best], theirs, varied, day, evidence[best], len(names))
-        return PromotionVerdict(
-            best, CandidateScore(f1[best], len(judged), {f"forward_f1_{name}": each for name, each in f1.items()}), comparison
-        )
+        metrics = {f"forward_f1_{name}": score for name, score in f1.items()}
+        return PromotionVerdict(best, CandidateScore(f1[best], len(judged), metrics), comparison)
 
     @property
     def _last_s(self) -> int:
@@ -229,7 +228,7 @@ class ClassifierJudge:
     def register(self, name: str, score: CandidateScore) -> Candidate:
         (rows, label, usual, z), learning = self._taught, self.learning
         model = learning.fit(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
-        start, runtime = (self.table.runs[each].to_numpy(np.float64) for each in ("start_s", "runtime_s"))
+        start, runtime = (self.table.runs[column].to_numpy(np.float64) for column in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}
         candidate = log_and_register(
@@ -251,13 +250,13 @@ class ClassifierJudge:
         try:
             loaded = consumer_model(name, candidate.version, self.kind.name)
             wanted = loaded.metadata.get_input_schema().required_input_names()
-            asked = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
-            answer = pd.DataFrame(loaded.predict(asked)).filter(like="probability_").to_numpy(np.float64)
+            rows_back = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
+            answer = pd.DataFrame(loaded.predict(rows_back)).filter(like="probability_").to_numpy(np.float64)
         except Exception as error:  # a model may raise anything while it loads or predicts
             return {f"it loads back and predicts ({first_line(error)})": False, "it carries its data's fingerprint": tagged}
         sums = np.isclose(answer.sum(axis=1), 1.0, rtol=0, atol=1e-9) & (answer >= 0).all(axis=1)
         return {
-            "it loads back and predicts": len(answer) == len(asked),
+            "it loads back and predicts": len(answer) == len(rows_back),
             "it predicts probabilities": bool(sums.all()),
             "it carries its data's fingerprint": tagged,
         }

@@ -173,9 +173,9 @@ class TraceJudge:
         for nights in (instants[first : first + 7] for first in range(0, len(instants), 7)):
             after = int(np.searchsorted(instants, nights[-1], side="right"))
             end_s = instants[after] if after < len(instants) else np.inf
-            mine = np.flatnonzero((submit >= nights[0]) & (submit < end_s))
+            rows_of_model = np.flatnonzero((submit >= nights[0]) & (submit < end_s))
             method = fit(name, self.records, nights[0], self.seed)
-            parts.append(serve(method, self.records, rows[mine], nights).set_index(mine))
+            parts.append(serve(method, self.records, rows[rows_of_model], nights).set_index(rows_of_model))
         return pd.concat(parts).sort_index()
 
     def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
@@ -183,7 +183,7 @@ class TraceJudge:
         learned_s = self.rival.trained_until_s if self.rival is not None and self.rival.method else 2**62
         nights = self.ledger.nights
         every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
-        readable = {str(each.version) for each in every if each.tags.get("queuecast_format") == str(FORMAT)}
+        readable = {str(version.version) for version in every if version.tags.get("queuecast_format") == str(FORMAT)}
         champions = {}
         for at_s, number, method in zip(nights["until_s"], nights["trained_version"], nights["method"], strict=True):
             # a pruned version, or one of an older format, cannot answer
@@ -273,8 +273,8 @@ class TraceJudge:
         if current or not ours:
             return champion
         method = trained_method(self.store, self.subject, trained_number(self.store, version))
-        mine = {**self.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}
-        return refreshed(self.store, self.whole, records, champion, method, mine).version
+        own_tags = {**self.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}
+        return refreshed(self.store, self.whole, records, champion, method, own_tags).version
 
 
 def served_by(present: Incumbent | None, submit_s: np.ndarray, before: Mapping[int, tuple[str, Method]]):
@@ -320,7 +320,7 @@ def refreshed(
     before, run = dict(version.tags), run_of(store, version)
     recorded = run.data.metrics if run is not None else {}
     trained, data = trained_number(store, version), before.get("data_fingerprint", "")
-    first, learned = (int(each) for each in before["training_window_s"].split(".."))
+    first, learned = (int(second) for second in before["training_window_s"].split(".."))
     jobs, seed = int(before.get("training_jobs", 0)), int(before.get("seed", 0))
     current, taken = refresh(method, records, records.until_s), instant(records.until_s, clean.origin_unix_s)
     (accuracy, count), numbers = (

@@ -112,9 +112,9 @@ def days_of(path: Path, settings: Mapping[str, Any]) -> float:
     """
     if not path.exists():
         return 0.0
-    there = json.loads(path.read_text(encoding="utf-8"))
-    days = float(there.pop("days"))
-    return days if there == json.loads(json.dumps(settings)) else 0.0
+    emitted = json.loads(path.read_text(encoding="utf-8"))
+    days = float(emitted.pop("days"))
+    return days if emitted == json.loads(json.dumps(settings)) else 0.0
 
 
 class CounterFiles(ExitStack):

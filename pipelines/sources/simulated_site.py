@@ -57,12 +57,12 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
     settings = settings_of(CLUSTER, SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)
     made_folder(folder.parent)
     with held(folder.with_suffix(".lock")):
-        read, there = days_of(shared, settings), days_of(folder / SETTINGS, settings)
-        wanted = max(days, DAYS, read, there)
-        if read == there == wanted:
+        read, own_days = days_of(shared, settings), days_of(folder / SETTINGS, settings)
+        wanted = max(days, DAYS, read, own_days)
+        if read == own_days == wanted:
             return False
-        new_folder = folder if there else folder.with_suffix(".new")
-        if not there:
+        new_folder = folder if own_days else folder.with_suffix(".new")
+        if not own_days:
             shutil.rmtree(new_folder, ignore_errors=True)
         emit(CLUSTER, new_folder, days=wanted, seed=SEED, origin_s=_NOON, monitored_from=MONITORED_FROM, packed=True)
         if not read:
@@ -71,7 +71,7 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
                 versions = lake.versions(subject_of(table, SIMULATED))
                 if gone := versions.current().files:
                     versions.commit({}, gone=[*gone])
-        if not there:
+        if not own_days:
             shutil.rmtree(folder, ignore_errors=True)
             move(new_folder, folder)
         if shared != folder / SETTINGS:

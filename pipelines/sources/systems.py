@@ -66,8 +66,8 @@ def settings_of(home: Path, name: str) -> System:
     return system(home, name) if name == SIMULATED or name in systems(home) else System(name=name)
 
 
-def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
-    """Update a system's remembered settings with those ``given``; return them all.
+def remember_system(home: Path, name: str, changed: Mapping[str, Any]) -> System:
+    """Update a system's remembered settings by those ``changed``; return them all.
 
     Further ``counters`` are added; any other value that is not empty replaces the former one.
     """
@@ -76,8 +76,8 @@ def remember_system(home: Path, name: str, given: Mapping[str, Any]) -> System:
     check_name(name, "system")
     with changing(remembered(home)) as document:
         old = systems(home).get(name, System(name=name))
-        counters = tuple(dict.fromkeys([*old.counters, *given.get("counters", ())]))
-        updated = System(**old.model_dump() | {key: value for key, value in given.items() if value} | {"counters": counters})
+        counters = tuple(dict.fromkeys([*old.counters, *changed.get("counters", ())]))
+        updated = System(**old.model_dump() | {key: value for key, value in changed.items() if value} | {"counters": counters})
         tables = document.setdefault("systems", tomlkit.table(is_super_table=True))
         default = System(name=name)
         settings = {key: value for key, value in updated if value != getattr(default, key)}

@@ -155,11 +155,11 @@ def first_night() -> date:
 
     It is $QUEUECAST_NIGHTS_SINCE, else the earliest of ``since`` in the catalogue and the first use of the home directory, else today (UTC).
     """
-    if given := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
+    if text := os.environ.get("QUEUECAST_NIGHTS_SINCE"):
         try:
-            return date.fromisoformat(given)
+            return date.fromisoformat(text)
         except ValueError:
-            raise InputError(f"$QUEUECAST_NIGHTS_SINCE is {shown(given)}, and must be a date such as 2026-03-01") from None
+            raise InputError(f"$QUEUECAST_NIGHTS_SINCE is {shown(text)}, and must be a date such as 2026-03-01") from None
     days = []
     with suppress(InputError):  # an invalid catalogue is reported when a trace is read
         days = [date.fromisoformat(entry.since) for entry in load_catalogue().values() if entry.since]
@@ -173,7 +173,7 @@ def _as_table(entry: Entry) -> dict[str, Any]:
 
     The table moves to another file, so places relative to the former one would be lost.
     """
-    table = {each.name: getattr(entry, each.name) for each in fields(entry) if each.name not in _MOVED}
+    table = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name not in _MOVED}
     table = {key: value for key, value in table.items() if value not in (None, "", {})}
     places = {
         "place": entry.place if entry.remote else _from_home(entry.path),

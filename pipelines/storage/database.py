@@ -108,11 +108,12 @@ def _ask(connection: Any, record: Any, _: object) -> None:
         raise DisconnectionError from error
 
 
-def _connect(dialect: Any, _: object, positional: list[Any], given: dict[str, Any]) -> Any:
+def _connect(dialect: Any, _: object, positional: list[Any], options: dict[str, Any]) -> Any:
     """Connect in place of SQLAlchemy; return None for databases other than PostgreSQL."""
     if dialect.name != "postgresql":
         return None
-    address = f"{given.get('host', 'this machine')}:{given.get('port', 5432)}"
+    address = f"{options.get('host', 'this machine')}:{options.get('port', 5432)}"
     return patiently(
-        lambda: dialect.connect(*positional, **{**CONNECTION, **given}), f"PostgreSQL database {given.get('dbname')} at {address}"
+        lambda: dialect.connect(*positional, **{**CONNECTION, **options}),
+        f"PostgreSQL database {options.get('dbname')} at {address}",
     )

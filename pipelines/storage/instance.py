@@ -56,11 +56,11 @@ def dagster_home() -> Path:
 
     It is also put into the environment for child processes. Raises InputError if the site's database does not answer.
     """
-    given = os.environ.get("DAGSTER_HOME")
-    if given:
-        if not Path(given).is_dir():
-            raise InputError(f"DAGSTER_HOME={given}: is not a directory")
-        return Path(given)
+    home = os.environ.get("DAGSTER_HOME")
+    if home:
+        if not Path(home).is_dir():
+            raise InputError(f"DAGSTER_HOME={home}: is not a directory")
+        return Path(home)
     directory = local_home() / "dagster"
     directory.mkdir(parents=True, exist_ok=True)
     os.environ["DAGSTER_HOME"] = str(directory)

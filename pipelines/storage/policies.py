@@ -112,10 +112,10 @@ def registered_policy(text: str, store: Callable[[], Tracking] = tracking) -> Po
 
     from models.registry.policy_registration import load
 
-    asked = _REGISTERED.fullmatch(text)
-    if asked is None:
+    registered = _REGISTERED.fullmatch(text)
+    if registered is None:
         raise InputError(f"POLICY({text}): {_FORMS}")
-    name, alias = asked["name"], asked["alias"] or "champion"
+    name, alias = registered["name"], registered["alias"] or "champion"
     try:
         return checked(load(store(), name, alias), f"{name}@{alias}")
     except MlflowException as error:

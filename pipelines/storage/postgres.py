@@ -26,5 +26,5 @@ class PostgresStorage(DagsterPostgresStorage):
         named(url := config_value["postgres_url"])
         wait_for_databases()
         # SQLAlchemy from 2.1 on takes another driver if none is named
-        given: Any = {"postgres_url": url.replace("postgresql:", "postgresql+psycopg2:", 1)}
-        return super().from_config_value(inst_data, given)
+        settings: Any = {"postgres_url": url.replace("postgresql:", "postgresql+psycopg2:", 1)}
+        return super().from_config_value(inst_data, settings)

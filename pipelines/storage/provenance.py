@@ -14,9 +14,9 @@ def code_version() -> str:
     house = Path(__file__).resolve().parents[2]
     if not (house / ".git").exists():
         return release
-    asked = ["git", "-C", str(house), "describe", "--always", "--dirty=+", "--abbrev=10"]
+    command = ["git", "-C", str(house), "describe", "--always", "--dirty=+", "--abbrev=10"]
     try:
-        answer = subprocess.run(asked, capture_output=True, text=True, timeout=10, check=True)
+        answer = subprocess.run(command, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):  # no git on this machine: the release alone
         return release
     return f"{release} ({answer.stdout.strip()})"

@@ -63,7 +63,7 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
                     store.client.set_registered_model_alias(name, alias, models[alias])
             if models.get("champion"):
                 registration.set_aliases(store, name, models["champion"], models.get("challenger", ""))
-            for alias in [each for each, number in models.items() if not number and each in before]:
+            for alias in [alias for alias, number in models.items() if not number and alias in before]:
                 store.client.delete_registered_model_alias(name, alias)
         except Exception:
             with suppress(Exception):  # the first error is raised

@@ -39,19 +39,19 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     from models.registry.tracking import ARTIFACTS, connect
 
     place = uri or f"sqlite:///{local_home() / 'mlflow.db'}"
-    asked = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
-    if not is_plain(asked):
+    address = uri or os.environ.get("MLFLOW_TRACKING_URI", "")
+    if not is_plain(address):
         raise InputError(
             "the registry's address (MLFLOW_TRACKING_URI) is neither a URL nor a path (it is not shown: it may hold a password)"
         )
-    if (asked or place).startswith("postgresql"):
+    if (address or place).startswith("postgresql"):
         wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
         store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=site.wait_s())
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
-        raise InputError(f"registry {masked(asked or place)}: {line}") from error
+        raise InputError(f"registry {masked(address or place)}: {line}") from error
     if store.moved_from:
         print(
             f"registry {store.place}: was moved or copied from {store.moved_from}: the models beside it are used",
@@ -175,11 +175,11 @@ def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = Non
     """
     from models.packed.methods import LEVELS, PREDICTED
 
-    asked = registered_name(text)
+    wanted = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
-    answers = (ask or predict_registered)(f"{asked.name}@{asked.alias}", submissions(clean)[rows])
+    answers = (ask or predict_registered)(f"{wanted.name}@{wanted.alias}", submissions(clean)[rows])
     earlier_jobs = int((answers["snapshot_age_s"] < 0).sum())
-    if earlier_jobs and not asked.seen:
+    if earlier_jobs and not wanted.seen:
         raise InputError(
             f"{text}: has learned from the replayed jobs: its history was taken after {earlier_jobs:,} of the {len(answers):,} submissions; "
             f"name it {text}(seen=yes) to replay it anyway, with results marked so"
@@ -199,4 +199,6 @@ def replaced(request_s: np.ndarray, rows: np.ndarray, answers: pd.Series) -> np.
 
 def quantile_table(request_s: np.ndarray, rows: np.ndarray, answers: Mapping[float, pd.Series]) -> pd.DataFrame:
     """Return :func:`replaced` for each level: seconds, one row per job, one column per level."""
-    return pd.DataFrame({level: replaced(request_s, rows, each) for level, each in answers.items()}, index=range(len(request_s)))
+    return pd.DataFrame(
+        {level: replaced(request_s, rows, seconds) for level, seconds in answers.items()}, index=range(len(request_s))
+    )

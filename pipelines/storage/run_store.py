@@ -56,23 +56,23 @@ def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
     keys = _KEYS[table]
     old = stored(lake, table, system)
-    there = {_key(row, keys): row for row in old.to_dict("records")}
+    known = {_key(row, keys): row for row in old.to_dict("records")}
     added, same, other = [], 0, []
     for row in frame.to_dict("records"):
         key = _key(row, keys)
-        if key not in there:
+        if key not in known:
             added.append(row)
-        elif _equal(there[key], row):
+        elif _equal(known[key], row):
             same += 1
         else:
             other.append(" of ".join(reversed(key)))
             if table in REPLACED:
-                there[key] = row
-    gone = there.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
+                known[key] = row
+    gone = known.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
     for key in gone:
-        del there[key]
+        del known[key]
     if added or gone or (table in REPLACED and other):
-        rows = pd.DataFrame([*there.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
+        rows = pd.DataFrame([*known.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
         lake.write(table, system, rows)
     return KeptRows(len(added), same, tuple(other))
 

@@ -147,7 +147,7 @@ def resumable_campaign(
     tables: list[pd.DataFrame] = []
     with Journal(out, shared, restart) as journal:
         for run in runs:
-            before = sum(len(each) for each in tables) // len(run.campaign.taus_s)
+            before = sum(len(table) for table in tables) // len(run.campaign.taus_s)
             done = {point: rows for (label, point), rows in journal.done.items() if label == run.label}
             tables.append(
                 run_campaign(

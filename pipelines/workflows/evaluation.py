@@ -88,7 +88,7 @@ class Protocol(TraceSettings):
 
     @model_validator(mode="after")
     def _check(self) -> Protocol:
-        baseline_of([predictor_name(each) for each in self.predictors], self.baseline)
+        baseline_of([predictor_name(predictor) for predictor in self.predictors], self.baseline)
         return self
 
 
@@ -132,13 +132,13 @@ def evaluate_predictors(
             judged = schedule.jobs.loc[~leave_out, ["predicted_s", "runtime_s"]].to_numpy(np.float64)
             done(schedule, float(accuracy(judged[:, 0], judged[:, 1]).mean()))
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), workload.origin_unix_s, workload.timezone)
-    asked: dict[str, Any] = {
+    judging: dict[str, Any] = {
         "baseline": protocol.baseline,
         "levels": protocol.levels,
         "leave_out": leave_out,
         "seed": protocol.seed,
     }
-    qualities = [judge(jobs, schedules, local, part=part, **asked) for part in protocol.parts]
+    qualities = [judge(jobs, schedules, local, part=part, **judging) for part in protocol.parts]
     return Evaluation(schedules, qualities, costs, int(leave_out.sum()), interrupted)
 
 

@@ -56,8 +56,8 @@ def demand(machine: Machine, jobs: pd.DataFrame) -> Demand:
     """Return the requests of the jobs of a cleaned table to ``machine``."""
     bits = machine.could_hold(jobs)
     clusters = tuple(
-        ClusterDemand(each.name, each.count, each.procs, int((bits >> place & 1).sum()), int((bits == 1 << place).sum()))
-        for place, each in enumerate(machine.clusters)
+        ClusterDemand(cluster.name, cluster.count, cluster.procs, int((bits >> place & 1).sum()), int((bits == 1 << place).sum()))
+        for place, cluster in enumerate(machine.clusters)
     )
     nowhere = np.flatnonzero(bits == 0)
     return Demand(

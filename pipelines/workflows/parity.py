@@ -69,7 +69,7 @@ def read_site_jobs(
             f"{accounting}: has jobs of the QOS {min(unknown)}, but the site's qos.txt describes only {', '.join(site.qos)}: "
             "write it anew, by 'sacctmgr -P show qos > qos.txt'"
         )
-    if unknown := {each for text in set(jobs.table["partition"]) for each in text.split(",")} - set(site.partitions):
+    if unknown := {partition for text in set(jobs.table["partition"]) for partition in text.split(",")} - set(site.partitions):
         raise InputError(
             f"{accounting}: names the partition {min(unknown)}, which slurm.conf does not: is it newer than the jobs? known: "
             f"{', '.join(site.partitions)}"
@@ -95,15 +95,15 @@ def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
     runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())
     runs = runs.explode("nodes")
     outages = []
-    for each in site.outages:
-        here = runs[(runs["nodes"] == each.node) & (runs["start_s"] < each.start_s)]
-        ended = ((here["end_s"] - each.start_s).abs() <= _NOTED_S).any()
-        if each.down or each.ordered_s is not None or not ended:
-            outages.append(each)
+    for outage in site.outages:
+        here = runs[(runs["nodes"] == outage.node) & (runs["start_s"] < outage.start_s)]
+        ended = ((here["end_s"] - outage.start_s).abs() <= _NOTED_S).any()
+        if outage.down or outage.ordered_s is not None or not ended:
+            outages.append(outage)
             continue
         last_s = int(here["start_s"].max())
-        latest_s = min(each.start_s, int(here["end_s"][here["end_s"] > last_s].min()))
-        outages.append(replace(each, start_s=latest_s, ordered_s=min(last_s + 1, latest_s)))
+        latest_s = min(outage.start_s, int(here["end_s"][here["end_s"] > last_s].min()))
+        outages.append(replace(outage, start_s=latest_s, ordered_s=min(last_s + 1, latest_s)))
     return replace(site, outages=tuple(outages))
 
 
@@ -124,7 +124,7 @@ def measure(
             f"the latter within the {phases.decay_spread_s:.0f} s that the priorities in the log leave."
         )
         jobs, phases = jobs._replace(notes=(*jobs.notes, note)), fitted(site, table, phases)
-    replayed = open_replays(site, table, replays, seed, lambda done, of: progress("replays", done, of), phases)
+    replayed = open_replays(site, table, replays, seed, lambda done, total: progress("replays", done, total), phases)
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     summary = {
@@ -134,7 +134,9 @@ def measure(
         **replayed.summary(),
         **decisions(site, table, seed).summary(),
     }
-    left_out = without(site, table, max(replays // 2, 2), seed, progress=lambda done, of: progress("rules left out", done, of))
+    left_out = without(
+        site, table, max(replays // 2, 2), seed, progress=lambda done, total: progress("rules left out", done, total)
+    )
     moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
     return Parity(
         site=site,

@@ -104,9 +104,9 @@ def ask(
         raise InputError(
             f"unknown application {shown(application)}: {system} has neither control runs nor a type of it; known: {', '.join(sorted(applications))}"
         )
-    mine = PlacedJob(_ASKED, application, tuple(nodes), at_s)
+    job = PlacedJob(_ASKED, application, tuple(nodes), at_s)
     running = _running(lake, system, at_s) if running is None else running
-    beside = _beside(mine, machine, running) if machine is not None else None
+    beside = _beside(job, machine, running) if machine is not None else None
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
     windows = windows_before(counters, run, (scope,), lag_s)
@@ -133,7 +133,7 @@ def ask(
         application=application,
         nodes=tuple(nodes),
         at_s=at_s,
-        probabilities=tuple(float(each) for each in probability[0]),
+        probabilities=tuple(float(chance) for chance in probability[0]),
         variation=variation,
         cutoff=model.cutoff,
         varies=variation >= model.cutoff,
@@ -150,15 +150,15 @@ def ask(
     )
 
 
-def _beside(mine: PlacedJob, machine: MonitoredMachine, running: Sequence[PlacedJob]) -> Mapping[str, float]:
+def _beside(placed: PlacedJob, machine: MonitoredMachine, running: Sequence[PlacedJob]) -> Mapping[str, float]:
     """Return the features of the jobs that run under the same leaf switches."""
-    unknown = [node for node in mine.nodes if node not in machine.leaf_of]
+    unknown = [node for node in placed.nodes if node not in machine.leaf_of]
     if unknown:
         raise InputError(
             f"node {shown(unknown[0])} is under no leaf switch of the ingested topology ({len(machine.leaf_of):,} nodes)"
         )
     others = [(job, machine.spread(job)) for job in running]
-    return dict(zip(SITUATION_FEATURES, situation(mine, machine.spread(mine), others, machine), strict=True))
+    return dict(zip(SITUATION_FEATURES, situation(placed, machine.spread(placed), others, machine), strict=True))
 
 
 def _running(lake: Lake, system: str, at_s: float) -> list[PlacedJob]:
@@ -186,9 +186,9 @@ def _silent(counters: CountersStore, nodes: Sequence[str], until_s: float) -> tu
 
 def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) -> str:
     last = max((part.last_s for sampler in counters.samplers for part in counters.parts(sampler)), default=float("nan"))
-    of = f" of {nodes[0]}{f' and {len(nodes) - 1} others' if len(nodes) > 1 else ''}" if nodes else ""
+    of_nodes = f" of {nodes[0]}{f' and {len(nodes) - 1} others' if len(nodes) > 1 else ''}" if nodes else ""
     return (
-        f"{counters.system}: no counter{of} was sampled in the {WINDOW_S} s before {time_text(at_s)}; the last of all is of {time_text(last)}: "
+        f"{counters.system}: no counter{of_nodes} was sampled in the {WINDOW_S} s before {time_text(at_s)}; the last of all is of {time_text(last)}: "
         "ingest what is new, or ask about another time"
     )
 

@@ -76,7 +76,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     store, machine = CountersStore(lake.root, system), machine_of(lake, system)
     runs = _with_jobs(every[every["nodes"].notna()], stored(lake, JOBS, system), float(every["start_s"].min()))
     before_starts = windows_before(store, runs, scopes, lag_s)
-    windows = {each: table for each in scopes if (table := getattr(before_starts, each)) is not None}
+    windows = {scope: table for scope in scopes if (table := getattr(before_starts, scope)) is not None}
     sampled = ~np.all([table.isna().all(axis=1).to_numpy() for table in windows.values()], axis=0)
     kept = runs[sampled].reset_index(drop=True)
     control = kept["control"].to_numpy(bool)
@@ -85,11 +85,11 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
             f"{system}: none of {len(every):,} control runs has known nodes and counters in the {WINDOW_S} s before it started"
         )
     probes, types = stored(lake, PROBE_RESULTS, system), application_types(lake, system)
-    features = {each: feature_matrix(table, probes, types, kept).reset_index(drop=True) for each, table in windows.items()}
+    features = {scope: feature_matrix(table, probes, types, kept).reset_index(drop=True) for scope, table in windows.items()}
     if machine is not None:
         beside = situations_of(runs, machine).loc[kept["run_id"]]
         more = newest_before(store, kept, before_starts.interval_s, lag_s).join(beside).reset_index(drop=True)
-        features = {each: pd.concat([table, more], axis=1) for each, table in features.items()}
+        features = {scope: pd.concat([table, more], axis=1) for scope, table in features.items()}
     unseen = int((runs["control"].to_numpy(bool) & ~sampled).sum())
     left_out = {"nodes not known": int(every["nodes"].isna().sum()), "no counter sampled in the window": unseen}
     of_counters: dict[str, Any] = {
@@ -152,7 +152,7 @@ def newest_before(
     newest = pd.DataFrame(np.nan, pd.Index(runs["run_id"], name="run_id"), [name for name in columns if name in NEWEST_FEATURES])
     last = float(runs["start_s"].max())
     for name, interval in interval_s.items():
-        metrics = [each for each in store.metrics(str(name)) if f"{name}.{each}.newest" in newest]
+        metrics = [metric for metric in store.metrics(str(name)) if f"{name}.{metric}.newest" in newest]
         if not metrics or np.isnan(interval):
             continue
         window_s = min(lag_s + interval, float(WINDOW_S))
@@ -166,8 +166,8 @@ def newest_before(
             scope="all",
         ).all
         assert interval_features is not None
-        for each in metrics:
-            newest[f"{name}.{each}.newest"] = interval_features[f"{name}.{each}.mean"]
+        for metric in metrics:
+            newest[f"{name}.{metric}.newest"] = interval_features[f"{name}.{metric}.mean"]
     return newest
 
 

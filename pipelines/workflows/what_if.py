@@ -132,7 +132,7 @@ class WhatIf:
         def place(name: str) -> tuple[int, int, float]:
             candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
             kinds = (candidate.resources, candidate.rule is not None, self.lost(name) > MOST_LOST, candidate.bound)
-            return max(at for at, of in enumerate((True, *kinds)) if of), order.index(self.verdict(name)), wait.relative
+            return max(at for at, holds in enumerate((True, *kinds)) if holds), order.index(self.verdict(name)), wait.relative
 
         return sorted(self.effects, key=place)
 
@@ -146,7 +146,7 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[SiteC
     if machine is not None and OWN in (files := site_files(machine)):
         candidates += _parsed(machine / OWN, files[OWN])
     candidates += read_candidates(path) if path is not None else []
-    names = [each.name for each in candidates]
+    names = [candidate.name for candidate in candidates]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InputError(f"{path or machine}: several candidates are named {twice[0]}")
     return candidates
@@ -172,12 +172,12 @@ def _parsed(path: Path, text: bytes) -> list[SiteChange]:
     for at, row in enumerate(rows):
         if strange := set(row) - set(keys):
             raise InputError(f"{path}: candidate {row.get('name', at + 1)}: {unknown('key', min(strange), keys)}")
-        if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {each.name for each in candidates}:
+        if not isinstance(row.get("name"), str) or not row["name"] or row["name"] in {candidate.name for candidate in candidates}:
             raise InputError(f"{path}: candidate {at + 1} has no name, or the name of another candidate")
         if wrong := [key for key, value in row.items() if isinstance(value, dict) != (key in KINDS and KINDS[key].tabular)]:
             raise InputError(f"{path}: candidate {row['name']}: {wrong[0]} is not of the right form")
-        given: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
-        candidates.append(site_change(**given))
+        settings: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
+        candidates.append(site_change(**settings))
     return candidates
 
 
@@ -187,7 +187,8 @@ def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[SiteChange], timezon
     Raises InputError as :func:`pipelines.storage.registry.registered_predictor`, and for a model without the quantile.
     """
     table = jobs.table
-    for text in {text for each in candidates for of in each.limits if (text := of.value).startswith(PREFIX)}:
+    texts = {limit.value for candidate in candidates for limit in candidate.limits}
+    for text in sorted(text for text in texts if text.startswith(PREFIX)):
         name, _, level = text.rpartition(" ")
         trace = CleanTrace(jobs.name, as_table(table), table[:0], 0, 0, timezone, False, "", len(table))
         quantiles = registered_predictor(name, trace).quantiles
@@ -215,22 +216,22 @@ def measure(
     the judging jobs begin :data:`_WARM_UP_S` before them. Raises InputError if no candidate changes anything.
     """
     table = jobs.table
-    applied = {each.name: change(each, site, table, seed) for each in candidates}
-    changes = {name: each for name, each in applied.items() if each is not None}
-    idle = [name for name, each in applied.items() if each is None]
+    applied = {candidate.name: change(candidate, site, table, seed) for candidate in candidates}
+    changes = {name: changed for name, changed in applied.items() if changed is not None}
+    idle = [name for name, changed in applied.items() if changed is None]
     if not changes:
         raise InputError(f"{site.name}: no candidate changes anything here")
     today = Changed(site, table, (), frozenset())
     submit = table["submit_s"].to_numpy(np.int64)
     middle = int(np.quantile(submit, 0.5))
-    rules = [name for name, each in changes.items() if each.rule is not None]
+    rules = [name for name, changed in changes.items() if changed.rule is not None]
     long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * DAY_S
     split = long and len(changes) - len(rules) > MOST_PASSED
     screened = dict[str, float]()
     seeds = [seed + row for row in range(replicates)]
     passed, steps = list(changes), (1 + len(changes) - len(rules)) * _SCREENED
     if split:
-        early = {name: _before(each, middle) for name, each in changes.items() if each.rule is None}
+        early = {name: _before(changed, middle) for name, changed in changes.items() if changed.rule is None}
         starts = _replays(
             [_before(today, middle), *early.values()],
             seeds[:_SCREENED],
@@ -241,11 +242,11 @@ def measure(
             steps + (1 + MOST_PASSED + len(rules)) * replicates,
         )
         first = _before(today, middle)
-        for row, (name, each) in enumerate(early.items()):
+        for row, (name, changed) in enumerate(early.items()):
             screened[name] = (
-                effect(first, each, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
+                effect(first, changed, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
             )
-            if same(first, each, starts[0], starts[row + 1]):
+            if same(first, changed, starts[0], starts[row + 1]):
                 idle.append(name)
         passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
     done = steps if split else 0
@@ -253,7 +254,7 @@ def measure(
     today, late = _after(today, from_s - _WARM_UP_S), {name: _after(changes[name], from_s - _WARM_UP_S) for name in passed}
     table, submit = today.jobs, today.jobs["submit_s"].to_numpy(np.int64)
     starts = _replays([today, *late.values()], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates)
-    tried = {each.name: each for each in candidates}
+    tried = {candidate.name: candidate for candidate in candidates}
     idle += [name for row, name in enumerate(passed) if same(today, late[name], starts[0], starts[row + 1])]
     family = [name for name in passed if not tried[name].bound and name not in idle]
     effects = {
@@ -266,7 +267,7 @@ def measure(
         site=site,
         jobs=jobs,
         candidates=tried,
-        changes={name: each for name, each in changes.items() if name not in idle},
+        changes={name: changed for name, changed in changes.items() if name not in idle},
         idle=tuple(idle),
         screened={name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
         effects=effects,
@@ -287,8 +288,8 @@ def advise_limits(
 
     The text says why none of them is sure: the model is too far from its record. Else it is "".
     """
-    predicted = (each for each in read_candidates() if isinstance(each.changes[0], TimeLimits))
-    candidate = next(each for each in predicted if each.limits[0].value.startswith("predicted"))
+    predicted = (candidate for candidate in read_candidates() if isinstance(candidate.changes[0], TimeLimits))
+    candidate = next(candidate for candidate in predicted if candidate.limits[0].value.startswith("predicted"))
     table, changed = jobs.table, change(candidate, site, jobs.table, seed)
     if changed is None:
         return [], ""
@@ -305,7 +306,7 @@ def _fit(
     ran = (submit >= from_s) & np.isfinite(starts_s).all(axis=0) & (start_s >= 0)
     if not ran.any():
         return float("nan"), float("nan"), ""
-    waits = starts_s[:, ran] - np.stack([_submitted(table, shake_s, each)[ran] for each in seeds])
+    waits = starts_s[:, ran] - np.stack([_submitted(table, shake_s, seed)[ran] for seed in seeds])
     recorded_s = float((start_s - submit)[ran].mean())
     far = _too_far(recorded_s, waits.mean(axis=1), decisions(site, table, seeds[0]).summary()["decisions"])
     return recorded_s, float(waits.mean()), far
@@ -335,16 +336,16 @@ def _after(changed: Changed, from_s: int) -> Changed:
 
 
 def _replays(
-    changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, of: int
+    changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, total: int
 ) -> list[np.ndarray]:
     """Return the starts of jobs under each change, float64 [replicates, jobs] each."""
     work = Replays(changes, shake_s)
-    starts = [np.empty((len(seeds), len(each.jobs))) for each in changes]
+    starts = [np.empty((len(seeds), len(changed.jobs))) for changed in changes]
     pieces = [[row, seed] for row in range(len(changes)) for seed in seeds]
     for row, seed, start in spread(work, pieces):
         starts[row][seeds.index(seed)] = start
         done += 1
-        progress(done, of)
+        progress(done, total)
     return starts
 
 
@@ -358,11 +359,12 @@ def records(study: WhatIf) -> list[dict[str, Any]]:
         common = {"candidate": name, "verdict": study.verdict(name), "lines": list(study.lines(name))}
         counts: dict[str, Any] = {"kills": len(study.changes[name].kills), "never_started": study.effects[name].never}
         killed = study.jobs.table["account"][study.jobs.table["job_id"].isin(study.changes[name].kills)]
-        counts |= {"killed_by_account": {str(each): int((killed == each).sum()) for each in killed.unique()}} if len(killed) else {}
-        for metric, of in study.effects[name].metrics.items():
-            change = of.relative if np.isfinite(of.relative) else None
-            rows.append({**common, "metric": metric, "change": change, "low": of.low, "high": of.high, **counts})
+        if len(killed):
+            counts["killed_by_account"] = {str(account): int((killed == account).sum()) for account in killed.unique()}
+        for metric, measured in study.effects[name].metrics.items():
+            change = measured.relative if np.isfinite(measured.relative) else None
+            rows.append({**common, "metric": metric, "change": change, "low": measured.low, "high": measured.high, **counts})
     none = {"metric": WEIGHED[0], "change": None, "low": None, "high": None}
-    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": each} for name, each in study.screened.items()]
+    rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[0], "change": change} for name, change in study.screened.items()]
     rows += [{**none, "candidate": name, "verdict": NOT_JUDGED[1]} for name in study.idle]
     return rows

@@ -45,21 +45,21 @@ class Record:
     clean: CleanTrace
     start_s: np.ndarray
     site: Site | None = None
-    asked: pd.DataFrame | None = None
+    requests: pd.DataFrame | None = None
     ahead: str = EASY
 
     @property
     def numbered(self) -> pd.DataFrame:
         """Return the jobs with the numbers that the queue has for them."""
-        return self.clean.jobs if self.asked is None else self.clean.jobs.assign(job_id=self.asked["job_id"].to_numpy())
+        return self.clean.jobs if self.requests is None else self.clean.jobs.assign(job_id=self.requests["job_id"].to_numpy())
 
 
 def record_of(site: Site, jobs: SlurmJobs, timezone: str, name: str = "") -> Record:
     """Return the record ``name`` of a Slurm site, in Unix seconds: its jobs that ran."""
-    asked = jobs.table[jobs.table["start_s"] >= 0].reset_index(drop=True)
-    table = as_table(asked).assign(queue=asked["partition"].astype("category"))
+    ran = jobs.table[jobs.table["start_s"] >= 0].reset_index(drop=True)
+    table = as_table(ran).assign(queue=ran["partition"].astype("category"))
     clean = CleanTrace(name or jobs.name, table, table[:0], site.procs, 0, timezone, False, "", len(table))
-    return Record(clean, asked["start_s"].to_numpy(np.int64), site, asked)
+    return Record(clean, ran["start_s"].to_numpy(np.int64), site, ran)
 
 
 def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int | None = None, seed: int = 0) -> TraceQueue:
@@ -109,12 +109,12 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     priority = snapshot.reindex(columns=["priority"])["priority"].to_numpy(np.float64)
     rank = by_priority(np.concatenate((np.full(len(past), np.nan), priority))[order])
-    if record.site is None or record.asked is None:
+    if record.site is None or record.requests is None:
         pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
         return TraceQueue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot, rank)
     scenarios = scenarios or min(max(SCENARIOS * 100 // max(len(waiting), 1), FEWEST), SCENARIOS)
-    asked = pd.concat([record.asked.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
-    ahead = SiteAhead(record.site, asked, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
+    requests = pd.concat([record.requests.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
+    ahead = SiteAhead(record.site, requests, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
     return TraceQueue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot, rank)
 
 
