@@ -32,12 +32,12 @@ class SiteChange:
     @property
     def resources(self) -> bool:
         """Tell whether it is of nodes or demand, which are no settings."""
-        return any(each.resources for each in self.changes)
+        return any(change.resources for change in self.changes)
 
     @property
     def rule(self) -> OtherRule | None:
         """Return the scheduler that Slurm does not have, if it is one."""
-        return next((each for each in self.changes if isinstance(each, OtherRule)), None)
+        return next((change for change in self.changes if isinstance(change, OtherRule)), None)
 
     @property
     def bound(self) -> bool:
@@ -47,7 +47,7 @@ class SiteChange:
     @property
     def limits(self) -> tuple[TimeLimits | MinTimeLimits, ...]:
         """Return the changes of limits."""
-        return tuple(each for each in self.changes if isinstance(each, TimeLimits | MinTimeLimits))
+        return tuple(change for change in self.changes if isinstance(change, TimeLimits | MinTimeLimits))
 
 
 TEXTS = ("name", "what", "risk", "slow")
@@ -66,8 +66,8 @@ def change(candidate: SiteChange, site: Site, jobs: pd.DataFrame, seed: int = 0)
     """
     now = Changed(site, jobs)
     try:
-        for each in candidate.changes:
-            now = each.apply(now, seed)
+        for step in candidate.changes:
+            now = step.apply(now, seed)
     except InputError as error:
         raise InputError(f"candidate {candidate.name!r}: {error}") from None
     for name, part in now.site.partitions.items():

@@ -115,8 +115,8 @@ class QosKeys(KindOfChange):
 
     def apply(self, now: Changed, seed: int) -> Changed:
         _check_names(self.value, now.site.qos, "QOS")
-        qos = {name: _qos(each, _chosen(self.value, name)) for name, each in now.site.qos.items()}
-        lines = [line for name, each in qos.items() for line in qos_lines(each, now.site.qos[name])]
+        qos = {name: _qos(old, _chosen(self.value, name)) for name, old in now.site.qos.items()}
+        lines = [line for name, changed in qos.items() for line in qos_lines(changed, now.site.qos[name])]
         return now.having(*lines, site=replace(now.site, qos=qos))
 
 
@@ -132,10 +132,10 @@ class NodeCount(KindOfChange):
         if count == today:
             return now
         if count > today:
-            of = [site.nodes[i * today // (count - today)] for i in range(count - today)]
-            added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(of)]
+            alike = [site.nodes[i * today // (count - today)] for i in range(count - today)]
+            added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(alike)]
             more = {
-                name: {new.name for new, node in zip(added, of, strict=True) if node.name in part.nodes}
+                name: {new.name for new, node in zip(added, alike, strict=True) if node.name in part.nodes}
                 for name, part in site.partitions.items()
             }
             parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
@@ -147,8 +147,8 @@ class NodeCount(KindOfChange):
             site,
             nodes=tuple(node for node in site.nodes if node.name not in gone),
             partitions={name: replace(part, nodes=part.nodes - gone) for name, part in site.partitions.items()},
-            reservations=tuple(replace(each, nodes=each.nodes - gone) for each in site.reservations),
-            outages=tuple(each for each in site.outages if each.node not in gone),
+            reservations=tuple(replace(reservation, nodes=reservation.nodes - gone) for reservation in site.reservations),
+            outages=tuple(outage for outage in site.outages if outage.node not in gone),
         )
         return now.having(f"scontrol update NodeName={','.join(sorted(gone))} State=DRAIN Reason=what-if", site=fewer)
 
@@ -165,8 +165,8 @@ class NewPartition(KindOfChange):
         if name in site.partitions or like not in site.partitions:
             raise InputError(f"partition {name} like {like}; known: {', '.join(site.partitions)}")
         old = _partition(site.partitions[like], {"maxtime": options["MaxTime"]})
-        of = [node for node in site.nodes if node.name in old.nodes]
-        nodes = [replace(of[i % len(of)], name=f"{name}{i}") for i in range(count)]
+        patterns = [node for node in site.nodes if node.name in old.nodes]
+        nodes = [replace(patterns[i % len(patterns)], name=f"{name}{i}") for i in range(count)]
         new = {
             "PartitionName": name,
             "Nodes": ",".join(node.name for node in nodes),
@@ -174,8 +174,8 @@ class NewPartition(KindOfChange):
             "Default": "NO",
         }
         part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False, line=stating(old.line, new))
-        asked = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
-        fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in asked], bool)
+        requests = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
+        fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in requests], bool)
         return now.having(
             *node_lines(nodes),
             *at_submission(site, *also_in(part, like, old.default)),
@@ -346,34 +346,34 @@ def _partition(part: Partition, changes: Mapping[str, Any]) -> Partition:
     return replace(part, **new)
 
 
-def _qos(each: Qos, changes: Mapping[str, Any]) -> Qos:
-    limits: dict[str, dict[str, int]] = {name: dict(getattr(each.limits, name)) for name in _LIMITS.values()}
+def _qos(qos: Qos, changes: Mapping[str, Any]) -> Qos:
+    limits: dict[str, dict[str, int]] = {name: dict(getattr(qos.limits, name)) for name in _LIMITS.values()}
     new: dict[str, Any] = {}
     for key, value in changes.items():
         if key == "priority":
-            new["priority"] = number_of(value, each.priority, key)
+            new["priority"] = number_of(value, qos.priority, key)
         elif key not in _LIMITS:
             keys = ", ".join(("priority", *_LIMITS))
             raise InputError(f"QOS key {key} is not known; known: {keys}")
         elif str(value).startswith("x"):
-            of = limits[_LIMITS[key]]
-            of.update({name: number_of(value, count, key) for name, count in of.items() if count < UNLIMITED})
+            counts = limits[_LIMITS[key]]
+            counts.update({name: number_of(value, count, key) for name, count in counts.items() if count < UNLIMITED})
         else:
             for name, count in pairs(str(value)):
                 limits[_LIMITS[key]][name] = number_of(count, 0, key)
-    return replace(each, limits=replace(each.limits, **limits), **new)
+    return replace(qos, limits=replace(qos.limits, **limits), **new)
 
 
 def _asked_instead(jobs: pd.DataFrame, text: str, seed: int) -> np.ndarray:
     """Return other limits of jobs, whole minutes in s; predicted ones are at most the request."""
-    asked = jobs["limit_s"].to_numpy(np.int64)
+    requested = jobs["limit_s"].to_numpy(np.int64)
     kind, _, level = text.partition(" ")
     if text in jobs:
-        limit = np.minimum(jobs[text].to_numpy(), asked)
+        limit = np.minimum(jobs[text].to_numpy(), requested)
     elif kind != "predicted":
-        limit = asked * factor_of(text, "limits")
+        limit = requested * factor_of(text, "limits")
     elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
-        limit = np.minimum(predicted_quantile(jobs, float(level), seed), asked)
+        limit = np.minimum(predicted_quantile(jobs, float(level), seed), requested)
     else:
         raise InputError(f"limits = {text!r} names no quantile such as predicted 0.95")
     return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)

@@ -82,7 +82,7 @@ def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
     for decay in tries:
         looks = [*_looks(site, jobs, drawn._replace(decay_s=decay))]
         by_phase.append(Decisions(*(sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:])))
-    return max(by_phase, key=lambda each: each.predicted - each.extra / 2)
+    return max(by_phase, key=lambda decided: decided.predicted - decided.extra / 2)
 
 
 def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC") -> pd.DataFrame:
@@ -97,8 +97,8 @@ def by_day(site: Site, jobs: pd.DataFrame, from_s: int, timezone: str = "UTC") -
     waited = set(np.flatnonzero(starts > jobs["submit_s"] + clock_settings(site)[1]).tolist())
     every = -(-len(np.unique(starts[starts >= from_s])) // _MOST_ASKED) or 1
     looks = [*_looks(site, jobs, draw_phases(site, len(jobs), 0), from_s, every)]
-    when = local_clock_s(np.array([each.second_s for each in looks], np.int64), origin_of(jobs), timezone)
-    rows = [(each.real & waited, each.predicted & waited, each.extra) for each in looks]
+    when = local_clock_s(np.array([look.second_s for look in looks], np.int64), origin_of(jobs), timezone)
+    rows = [(look.real & waited, look.predicted & waited, look.extra) for look in looks]
     table = pd.DataFrame(rows, columns=["starts", "explained", "extra"])
     days = table.groupby(when // DAY_S).agg(_distinct)  # a job is extra once a day
     days.index = pd.to_datetime(days.index * DAY_S, unit="s").strftime("%Y-%m-%d")
@@ -118,24 +118,24 @@ def fall(days: pd.DataFrame) -> Fall | None:
     as likely anywhere: then there is at most one alarm in a thousand nights, on average. If a day resembles the day before there
     are more: on generated days in 0.3 % of nights with a correlation of 0.3, in 4 % with 0.6.
     """
-    good, of = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
-    good, of, names = good[of > 0], of[of > 0], days["day"].to_numpy(object)[of > 0]
-    if len(of) <= FEWEST_DAYS:
+    good, total = days["explained"].to_numpy(np.float64), (days["starts"] + days["extra"]).to_numpy(np.float64)
+    good, total, names = good[total > 0], total[total > 0], days["day"].to_numpy(object)[total > 0]
+    if len(total) <= FEWEST_DAYS:
         return None
     random = np.random.default_rng([0, 0x46])
-    orders = np.vstack([np.arange(len(of)), random.permuted(np.tile(np.arange(len(of)), (_ORDERS, 1)), axis=1)])
-    parted = _parted(good[orders], of[orders])
+    orders = np.vstack([np.arange(len(total)), random.permuted(np.tile(np.arange(len(total)), (_ORDERS, 1)), axis=1)])
+    parted = _parted(good[orders], total[orders])
     best = parted.max(axis=1)
     at = FEWEST_DAYS + int(parted[0].argmax())
-    before, after = good[:at].sum() / of[:at].sum(), good[at:].sum() / of[at:].sum()
+    before, after = good[:at].sum() / total[:at].sum(), good[at:].sum() / total[at:].sum()
     rare = (best >= best[0] - 1e-9).mean() <= FALSE_ALARMS
     return Fall(str(names[at]), before, after) if rare and before - after >= LEAST_FALL else None
 
 
-def _parted(good: np.ndarray, of: np.ndarray) -> np.ndarray:
+def _parted(good: np.ndarray, total: np.ndarray) -> np.ndarray:
     """Return z of a lower share after each cut than before it, [orders, cuts]."""
-    before, all_before = (np.cumsum(each, axis=1)[:, FEWEST_DAYS - 1 : -1] for each in (good, of))
-    whole, all_of = good[0].sum(), of[0].sum()
+    before, all_before = (np.cumsum(counts, axis=1)[:, FEWEST_DAYS - 1 : -1] for counts in (good, total))
+    whole, all_of = good[0].sum(), total[0].sum()
     after, all_after, share = whole - before, all_of - all_before, whole / all_of
     spread = np.sqrt(share * (1 - share) * (1 / all_before + 1 / all_after))
     return np.asarray((before / all_before - after / all_after) / np.maximum(spread, 1e-12))
@@ -156,7 +156,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
         *((END, end, ran), (CLEAR, answer, ran)),
         *((SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran)),
     )
-    events = [(int(times[row]), kind, int(row)) for kind, times, of in kinds for row in np.flatnonzero(of)]
+    events = [(int(times[row]), kind, int(row)) for kind, times, happens in kinds for row in np.flatnonzero(happens)]
     outages = slurm.outages
     of_site = (outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE))
     events += [(int(outages.time_ms[row]) // 1000, CHANGE, int(row)) for row in np.flatnonzero(of_site)]
@@ -205,9 +205,9 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
                 undo(kept)
         if asks:
             soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
-            best = max(tries, key=lambda each: len(each & real) - len(each - soon) / 2)
+            best = max(tries, key=lambda tried: len(tried & real) - len(tried - soon) / 2)
             yield Look(second, real, best & real, best - soon)
-        for row in sorted(real, key=lambda each: (-int(jobs["priority"].iloc[each]), each)):
+        for row in sorted(real, key=lambda job: (-int(jobs["priority"].iloc[job]), job)):
             follow_events([(second * 1000 + 900, START, row)], slurm, *held)
         if at < len(events) and events[at][0] - second > wait:
             idle += 1

@@ -48,22 +48,22 @@ def partition_lines(part: Partition, before: Partition | None) -> list[str]:
     shown = {key: length(value) if key == "MaxTime" or value >= UNLIMITED else value for key, value in new.items()}
     line = before.line or f"PartitionName={part.name} Nodes={','.join(sorted(before.nodes))}"
     nodes = re.search(r"(?i)\bNodes\s*=\s*(\S+)", line)
-    of = nodes[1] if nodes else ",".join(sorted(before.nodes))
-    if (added := part.nodes - before.nodes) and of.upper() != "ALL":
-        shown["Nodes"] = ",".join([of, *sorted(added)])
+    stated = nodes[1] if nodes else ",".join(sorted(before.nodes))
+    if (added := part.nodes - before.nodes) and stated.upper() != "ALL":
+        shown["Nodes"] = ",".join([stated, *sorted(added)])
     return [stating(line, shown)] if shown else []
 
 
-def qos_lines(each: Qos, before: Qos) -> list[str]:
+def qos_lines(qos: Qos, before: Qos) -> list[str]:
     """Return the command that changes the values of a QOS, if any differ."""
-    shown = [f"Priority={each.priority}"] if each.priority != before.priority else []
+    shown = [f"Priority={qos.priority}"] if qos.priority != before.priority else []
     for name, (resources, running) in LIMIT_KEYS.items():
-        new: Mapping[str, int] = getattr(each.limits, name)
+        new: Mapping[str, int] = getattr(qos.limits, name)
         old: Mapping[str, int] = getattr(before.limits, name)
         differ = {key: count for key, count in new.items() if count != old.get(key)}
         jobs = [f"{running}={differ.pop('jobs')}"] if "jobs" in differ else []
         shown += [f"{resources}={','.join(f'{key}={count}' for key, count in differ.items())}"] * bool(differ) + jobs
-    return [f"sacctmgr modify qos {each.name} set {' '.join(shown)}"] if shown else []
+    return [f"sacctmgr modify qos {qos.name} set {' '.join(shown)}"] if shown else []
 
 
 def node_lines(nodes: Iterable[Node]) -> list[str]:
@@ -103,11 +103,11 @@ def with_prediction(site: Site, level: float, *body: str, model: str = "") -> li
 
 def also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
     """Return Lua that lets fitting jobs of a partition ask for the new one too."""
-    asked = f'(job.partition or "{like if default else ""}")'
+    partition = f'(job.partition or "{like if default else ""}")'
     return (
         f"local fits = job.min_nodes == slurm.NO_VAL or job.min_nodes <= {min(len(part.nodes), part.max_nodes)}",
-        f'if fits and job.time_limit <= {part.max_s // 60} and ("," .. {asked} .. ","):find(",{like},", 1, true) then',
-        f'   job.partition = {asked} .. ",{part.name}"',
+        f'if fits and job.time_limit <= {part.max_s // 60} and ("," .. {partition} .. ","):find(",{like},", 1, true) then',
+        f'   job.partition = {partition} .. ",{part.name}"',
         "end",
     )
 
@@ -126,7 +126,7 @@ def limit_lines(text: str, key: str, site: Site) -> list[str]:
 
 
 def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:
-    plugins = [each for each in site.settings.get("jobsubmitplugins", "").split(",") if each]
+    plugins = [plugin for plugin in site.settings.get("jobsubmitplugins", "").split(",") if plugin]
     line = [] if "lua" in plugins else [f"JobSubmitPlugins={','.join([*plugins, 'lua'])}"]
-    inside = "\n".join(f"   {each}" for each in (*body, "return slurm.SUCCESS"))
+    inside = "\n".join(f"   {line_of_body}" for line_of_body in (*body, "return slurm.SUCCESS"))
     return [*line, f"{SCRIPT}{before}\nfunction slurm_job_submit(job, partitions, uid)\n{inside}\nend\n\nreturn slurm.SUCCESS"]

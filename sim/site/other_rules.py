@@ -40,17 +40,19 @@ def started(site: Site, jobs: pd.DataFrame, scheduler: str, predictor: str, seed
 def on_nodes(site: Site, jobs: pd.DataFrame) -> tuple[Machine, pd.DataFrame]:
     """Return a site's nodes as one cluster, and a canonical table of jobs that ask for them."""
     partitions = {text: f"partition{at}" for at, text in enumerate(sorted(set(jobs["partition"])))}
-    named = {name: set().union(*(site.partitions[each].nodes for each in text.split(","))) for text, name in partitions.items()}
+    named: dict[str, set[str]] = {}
+    for text, name in partitions.items():
+        named[name] = set().union(*(site.partitions[part].nodes for part in text.split(",")))
 
     def kind(node: Node) -> tuple[int, int, int, tuple[str, ...]]:
         inside = (name for name, nodes in named.items() if node.name in nodes)
         return node.cpus, node.memory * 1024, node.gpus, (*sorted(node.features), *inside)
 
-    kinds = tuple(NodeGroup(len([*nodes]), *each) for each, nodes in groupby(site.nodes, kind))
+    kinds = tuple(NodeGroup(len([*nodes]), *alike) for alike, nodes in groupby(site.nodes, kind))
     features = jobs["features"].map(lambda text: text.replace("&", ":") if re.fullmatch(r"[\w.&-]+", text) else "")
-    alone = {name for name, each in site.partitions.items() if each.exclusive}
-    each, of_all = jobs["memory_node"] * jobs["min_nodes"], jobs["memory_cpu"] * jobs["cpus"]
-    memory = each.where(each > of_all, of_all) * 1024
+    alone = {name for name, part in site.partitions.items() if part.exclusive}
+    of_nodes, of_all = jobs["memory_node"] * jobs["min_nodes"], jobs["memory_cpu"] * jobs["cpus"]
+    memory = of_nodes.where(of_nodes > of_all, of_all) * 1024
     memory = memory.astype("Int64").mask((memory == 0) | ("MEMORY" not in site.settings.get("selecttypeparameters", "").upper()))
     whole = jobs["exclusive"].to_numpy(bool) | jobs["partition"].isin(alone).to_numpy()
     table = as_table(jobs.assign(runtime_s=jobs[["runtime_s", "limit_s"]].min(axis=1))).assign(  # Slurm kills at a poll, later

@@ -108,7 +108,7 @@ def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str,
     """
     started, origin = np.isfinite(replayed.start_s), int(jobs["submit_s"].min())
     start = np.floor(np.where(started, replayed.start_s, 0)).astype(np.int64) - origin
-    given = pd.DataFrame(
+    submitted = pd.DataFrame(
         {
             "job_id": jobs["job_id"].to_numpy(object),
             "submit_s": jobs["submit_s"].to_numpy(np.int64) - origin,
@@ -118,7 +118,7 @@ def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str,
             "user": pd.Categorical(jobs["user"]),
         }
     )
-    table = schedule_table(given, start, given["requested_s"].to_numpy(np.float64))
+    table = schedule_table(submitted, start, submitted["requested_s"].to_numpy(np.float64))
     table = table.assign(started_by=replayed.started_by, nodes=replayed.nodes)
     return Schedule(
         jobs=table[started].reset_index(drop=True),

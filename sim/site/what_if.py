@@ -156,8 +156,8 @@ def effect(
     """
     index = pd.Index(today.jobs["job_id"].astype(str))
     place = pd.Index(changed.jobs["job_id"].astype(str)).get_indexer(index)
-    there = (place >= 0) & (today.jobs["submit_s"].to_numpy() >= from_s)
-    starts = np.isfinite(before).all(axis=0) & there
+    counted = (place >= 0) & (today.jobs["submit_s"].to_numpy() >= from_s)
+    starts = np.isfinite(before).all(axis=0) & counted
     never = int((starts & ~np.isfinite(after[:, place]).all(axis=0)).sum())
     kept = starts & np.isfinite(after[:, place]).all(axis=0) & ~index.isin(changed.kills)
     if not kept.any():
@@ -175,16 +175,16 @@ def effect(
             by_metric = ratios(schedule)
             by_block.append({name: by_week(by_metric[name], block) for name in WEIGHED})
             for name in WEIGHED:
-                mine = by_week_and_user(by_metric[name], block, users)
-                by_user[name] = pooled([by_user[name], mine]) if name in by_user else mine
+                own = by_week_and_user(by_metric[name], block, users)
+                by_user[name] = pooled([by_user[name], own]) if name in by_user else own
             total += by_metric["mean_wait_s"].numerator
         sums.append((by_block, by_user))
         waits.append(total / len(seeds))
     (ours, our_users), (theirs, their_users) = sums[1], sums[0]
     metrics = {
         name: _compared(
-            stacked([each[name] for each in ours]),
-            stacked([each[name] for each in theirs]),
+            stacked([ratios[name] for ratios in ours]),
+            stacked([ratios[name] for ratios in theirs]),
             (our_users[name], their_users[name]),
             family,
         )
@@ -226,17 +226,17 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
     """
     sizes, lengths = np.array([1, 2, 5, 17, 65, 257, 1025]), np.array([0, 600, 3600, 4 * 3600, DAY_S])
     words = ["under 10 min", "10 min to 1 h", "1 to 4 h", "4 to 24 h", "over 24 h"]
-    of = {
+    columns = {
         "partition": pd.Categorical(jobs["partition"]),
         "account": pd.Categorical(jobs["account"]),
         "size": _in_classes(jobs["cpus"], sizes, [f"{size:,} processors or more" for size in sizes]),
         "length": _in_classes(jobs["runtime_s"], lengths, words),
     }
     groups = []
-    for by, values in of.items():
+    for by, values in columns.items():
         rows = [(value, values.codes == code) for code, value in enumerate(values.categories)]
-        there = [(value, chosen) for value, chosen in rows if chosen.any()]
-        for value, chosen in there if len(there) > 1 else ():
+        occurring = [(value, chosen) for value, chosen in rows if chosen.any()]
+        for value, chosen in occurring if len(occurring) > 1 else ():
             groups.append(Group(by, str(value), int(chosen.sum()), float(before[chosen].mean()), float(after[chosen].mean())))
     return groups
 
@@ -256,9 +256,10 @@ def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
 
 
 def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
-    p = np.array([[np.nan if (p := getattr(of.metrics[name], kind)) is None else p for of in effects.values()] for name in WEIGHED])
-    up = np.array([[of.metrics[name].relative > 0 for of in effects.values()] for name in WEIGHED])
-    sure, of_all = np.stack([surely(each) for each in p]), surely(p.ravel()).reshape(p.shape)
+    measured = [[effect.metrics[name] for effect in effects.values()] for name in WEIGHED]
+    p = np.array([[getattr(metric, kind) for metric in row] for row in measured], np.float64)  # None becomes NaN
+    up = np.array([[metric.relative > 0 for metric in row] for row in measured])
+    sure, of_all = np.stack([surely(values) for values in p]), surely(p.ravel()).reshape(p.shape)
     lower, higher, worse = sure[0] & ~up[0], (sure & up).any(axis=0), (of_all & up).any(axis=0)
     words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", NOT_SURE))
     return dict(zip(effects, words.tolist(), strict=True))
