@@ -38,9 +38,9 @@ _COMMANDS = {
 }
 
 
-def _tell_version(context: click.Context, _: click.Parameter, asked: bool) -> None:
+def _tell_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version, in a git checkout with its commit, and end."""
-    if asked:
+    if wanted:
         from pipelines.storage.provenance import code_version
 
         click.echo(f"queuecast {code_version()}")

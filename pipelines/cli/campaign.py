@@ -53,7 +53,7 @@ if TYPE_CHECKING:
 @click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this .md or .tex file.")
 @restart_option
 def command(
-    asked: Campaign,
+    settings: Campaign,
     suite: str | None,
     workers: int | None,
     on: str | None,
@@ -70,13 +70,13 @@ def command(
     from pipelines.workflows.campaigns import resumable_campaign
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
-    campaigns = campaigns_of(suite, asked)
-    inputs = [*(each.trace for each in campaigns), *table_files(campaigns[0].predictors)]
+    campaigns = campaigns_of(suite, settings)
+    inputs = [*(campaign.trace for campaign in campaigns), *table_files(campaigns[0].predictors)]
     check_outputs({"--out": out, "--table": table}, inputs)
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
     tell_of_prior(campaigns[0].predictors)
-    runs = [run_of(each) for each in campaigns]
+    runs = [run_of(campaign) for campaign in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
         results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)
     note(f"wrote {out}: {len(results):,} rows")
@@ -86,8 +86,8 @@ def command(
 
         pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
         generated = any(run.workload.generated for run in runs)
-        shown = print_summary(pooled, generated, asked.windows)
-        click.echo("".join(f"{each}.\n" for each in ranks_of(pooled)))
+        shown = print_summary(pooled, generated, settings.windows)
+        click.echo("".join(f"{sentence}.\n" for sentence in ranks_of(pooled)))
     else:
         workload, windows = runs[0].workload, runs[0].windows
         shown = print_summary(summary, workload.generated, windows.split)
@@ -98,28 +98,28 @@ def command(
         note(f"wrote {table}")
 
 
-def campaigns_of(suite: str | None, asked: Campaign) -> list[Campaign]:
+def campaigns_of(suite: str | None, settings: Campaign) -> list[Campaign]:
     """Return the campaigns of a trace or a suite; options in ``asked`` override the suite."""
-    if bool(suite) == bool(asked.trace):
+    if bool(suite) == bool(settings.trace):
         raise click.UsageError("give a TRACE, or --suite")
     if not suite:
-        return [asked]
+        return [settings]
     from pipelines.sources.suites import suite_of
 
-    given = {name: getattr(asked, name) for name in asked.model_fields_set - {"trace"}}
-    read = suite_of(suite, given)
+    replaced = {name: getattr(settings, name) for name in settings.model_fields_set - {"trace"}}
+    read = suite_of(suite, replaced)
     return [campaign for trace in read.traces for campaign in read.campaigns(trace)]
 
 
-def run_of(asked: Campaign) -> Run:
+def run_of(campaign: Campaign) -> Run:
     """Read and clean the trace of a campaign; return the campaign with it and its windows."""
     from pipelines.workflows.campaigns import Run
 
-    check_once(asked)
-    workload, predictors = prepared(asked)
-    windows = windows_of(workload.jobs, asked)
+    check_once(campaign)
+    workload, predictors = prepared(campaign)
+    windows = windows_of(workload.jobs, campaign)
     tell_windows(windows)
-    return Run(workload, asked.model_copy(update={"predictors": predictors}), windows)
+    return Run(workload, campaign.model_copy(update={"predictors": predictors}), windows)
 
 
 def tell_windows(windows: Windows) -> None:
@@ -166,7 +166,7 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
     for part in by_setting(pooled[pooled["metric"] == READ_FIRST[0]]):
         labels, (load, critical, p) = policy_labels(part), part[["trace", "critical", "ranks_p"]].iloc[0]
         rows = part.sort_values("rank").to_dict("records")
-        ranks = ", ".join(f"{labels[tuple(row[each] for each in NAMES)]} {row['rank']:.1f}" for row in rows)
+        ranks = ", ".join(f"{labels[tuple(row[name] for name in NAMES)]} {row['rank']:.1f}" for row in rows)
         differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
         sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
     return sentences

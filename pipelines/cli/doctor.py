@@ -51,5 +51,5 @@ def _print(title: str, done: str, findings: Sequence) -> None:
     from pipelines.report.terminal import print_table
 
     if findings:
-        rows = [[each.part, each.where, each.what, each.mend] for each in findings]
+        rows = [[finding.part, finding.where, finding.what, finding.mend] for finding in findings]
         print_table(["part", "where", "what", done], rows, title=title, left=("where", "what", done))

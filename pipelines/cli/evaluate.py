@@ -43,9 +43,10 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)
     check_names(workload, protocol)
-    asked = protocol.model_copy(update={"predictors": tuple(fitted(name, workload) for name in protocol.predictors)})
+    predictors = tuple(fitted(name, workload) for name in protocol.predictors)
+    fitted_protocol = protocol.model_copy(update={"predictors": predictors})
     with stage_bars() as bars:
-        evaluation = evaluate_predictors(workload, asked, done=Told(len(protocol.predictors)), progress=bars)
+        evaluation = evaluate_predictors(workload, fitted_protocol, done=Told(len(protocol.predictors)), progress=bars)
     for text in said_of(workload, evaluation):
         note(f"{workload.name}: {text}")
     if as_json:

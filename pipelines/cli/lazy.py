@@ -28,8 +28,8 @@ def importing() -> Iterator[None]:
 class LazyGroup(click.Group):
     """The commands named by ``summaries``, each of which is ``<package>.<name>.command``."""
 
-    def __init__(self, *given: Any, package: str, summaries: Mapping[str, str], **more: Any) -> None:
-        super().__init__(*given, **more)
+    def __init__(self, *arguments: Any, package: str, summaries: Mapping[str, str], **more: Any) -> None:
+        super().__init__(*arguments, **more)
         self._package, self._summaries = package, summaries
 
     def list_commands(self, context: click.Context) -> list[str]:

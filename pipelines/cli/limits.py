@@ -19,7 +19,7 @@ from pipelines.workflows.questions import ReplaySettings
 @click.option("--user", help="Print the text for this user.")
 @on_option
 @json_option
-def command(asked: ReplaySettings, user: str | None, on: str | None, as_json: bool) -> None:
+def command(settings: ReplaySettings, user: str | None, on: str | None, as_json: bool) -> None:
     """Say which shorter time limits surely start the jobs of a user sooner.
 
     ACCOUNTING is the site's record. A limit is what 95 % of jobs alike keep to, as predicted at each submission. It is advised
@@ -31,13 +31,13 @@ def command(asked: ReplaySettings, user: str | None, on: str | None, as_json: bo
     from pipelines.workflows.what_if import advise_limits
 
     announce_compilation()
-    site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
+    site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
     with shown_progress("replays") as progress, simulating(on) as spread:
-        advice, far = advise_limits(site, jobs, asked.replicates, asked.shake_s, asked.seed, spread, progress)
-    sure = [each for each in advice if each.sure and not far]
+        advice, far = advise_limits(site, jobs, settings.replicates, settings.shake_s, settings.seed, spread, progress)
+    sure = [shorter for shorter in advice if shorter.sure and not far]
     if as_json:
-        for each in advice:
-            click.echo(json.dumps({**each._asdict(), "sure": each in sure, "text": letter(each.user, sure)}))
+        for shorter in advice:
+            click.echo(json.dumps({**shorter._asdict(), "sure": shorter in sure, "text": letter(shorter.user, sure)}))
     elif user is not None:
         click.echo(letter(user, sure) or f"No shorter limit surely starts jobs of {user} sooner.")
     elif sure:

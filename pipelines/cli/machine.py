@@ -36,17 +36,17 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     rows = [
         [
             name,
-            f"{len(each.nodes):,}",
-            str(each.tier),
-            str(each.factor),
-            "none" if each.max_s > 10**9 else f"{each.max_s / 3600:,.1f}",
+            f"{len(part.nodes):,}",
+            str(part.tier),
+            str(part.factor),
+            "none" if part.max_s > 10**9 else f"{part.max_s / 3600:,.1f}",
         ]
-        for name, each in slurm_site.partitions.items()
+        for name, part in slurm_site.partitions.items()
     ]
     memory, gpus = sum(node.memory for node in slurm_site.nodes) / 1024, sum(node.gpus for node in slurm_site.nodes)
     title = f"{slurm_site.name}: {len(slurm_site.nodes):,} nodes, {slurm_site.procs:,} processors, {memory:,.0f} GiB, {gpus:,} GPUs"
     Table(title, ["partition", "nodes", "tier", "factor", "limit h"], rows).show()
-    users = sum(each.user != "" for each in slurm_site.associations)
+    users = sum(association.user != "" for association in slurm_site.associations)
     click.echo(
         f"QOS {', '.join(slurm_site.qos)}; {len(slurm_site.associations) - users:,} accounts, {users:,} users; "
         f"{len(slurm_site.reservations):,} reservations, {len(slurm_site.outages):,} outages; "

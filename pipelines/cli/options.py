@@ -73,9 +73,9 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     return decorated
 
 
-def out_option(help_text: str, **given: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option ``--out``, by default a file; ``given`` goes to ``click.option``."""
-    return click.option("--out", help=help_text, **{"type": click.Path(path_type=Path, dir_okay=False)} | given)
+def out_option(help_text: str, **attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """Return the option ``--out``, by default a file; ``attributes`` go to ``click.option``."""
+    return click.option("--out", help=help_text, **{"type": click.Path(path_type=Path, dir_okay=False)} | attributes)
 
 
 @contextmanager
@@ -166,9 +166,9 @@ def options(
 
     def decorated(command: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(command)
-        def with_settings(**given: Any) -> Any:
+        def with_settings(**parameters: Any) -> Any:
             source = click.get_current_context().get_parameter_source
-            values = {name: given.pop(name) for name in shape.model_fields if name in given}
+            values = {name: parameters.pop(name) for name in shape.model_fields if name in parameters}
             values = {name: value for name, value in values.items() if source(name) is not ParameterSource.DEFAULT}
             values |= {name: (values[name],) for name in once if name in values}
             if "schedulers" in values:
@@ -177,7 +177,7 @@ def options(
                 [values["scheduler"]] = without_policies((values["scheduler"],))
             with importing():
                 settings = shape(**values)
-            return command(settings, **given)
+            return command(settings, **parameters)
 
         with_options: Callable[..., Any] = with_settings
         for name in reversed(names):
@@ -216,7 +216,7 @@ def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., 
     if default is not None and type(None) in get_args(field.annotation):
         kind = OrNone(kind)
     if get_origin(field.annotation) is tuple:
-        default = ["none" if each is None else each for each in default]
+        default = ["none" if value is None else value for value in default]
         default = default[0] if once else default
         more |= {} if once else {"multiple": True}
         help_text = help_text if once else f"{help_text} May be repeated."
@@ -242,9 +242,9 @@ def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
         kind = _type(parts[0], ())
         return OrNone(kind) if type(None) in get_args(parts[0]) else kind
     if origin is Annotated:
-        return _type(parts[0], [bound for each in parts[1:] for bound in getattr(each, "metadata", (each,))])
+        return _type(parts[0], [bound for note in parts[1:] for bound in getattr(note, "metadata", (note,))])
     if origin in (Union, UnionType):
-        return _type(next(each for each in parts if each is not type(None)), bounds)
+        return _type(next(part for part in parts if part is not type(None)), bounds)
     if origin is Literal:
         return click.Choice(parts)
     limits: dict[str, Any] = {}
@@ -352,5 +352,5 @@ def tell_cleaning(cleaned: CleanTrace) -> None:
 
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
     note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
-    for text in (*cleaned.notes, *(f"WARNING: {each}" for each in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
+    for text in (*cleaned.notes, *(f"WARNING: {doubt}" for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
         note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))

@@ -26,23 +26,23 @@ _LONGEST_NOTE = 600
 @options(ParitySettings, without={"accounting"})
 @report_option
 @json_option
-def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
+def command(settings: ParitySettings, report: Path | None, as_json: bool) -> None:
     """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single decisions, with
     what the rules give in the recorded state. Each rule that the site uses is left out once, to show what the figures can detect.
     """
-    check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.log)))])
+    check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.log)))])
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.workflows.parity import measure
     from sim.site.causes import exports
 
     announce_compilation()
-    timezone = asked.timezone or "UTC"
-    site, jobs = load_site_jobs(asked.accounting, asked.machine, timezone, asked.cluster, asked.log)
+    timezone = settings.timezone or "UTC"
+    site, jobs = load_site_jobs(settings.accounting, settings.machine, timezone, settings.cluster, settings.log)
     with stage_bars() as bars:
-        parity = measure(site, jobs, asked.replays, asked.seed, bars, asked.log, timezone)
+        parity = measure(site, jobs, settings.replays, settings.seed, bars, settings.log, timezone)
     if parity.lost:
         note(
             f"WARNING: {len(parity.lost):,} jobs do not start in every replay, the first are {', '.join(parity.lost[:5])}: the site's files have no "
@@ -52,11 +52,11 @@ def command(asked: ParitySettings, report: Path | None, as_json: bool) -> None:
         from pipelines.storage.places import write
 
         provenance = {
-            "accounting": asked.accounting.name,
-            "site": str(asked.machine),
-            "replays": asked.replays,
-            "seed": asked.seed,
-            "log": asked.log.name if asked.log else "none",
+            "accounting": settings.accounting.name,
+            "site": str(settings.machine),
+            "replays": settings.replays,
+            "seed": settings.seed,
+            "log": settings.log.name if settings.log else "none",
         }
         write(report, shown.render_parity(parity, provenance))
     if as_json:

@@ -34,8 +34,8 @@ def command(spec: str, jobs: Path) -> None:
     table = read_submissions(jobs)
     from pipelines.storage.registry import predict_registered
 
-    given = [*ASKED, *(name for name in (*NAMES, "submit_time", "elapsed_s") if name in table)]
-    answers = predict_registered(spec, table[given])
+    present = [*ASKED, *(name for name in (*NAMES, "submit_time", "elapsed_s") if name in table)]
+    answers = predict_registered(spec, table[present])
     if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
         note(
             f"{spec}: knows no user's history for {unknown:,} of {len(table):,} jobs ({KNOWN} is False); other users' histories predict these"

@@ -84,8 +84,9 @@ def print_comparison(lake: Lake, name: str) -> None:
     )
     rows: list[Row] = []
     policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
-    bounds = sorted((each for each in policies if is_bound(each[0][1])), key=lambda each: each[1][COLUMNS[0]]["value"])
-    for (scheduler, predictor, correction), values in [*(each for each in policies if each not in bounds), *bounds[:1]]:
+    bounds = [policy for policy in policies if is_bound(policy[0][1])]
+    lowest = sorted(bounds, key=lambda policy: policy[1][COLUMNS[0]]["value"])[:1]  # one bound is enough to compare with
+    for (scheduler, predictor, correction), values in [*(policy for policy in policies if policy not in bounds), *lowest]:
         by = (predictions(predictor) or "by the site itself") + (f", {correction}" if correction in corrections[1:] else "")
         rows.append([brief(scheduler), by])
         for metric in COLUMNS:

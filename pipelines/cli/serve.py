@@ -59,11 +59,11 @@ def command(
     from pipelines.serving.site_registry import SiteRegistry
 
     registry = SiteRegistry()
-    for each in served:
-        loaded = each.follow(registry)
-        if each.missing:
-            raise InputError(each.problem)
-        _tell(each, loaded)
+    for model in served:
+        loaded = model.follow(registry)
+        if model.missing:
+            raise InputError(model.problem)
+        _tell(model, loaded)
     log = None
     if log_directory is not None:
         log = AskedLog(asked_place() if log_directory == Path() else log_directory)
@@ -88,7 +88,7 @@ def _served(models: tuple[str, ...]) -> list[Served]:
                 f"{spec}: is not the name of a model of runtimes or starts, such as runtime-kth-sp2 or start-kth-sp2@challenger"
             )
         served.append(Served(check_name(name, "registry"), at or "champion"))
-    if len({each.name for each in served}) < len(served):
+    if len({model.name for model in served}) < len(served):
         raise InputError("a model is named twice: serve another alias of it in another process")
     return served
 

@@ -24,7 +24,7 @@ from sim.settings import Campaign
     help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf.",
 )
 @json_option
-def command(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+def command(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.
@@ -32,4 +32,4 @@ def command(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     with importing():  # a wrong option is refused before the simulator is imported
         from pipelines.cli.simulation import simulate_all
 
-    simulate_all(asked, schedule_out, as_json)
+    simulate_all(campaign, schedule_out, as_json)

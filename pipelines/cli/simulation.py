@@ -39,28 +39,28 @@ _OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "t
 """Settings that a replay of a Slurm site uses."""
 
 
-def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
-    """Simulate all combinations of ``asked``; print their metrics and write the schedules."""
-    check_outputs({"--schedule-out": schedule_out}, [asked.trace, *table_files(asked.predictors)])
-    if asked.machine is not None:
+def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+    """Simulate all combinations of ``campaign``; print their metrics and write the schedules."""
+    check_outputs({"--schedule-out": schedule_out}, [campaign.trace, *table_files(campaign.predictors)])
+    if campaign.machine is not None:
         from pipelines.ingest.slurm_site import is_site
 
-        if is_site(asked.machine):
-            check_site(asked, schedule_out)
-            simulate_site(asked, schedule_out, as_json)
+        if is_site(campaign.machine):
+            check_site(campaign, schedule_out)
+            simulate_site(campaign, schedule_out, as_json)
             return
-    tell_of_prior(asked.predictors)
-    combinations = policies(asked)
+    tell_of_prior(campaign.predictors)
+    combinations = policies(campaign)
     if schedule_out is not None:
         from pipelines.storage.schedule_files import check_ending, check_unchanged
 
         check_ending("--schedule-out", schedule_out, len(combinations))
-        check_distinct("--schedule-out", asked)
-        check_unchanged("--schedule-out", schedule_out, asked.submissions.changes)
-    workload, predictors = prepared(asked)
+        check_distinct("--schedule-out", campaign)
+        check_unchanged("--schedule-out", schedule_out, campaign.submissions.changes)
+    workload, predictors = prepared(campaign)
     rows: list[dict[str, Any]] = []
     schedules = []
-    for policy in policies(asked.model_copy(update={"predictors": predictors})):
+    for policy in policies(campaign.model_copy(update={"predictors": predictors})):
         moved = moved_by_seed(policy.predictor, policy.shake_s, [policy.scheduler])
         with shown_progress(
             "jobs have ended", f"{policy.scheduler} / {predictor_name(policy.predictor)}", after_s=_QUIET_S
@@ -77,7 +77,7 @@ def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> N
                 progress=progress,
             )
         schedule = replace(schedule, seed=policy.seed)
-        rows.append(as_row(schedule, asked.taus_s[0]))
+        rows.append(as_row(schedule, campaign.taus_s[0]))
         if schedule_out is not None:
             schedules.append(schedule)
     weighed = of_single_replays(rows)
@@ -92,7 +92,7 @@ def simulate_all(asked: Campaign, schedule_out: Path | None, as_json: bool) -> N
     if sentence := nothing_waits(rows, workload.procs):
         note(f"{workload.name}: {sentence}")
     if schedule_out is not None:
-        write_out(schedule_out, schedules, workload, asked.submissions.label(workload.name), workload.generated)
+        write_out(schedule_out, schedules, workload, campaign.submissions.label(workload.name), workload.generated)
 
 
 def write_out(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, trace: str, generated: bool) -> None:
@@ -103,11 +103,11 @@ def write_out(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | 
     note(f"wrote {path}")
 
 
-def check_site(asked: Campaign, schedule_out: Path | None) -> None:
+def check_site(campaign: Campaign, schedule_out: Path | None) -> None:
     """Raise InputError for settings and outputs that a replay of a Slurm site does not have."""
-    if asked.schedulers != (SLURM,):
-        raise InputError(f"--machine {asked.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
-    check_used(asked, _OF_SITE, f"--machine {asked.machine}: a replay of a Slurm site")
+    if campaign.schedulers != (SLURM,):
+        raise InputError(f"--machine {campaign.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
+    check_used(campaign, _OF_SITE, f"--machine {campaign.machine}: a replay of a Slurm site")
     if schedule_out is not None:
         from pipelines.storage.schedule_files import check_ending, check_nodes
 
@@ -115,7 +115,7 @@ def check_site(asked: Campaign, schedule_out: Path | None) -> None:
         check_nodes(schedule_out)
 
 
-def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+def simulate_site(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Replay the accounting as the site's own Slurm would schedule it.
 
     The seed draws the phases of its clocks.
@@ -125,14 +125,14 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
     from pipelines.cli.parity import load_site_jobs
     from sim.site.replay import as_schedule, replay
 
-    assert asked.machine is not None
-    site, jobs = load_site_jobs(Path(asked.trace), asked.machine, asked.timezone, asked.cluster or "")
-    seed = asked.seeds[0]
+    assert campaign.machine is not None
+    site, jobs = load_site_jobs(Path(campaign.trace), campaign.machine, campaign.timezone, campaign.cluster or "")
+    seed = campaign.seeds[0]
     replay(site, jobs.table.head(1), seed)  # compiled before the clock runs
     began = time.perf_counter()
     replayed = replay(site, jobs.table, seed)
     schedule = as_schedule(site, jobs.table, replayed, trace=jobs.name, seed=seed, seconds=time.perf_counter() - began)
-    row = as_row(schedule, asked.taus_s[0])
+    row = as_row(schedule, campaign.taus_s[0])
     if schedule.never_started:
         named = ", ".join(map(str, schedule.never_started[:5]))
         note(f"WARNING: {len(schedule.never_started):,} jobs never start in this replay, the first are {named}")
@@ -147,21 +147,21 @@ def simulate_site(asked: Campaign, schedule_out: Path | None, as_json: bool) -> 
         write_out(schedule_out, [schedule], None, jobs.name, False)
 
 
-def prepared(asked: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:
-    """Return the cleaned trace of ``asked`` and its predictors, fitted.
+def prepared(campaign: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...]]:
+    """Return the cleaned trace of ``campaign`` and its predictors, fitted.
 
     Raises InputError for wrong names before it reads the trace. Reports dependencies and reacting users on standard error.
     """
-    for policy in policies(asked):
+    for policy in policies(campaign):
         policy.plan()  # raises for a wrong name before a long trace is read
         if ":" not in policy.predictor:
             named_predictor(policy.predictor)
-    workload = load(asked)
-    check_policies(workload.jobs, asked, workload.procs, workload.machine)  # before anything is fitted
-    if asked.dependencies:
+    workload = load(campaign)
+    check_policies(workload.jobs, campaign, workload.procs, workload.machine)  # before anything is fitted
+    if campaign.dependencies:
         say_dependencies(workload)
-    say_users(workload, asked.users)
-    return workload, tuple(fitted(name, workload) for name in asked.predictors)
+    say_users(workload, campaign.users)
+    return workload, tuple(fitted(name, workload) for name in campaign.predictors)
 
 
 def say_dependencies(workload: CleanTrace) -> None:
@@ -186,14 +186,14 @@ def say_users(workload: CleanTrace, name: str) -> None:
             note(f"{workload.name}: {text}")
 
 
-def check_distinct(written: str, asked: Campaign) -> None:
+def check_distinct(written: str, campaign: Campaign) -> None:
     """Raise InputError if rows of an output could not be distinguished.
 
     Rows name only the scheduler and the predictor.
     """
-    if len(asked.corrections) > 1:
-        raise InputError(f"{written} takes one --correction, not {', '.join(asked.corrections)}: its rows do not name it")
-    for option, names in (("--scheduler", asked.schedulers), ("--predictor", asked.predictors)):
+    if len(campaign.corrections) > 1:
+        raise InputError(f"{written} takes one --correction, not {', '.join(campaign.corrections)}: its rows do not name it")
+    for option, names in (("--scheduler", campaign.schedulers), ("--predictor", campaign.predictors)):
         twice = next((name for name in names if names.count(name) > 1), None)
         if twice is not None:
             raise InputError(f"{written} takes each {option} once; {twice} is given twice")

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 @on_option
 @report_option
 @json_option
-def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json: bool) -> None:
+def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_json: bool) -> None:
     """Say which change of the site lowers waits, by how much, and at whose cost.
 
     ACCOUNTING is the site's record. Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of
@@ -35,17 +35,17 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     from pipelines.workflows.what_if import records
     from sim.site.what_if import HERE
 
-    check_outputs({"--report": report}, [*map(str, filter(None, (asked.accounting, asked.machine, asked.candidates)))])
-    what_if = answered(asked, on)
+    check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.candidates)))])
+    what_if = answered(settings, on)
     if report is not None:
         from pipelines.storage.places import write
 
         provenance = {
-            "accounting": asked.accounting.name,
-            "site": str(asked.machine),
-            "replicates": asked.replicates,
-            "shake": f"{asked.shake_s} s",
-            "seed": asked.seed,
+            "accounting": settings.accounting.name,
+            "site": str(settings.machine),
+            "replicates": settings.replicates,
+            "shake": f"{settings.shake_s} s",
+            "seed": settings.seed,
         }
         write(report, shown.render_what_if(what_if, provenance))
     if as_json:
@@ -66,7 +66,7 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
     if name in what_if.better:
         click.echo(f"\nFor “{name}” (risk: {what_if.candidates[name].risk or 'not stated'})\n{shown.pasted(what_if.lines(name))}\n")
     shown.first(what_if).show()
-    if any(what_if.verdict(each).endswith(HERE) for each in what_if.effects):
+    if any(what_if.verdict(candidate).endswith(HERE) for candidate in what_if.effects):
         click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
     if what_if.idle:
         click.echo(f"Changes nothing here: {', '.join(what_if.idle)}.")
@@ -74,22 +74,24 @@ def command(asked: WhatIfSettings, on: str | None, report: Path | None, as_json:
         "All candidates and metrics, winners and losers, and the lines of those surely better: --report PAGE.html, or --json."
     )
     click.echo(
-        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, with submissions moved by up to {asked.shake_s:,} s; the record "
+        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, with submissions moved by up to {settings.shake_s:,} s; the record "
         f"{what_if.recorded_s:,.0f} s. queuecast parity says how far the model is from the record, and why."
     )
 
 
-def answered(asked: WhatIfSettings, on: str | None = None) -> WhatIf:
+def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     """Read a site and its record; replay its candidates at the place ``on``, and judge them."""
     from pipelines.cli.compiling import announce_compilation
     from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure
 
-    tried = all_candidates(asked.machine, asked.candidates)
-    if wrong := set(asked.only) - {each.name for each in tried}:
-        raise InputError(f"--only {min(wrong)}: no such candidate; known: {', '.join(each.name for each in tried)}")
-    tried = [each for each in tried if (each.name in asked.only if asked.only else asked.slow or not each.slow)]
+    tried = all_candidates(settings.machine, settings.candidates)
+    names = [candidate.name for candidate in tried]
+    if wrong := set(settings.only) - set(names):
+        raise InputError(f"--only {min(wrong)}: no such candidate; known: {', '.join(names)}")
+    only = settings.only or [candidate.name for candidate in tried if settings.slow or not candidate.slow]
+    tried = [candidate for candidate in tried if candidate.name in only]
     announce_compilation()
-    site, jobs = load_site_jobs(asked.accounting, asked.machine, asked.timezone, asked.cluster)
-    jobs = asked_of_registry(jobs, tried, asked.timezone or "UTC")
+    site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
+    jobs = asked_of_registry(jobs, tried, settings.timezone or "UTC")
     with shown_progress("replays") as progress, simulating(on) as spread:
-        return measure(site, jobs, tried, asked.replicates, asked.shake_s, asked.seed, spread, progress)
+        return measure(site, jobs, tried, settings.replicates, settings.shake_s, settings.seed, spread, progress)

@@ -42,7 +42,7 @@ _ANYWHERE = "*"
 @click.argument("trace")
 @options(WhenSettings)
 @json_option
-def command(asked: WhenSettings, as_json: bool) -> None:
+def command(settings: WhenSettings, as_json: bool) -> None:
     """Predict when jobs of the queue of TRACE start.
 
     For a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead for up to a day; TRACE may be its
@@ -50,16 +50,16 @@ def command(asked: WhenSettings, as_json: bool) -> None:
     chances, the quality of such answers in the last 30 days and, for one job, changes for an earlier start. It is logged like
     those of queuecast serve, judged once the job has started, and shown again when the job is asked about again.
     """
-    answers = answered(asked)
+    answers = answered(settings)
     if as_json:
-        for each in answers.records:
-            click.echo(json.dumps(each))
+        for record in answers.records:
+            click.echo(json.dumps(record))
         return
     if len(answers.records) > 2:
         _table(answers.records).show()
     else:
-        for each in answers.records:
-            click.echo("\n".join(_lines(each, answers.earlier[each["job_id"]])))
+        for record in answers.records:
+            click.echo("\n".join(_lines(record, answers.earlier[record["job_id"]])))
     click.echo(f"Predicted by {answers.by}.")
 
 
@@ -74,7 +74,7 @@ class Answers(NamedTuple):
     by: str
 
 
-def answered(asked: WhenSettings) -> Answers:
+def answered(settings: WhenSettings) -> Answers:
     """Read a record and a queue, run the queue ahead, and log and return answers."""
     from models.packed.site_names import as_stored
     from pipelines.cli.compiling import announce_compilation
@@ -82,19 +82,19 @@ def answered(asked: WhenSettings) -> Answers:
     from pipelines.serving.judging import start_entry, started
     from pipelines.workflows.when import like, queue_of
 
-    path = asked.queue
-    record, queue, learned, version, ledger = _read(asked.trace, path, asked.machine, asked.timezone, asked.model)
+    path = settings.queue
+    record, queue, learned, version, ledger = _read(settings.trace, path, settings.machine, settings.timezone, settings.model)
     clean, origin_s = record.clean, record.clean.origin_unix_s or 0
     if queue.left_out:
         note(f"{path}: {queue.left_out:,} jobs neither run nor wait and are left out")
     for sentence in queue.notes:
         note(f"{path}: {sentence}")
-    now_s = _now(clean, asked.now, path)
+    now_s = _now(clean, settings.now, path)
     announce_compilation()
-    rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(asked.jobs, 1)]
-    anywhere = {each["job_id"] for each in rows_of_new if each["queue"] == _ANYWHERE}
-    for each in rows_of_new:
-        each["queue"] = None if each["queue"] == _ANYWHERE else each["queue"]
+    rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(settings.jobs, 1)]
+    anywhere = {job["job_id"] for job in rows_of_new if job["queue"] == _ANYWHERE}
+    for job in rows_of_new:
+        job["queue"] = None if job["queue"] == _ANYWHERE else job["queue"]
     new = pd.DataFrame(rows_of_new, columns=queue.jobs.columns)
     jobs = pd.concat([queue.jobs.astype(object), new.astype(object)], ignore_index=True)
     jobs = jobs.assign(user=pd.Series(as_stored(jobs["user"], clean.hashed_with, clean.name), dtype=object))
@@ -103,20 +103,21 @@ def answered(asked: WhenSettings) -> Answers:
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
             what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
             note(f"{path}: the record of {clean.name} lacks the {column} of {what}: other jobs predict them")
-    if record.site is not None and (associated := {each.user for each in record.site.associations if each.user}):
-        for user in sorted({str(each) for each in new["user"].dropna()} - associated):
+    associated = {association.user for association in record.site.associations} - {""} if record.site is not None else None
+    if record.site is not None and associated:
+        for user in sorted({str(user) for user in new["user"].dropna()} - associated):
             note(f"--job: {record.site.name} has no association of user {shown(user)}")
-    whole_queue = queue_of(record, jobs, now_s, asked.scenarios, asked.seed)
-    if strangers := set(asked.ids) - set(whole_queue.job_id[whole_queue.waiting]):
+    whole_queue = queue_of(record, jobs, now_s, settings.scenarios, settings.seed)
+    if strangers := set(settings.ids) - set(whole_queue.job_id[whole_queue.waiting]):
         raise InputError(f"{path}: job {min(strangers)} does not wait in this queue")
-    wanted = {*asked.ids, *new["job_id"]}
+    wanted = {*settings.ids, *new["job_id"]}
     rows = np.array([row for row in whole_queue.waiting if not wanted or whole_queue.job_id[row] in wanted], np.int64)
     if not len(rows):
         raise InputError(f"{path}: no job waits in this queue: ask about one with --job")
-    name = (asked.model or f"start-{clean.name}").partition("@")[0]
+    name = (settings.model or f"start-{clean.name}").partition("@")[0]
     kept = started(name, record.numbered, record.start_s, origin_s)
     kept = kept[kept["version"] == version] if record.site is not None else kept
-    past_answers = pd.concat([each for each in (ledger, kept) if len(each)] or [kept])
+    past_answers = pd.concat([answers for answers in (ledger, kept) if len(answers)] or [kept])
     last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
     records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
     with closing(AskedLog(asked_place())) as log:
@@ -126,12 +127,12 @@ def answered(asked: WhenSettings) -> Answers:
             before = kept[(kept["job_id"] == answer.job_id) & (kept["at_s"] < now_s)]
             if len(before) and len(rows) <= 2:
                 answer = replace(answer, moved=whole_queue.moved(rows[number], int(before["at_s"].iloc[-1])))
-            each = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
-            job_id = None if each["job_id"].startswith(_NEW) else each["job_id"]
-            times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - each["waited_s"]}
-            log.put([start_entry(time.time(), name, version, {**each, **times, "job_id": job_id})])
-            earlier[each["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
-            records.append(each)
+            row = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
+            job_id = None if row["job_id"].startswith(_NEW) else row["job_id"]
+            times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
+            log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
+            earlier[row["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
+            records.append(row)
     return Answers(records, earlier, _by(whole_queue, name, version))
 
 
@@ -232,22 +233,22 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     from pipelines.ingest.queue_file import OF_SLURM
 
     keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
-    given = dict(part.split("=", 1) for part in text.split() if "=" in part)
-    if set(given) - set(keys) or not {"procs", "time"} <= set(given) or len(given) != len(text.split()):
+    stated = dict(part.split("=", 1) for part in text.split() if "=" in part)
+    if set(stated) - set(keys) or not {"procs", "time"} <= set(stated) or len(stated) != len(text.split()):
         raise InputError(
             f"--job {shown(text)}: is not of the form 'procs=16 time=2:00:00 user=ann queue=batch' (queue=*: any); known: {', '.join(keys)}"
         )
     try:
-        seconds = duration(given["time"])
+        seconds = duration(stated["time"])
     except ValueError:
         seconds = 0.0
-    procs = given["procs"]
+    procs = stated["procs"]
     if not (procs.isdecimal() and len(procs) <= 9 and int(procs) >= 1 and 1 <= seconds <= limits.SECONDS):
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
     row: dict[str, Any] = {
         **dict.fromkeys(OF_SLURM, ""),
         **dict.fromkeys(("user", "queue", "start_unix_s", "expected_unix_s")),
-        **given,
+        **stated,
     }
     row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(procs), "requested_s": int(seconds)}
     return row | {"submit_unix_s": now_unix_s}
@@ -270,15 +271,15 @@ def _as_record(answer: PredictedStart, queue: TraceQueue, before: dict[str, floa
     rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.forecast.items()}
     times = _times(queue.clean, queue.now_s, *(rounded[name] for name in _SHOWN))
     changes = [
-        {**vars(each), "mean_s": round(each.mean_s), "low_s": round(each.low_s), "high_s": round(each.high_s)}
-        for each in answer.changes
+        {**vars(change), "mean_s": round(change.mean_s), "low_s": round(change.low_s), "high_s": round(change.high_s)}
+        for change in answer.changes
     ]
     later = {name: f"later than {at}" for name, at in times.items() if rounded.get(f"wait_{name[3:]}_s", 0) >= queue.ahead.within_s}
     head = {name: value for name, value in vars(answer).items() if name not in ("forecast", "changes", "reason", "moved", "places")}
     reason = {name: [*value] if isinstance(value, tuple) else value for name, value in vars(answer.reason).items()}
-    why = {"reason": reason, "moved": [{**vars(each), "seconds": round(each.seconds)} for each in answer.moved]}
+    why = {"reason": reason, "moved": [{**vars(cause), "seconds": round(cause.seconds)} for cause in answer.moved]}
     why["places"] = [
-        {name: round(value) if name.endswith("_s") else value for name, value in vars(each).items()} for each in answer.places
+        {name: round(value) if name.endswith("_s") else value for name, value in vars(place).items()} for place in answer.places
     ]
     return {**head, **rounded, **times, **later, "last_30_days": before, "changes": changes, **why}
 
@@ -303,10 +304,10 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     from pipelines.report.wording import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
-    asked = f"{name} ({record['procs']} processors, {words(record['requested_s'])})"
+    job = f"{name} ({record['procs']} processors, {words(record['requested_s'])})"
     later = f", {words(record['wait_50_s'])} after {now}"
     lines = [
-        f"{asked}: starts {_at(record['at_50'], now)} in the median" + (later if record["at_50"] != now else f" ({now})"),
+        f"{job}: starts {_at(record['at_50'], now)} in the median" + (later if record["at_50"] != now else f" ({now})"),
         f"  {_between(record, '25', '75')} with 50 %, {_between(record, '10', '90')} with 80 %",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
@@ -315,20 +316,21 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     if record["reason"]["by_slurm"] or record["wait_50_s"] >= _SOON_S:
         lines += [f"  {sentence}" for sentence in sentences_of(record["reason"], record["procs"])]
     lines += [f"  {sentence}" for sentence in sentences_of_places(record["places"])]
-    lines += [f"  since the answer before: {sentence_of_cause(each)}" for each in record["moved"]]
+    lines += [f"  since the answer before: {sentence_of_cause(cause)}" for cause in record["moved"]]
     if (before := record["last_30_days"])["answers"]:
         off, held = words(before["median_error_s"]), before["held_80"]
         lines.append(
             f"  {before['answers']:,} such answers in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}"
         )
-    for each in record["changes"]:
-        how = "surely sooner" if each["sure"] else "not surely sooner"
-        sign = "sooner" if each["mean_s"] < 0 else "later"
+    for change in record["changes"]:
+        how = "surely sooner" if change["sure"] else "not surely sooner"
+        sign = "sooner" if change["mean_s"] < 0 else "later"
         lines.append(
-            f"  with {each['what']} ({each['procs']} processors, {words(each['requested_s'])}): {words(abs(each['mean_s']))} {sign} on average, {how}"
+            f"  with {change['what']} ({change['procs']} processors, {words(change['requested_s'])}): {words(abs(change['mean_s']))} {sign} on average, {how}"
         )
     lines += [
-        f"  answered before, at {each['now']}: {each['at_50']} (80 %: {each['at_10']} to {each['at_90']})" for each in earlier
+        f"  answered before, at {before['now']}: {before['at_50']} (80 %: {before['at_10']} to {before['at_90']})"
+        for before in earlier
     ]
     return lines
 

@@ -53,7 +53,7 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
     """
     from pipelines.storage.parquet import write_parquet
 
-    metadata = {each.name: getattr(trace, each.name) for each in fields(_Stated)} | {
+    metadata = {field.name: getattr(trace, field.name) for field in fields(_Stated)} | {
         "header": dict(trace.header),
         "unread": list(trace.unread),
     }
@@ -96,7 +96,7 @@ def read_canonical(path: str | Path) -> Trace:
 def _checked(metadata: dict[str, Any], path: str | Path) -> dict[str, Any]:
     """Return the metadata as fields of Trace; raise InputError for a wrong type or zone."""
     optional = {"hashed_with": "", "summaries": False, "unread": []}
-    table = {each.name: metadata.get(each.name, optional.get(each.name)) for each in fields(_Stated)}
+    table = {field.name: metadata.get(field.name, optional.get(field.name)) for field in fields(_Stated)}
     facts = validated(_Stated, table, f"{path}: is damaged", left_out=())
     if facts["timezone"] is not None:
         try:

@@ -107,8 +107,8 @@ def _accounting(path: str | Path, pattern: re.Pattern[str] | None, timezone: str
     runs, notes = left == "", list[str]()
     clusters = sorted(set(table.strings("cluster")[runs])) if "cluster" in table else []
     if len(clusters) > 1:
-        there = ", ".join(name or "one without a name" for name in clusters)
-        raise InputError(f"{path}: holds runs of several clusters, {there}: give the accounting of one (sacct --clusters=NAME)")
+        named = ", ".join(name or "one without a name" for name in clusters)
+        raise InputError(f"{path}: holds runs of several clusters, {named}: give the accounting of one (sacct --clusters=NAME)")
     elapsed = table.find(*RUNTIME)
     if elapsed is None:
         table.column(*END)

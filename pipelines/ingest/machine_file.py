@@ -65,7 +65,7 @@ def _of_table(path: str, lines: list[str]) -> Machine:
             raise InputError(f"{path}:{number}: its speed, {shown(words[4])}, is another: all nodes must have one speed here")
         count, procs, kib = map(int, figures[1:])
         clusters.append(
-            _make_at(f"{path}:{number}", lambda name, *of: Cluster(name, (NodeGroup(*of),)), words[1], count, procs, kib)
+            _make_at(f"{path}:{number}", lambda name, *counts: Cluster(name, (NodeGroup(*counts),)), words[1], count, procs, kib)
         )
         _make_at(f"{path}:{number}", Machine, "", tuple(clusters))
     return Machine(_name(path), tuple(clusters))
@@ -75,10 +75,10 @@ def _name(path: str) -> str:
     return trace_name(Path(path).name.removesuffix(".toml").removesuffix(".machines"))
 
 
-def _make_at(where: str, make: Callable[..., Any], *of: Any) -> Any:
+def _make_at(where: str, make: Callable[..., Any], *values: Any) -> Any:
     """Return ``make(*of)``, with ``where`` in front of an InputError's message."""
     try:
-        return make(*of)
+        return make(*values)
     except InputError as error:
         raise InputError(f"{where}: {error}") from error
 
@@ -93,15 +93,15 @@ class _Described:
     def machine(self) -> Machine:
         """Return the machine; raise InputError with file, line and what is wrong."""
         self._check_keys(self._document, "", 0)
-        asked = self._document.get("asked", list(ASKED))
-        if not (isinstance(asked, list) and all(word in ASKED for word in asked)):
+        counted = self._document.get("asked", list(ASKED))
+        if not (isinstance(counted, list) and all(word in ASKED for word in counted)):
             self._fail("asked", "", 0, f"must list which requests of jobs count, out of {', '.join(ASKED)}")
         clusters = [self._cluster(table, number) for number, table in enumerate(self._tables("cluster"))]
         limits = [self._limit(table, number) for number, table in enumerate(self._tables("limit"))]
         name = self._document.get("name", _name(self._path))
         if not isinstance(name, str):
             self._fail("name", "", 0, "must be a text")
-        return _make_at(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(asked))
+        return _make_at(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(counted))
 
     def _tables(self, key: str) -> list[dict[str, Any]]:
         tables = self._document.get(key, [])
@@ -116,20 +116,20 @@ class _Described:
         nodes = table.get("nodes")
         if not isinstance(nodes, list):
             return Cluster(name, (self._nodes(table, "cluster", number),))
-        if not nodes or not all(isinstance(each, dict) for each in nodes):
+        if not nodes or not all(isinstance(group, dict) for group in nodes):
             self._fail("nodes", "cluster", number, "must be a number, or tables [[cluster.nodes]]")
         if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
             self._fail(both[0], "cluster", number, "must stand either in each [[cluster.nodes]] or here, not in both")
         common, kinds = self._properties(table, "cluster", number), []
-        for place, each in enumerate(nodes, start=self._kinds):
-            self._check_keys(each, "cluster.nodes", place)
-            kinds.append(self._nodes(each, "cluster.nodes", place, common))
+        for place, group in enumerate(nodes, start=self._kinds):
+            self._check_keys(group, "cluster.nodes", place)
+            kinds.append(self._nodes(group, "cluster.nodes", place, common))
         self._kinds += len(kinds)
         return Cluster(name, tuple(kinds))
 
     def _properties(self, table: dict[str, Any], kind: str, number: int) -> tuple[str, ...]:
         properties = table.get("properties", [])
-        if not (isinstance(properties, list) and all(isinstance(each, str) for each in properties)):
+        if not (isinstance(properties, list) and all(isinstance(word, str) for word in properties)):
             self._fail("properties", kind, number, "must be a list of texts")
         return tuple(properties)
 
@@ -160,8 +160,8 @@ class _Described:
             self._fail("longer_than", "limit", number, "must be a time such as '90 min', '12 h', '7 d' or '1 w'")
         seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
         where = f"{self._path}:{self._line('of', 'limit', number)}"
-        given = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
-        return _make_at(where, Limit, *given)
+        values = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
+        return _make_at(where, Limit, *values)
 
     def _check_keys(self, table: dict[str, Any], kind: str, number: int) -> None:
         if unknown := [key for key in table if key not in _KEYS[kind]]:

@@ -37,21 +37,21 @@ def node_spec(text: str) -> NodeSpec:
     Different kinds of nodes joined by ``+`` are read as processors of any nodes that have the properties of all. A host name is
     read as a property.
     """
-    asked, *flags = text.split("#")
+    request, *flags = text.split("#")
     properties: dict[str, None] = {}
     shapes = []
-    for part in asked.split("+"):
-        nodes, each = 1, 1
+    for part in request.split("+"):
+        nodes, per_node = 1, 1
         for place, word in enumerate(part.split(":")):
             if match := _PPN.fullmatch(word):
-                each = int(match[1])
+                per_node = int(match[1])
             elif place == 0 and re.fullmatch(r"\d{1,7}", word, re.ASCII):
                 nodes = int(word)
             elif name := "" if word.startswith("mem=") else word.removeprefix("host="):
                 properties[name] = None
             elif not word:
                 return UNREADABLE
-        shapes.append((nodes, each))
+        shapes.append((nodes, per_node))
     if min(map(min, shapes)) < 1:
         return UNREADABLE
     shape = shapes[0] if len(shapes) == 1 else (-1, -1)
@@ -82,12 +82,12 @@ class NodeRequests:
         """Return the columns of the jobs table."""
         specs = [node_spec(text) for text in self._texts[1]]
         codes = np.array(self._codes[1], np.int64)
-        nodes, each, exclusive = (np.array([spec[place] for spec in specs], np.int64)[codes] for place in (0, 1, 3))
+        nodes, per_node, exclusive = (np.array([spec[place] for spec in specs], np.int64)[codes] for place in (0, 1, 3))
         properties = np.array([spec.properties or None for spec in specs], object)[codes]
         return {
             "queue": pd.Categorical(np.array(list(self._texts[0]), object)[self._codes[0]]),
             "nodes": masked(nodes, nodes > 0),
-            "procs_per_node": masked(each, each > 0),
+            "procs_per_node": masked(per_node, per_node > 0),
             "properties": pd.Categorical(pd.array(properties, dtype="str")),
             "exclusive": masked(exclusive, exclusive >= 0, "Int8"),
         }

@@ -89,7 +89,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         raise InputError(f"{path}: is empty: {COMMAND} makes a snapshot")
     parted = "|" if "|" in lines[0] else ","
     head = [name.strip().lower() for name in _cells(lines[0], parted, [])]
-    positions = {name: next((head.index(each) for each in titles if each in head), None) for name, titles in COLUMNS.items()}
+    positions = {name: next((head.index(title) for title in titles if title in head), None) for name, titles in COLUMNS.items()}
     texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
     if absent := [name for name, at in positions.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
@@ -100,13 +100,13 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         cells = _cells(line, parted, head)
         if len(cells) != len(head):
             raise InputError(f"{path}, line {number}: {len(cells)} columns under a header of {len(head)}")
-        given = {name: "" if at is None else cells[at].strip() for name, at in positions.items()}
-        state = given["state"].upper()
+        fields = {name: "" if at is None else cells[at].strip() for name, at in positions.items()}
+        state = fields["state"].upper()
         if state not in (*RUNNING, *WAITING):
             left_out += 1
             continue
         where = f"{path}, line {number}"
-        row = _row(given, state in RUNNING, where, place)
+        row = _row(fields, state in RUNNING, where, place)
         row |= {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM}
         _refuse_cut(row, where)
         row["priority"] = _priority(cells[head.index("priority")] if "priority" in head else "", where)
@@ -135,7 +135,7 @@ def kept_queues(folder: Path) -> dict[int, Path]:
     """
     snapshots = dict[int, Path]()
     try:
-        files = sorted(each for each in folder.iterdir() if not each.name.startswith("."))
+        files = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     for path in files:
@@ -171,40 +171,40 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     Values that squeue does not give are defaults. If an array waits for its task limit, that limit is the number of its running
     tasks. Raises InputError for a partition that the site does not have.
     """
-    accounts = {each.user: each.account for each in reversed(site.associations) if each.user}
-    usual = next((name for name, each in site.partitions.items() if each.default), next(iter(site.partitions)))
+    accounts = {association.user: association.account for association in reversed(site.associations) if association.user}
+    usual = next((name for name, part in site.partitions.items() if part.default), next(iter(site.partitions)))
     numbers = [_ARRAY.match(text) for text in jobs["job_id"]]
     group = [_FAR_S + row if match is None else int(match[1]) for row, match in enumerate(numbers)]
     running, rows = Counter(number for number, runs in zip(group, jobs["runs"], strict=True) if runs), []
-    for each, number, match in zip(jobs.to_dict("records"), group, numbers, strict=True):
+    for job, number, match in zip(jobs.to_dict("records"), group, numbers, strict=True):
         task = -1 if match is None or match[2] is None else int(match[2])
-        partition, procs = each["queue"] or usual, each["procs"]
+        partition, procs = job["queue"] or usual, job["procs"]
         if unknown := set(partition.split(",")) - set(site.partitions):
             raise InputError(
-                f"job {each['job_id']} is in the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
+                f"job {job['job_id']} is in the partition {unknown.pop()}, which {site.name} does not name; known: {', '.join(site.partitions)}"
             )
         # since 24.11 a waiting job may name several QOS
-        every_qos = [name for name in each["qos"].split(",") if name in site.qos] or [each["qos"] or next(iter(site.qos))]
+        every_qos = [name for name in job["qos"].split(",") if name in site.qos] or [job["qos"] or next(iter(site.qos))]
         every_qos.sort(key=lambda name: -site.qos[name].priority if name in site.qos else 0)
-        held = each["reason"].startswith(_HELD)
-        has_begin_time = each["reason"] == "BeginTime" and not pd.isna(each["expected_unix_s"])
-        begins = each["submit_unix_s"] + _FAR_S if held else int(each["expected_unix_s"]) if has_begin_time else -1
+        held = job["reason"].startswith(_HELD)
+        has_begin_time = job["reason"] == "BeginTime" and not pd.isna(job["expected_unix_s"])
+        begins = job["submit_unix_s"] + _FAR_S if held else int(job["expected_unix_s"]) if has_begin_time else -1
         rows.append(
             {
-                **{"job_id": each["job_id"], "group": number, "task": task, "submit_s": each["submit_unix_s"]},
-                **{"user": each["user"] or "", "account": each["account"] or accounts.get(each["user"], "")},
+                **{"job_id": job["job_id"], "group": number, "task": task, "submit_s": job["submit_unix_s"]},
+                **{"user": job["user"] or "", "account": job["account"] or accounts.get(job["user"], "")},
                 **{"partition": partition, "qos": every_qos[0], "other_qos": ",".join(every_qos[1:]), "cpus": procs},
-                "het": number if _COMPONENT.fullmatch(each["job_id"]) else -1,
-                **{"limit_s": each["requested_s"], "least_limit_s": each["requested_s"], "runtime_s": 0},
-                **nodes_and_memory({"reqtres": each["tres"]}, {}, procs, site, partition.partition(",")[0]),
+                "het": number if _COMPONENT.fullmatch(job["job_id"]) else -1,
+                **{"limit_s": job["requested_s"], "least_limit_s": job["requested_s"], "runtime_s": 0},
+                **nodes_and_memory({"reqtres": job["tres"]}, {}, procs, site, partition.partition(",")[0]),
                 **{
                     "eligible_s": begins,
                     "held_s": 0 if held else -1,
-                    "features": with_type(each["features"], {"reqtres": each["tres"]}, {}, site),
-                    "nodes": each["nodes"],
+                    "features": with_type(job["features"], {"reqtres": job["tres"]}, {}, site),
+                    "nodes": job["nodes"],
                 },
-                **{"after": after_of({"dependency": each["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
-                **{"throttle": _throttle(each, running[number])},
+                **{"after": after_of({"dependency": job["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
+                **{"throttle": _throttle(job, running[number])},
                 **{"exclusive": False, **dict.fromkeys(("reservation", "licenses", "nodelist", "exclude"), "")},
             }
         )
@@ -220,18 +220,23 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
     waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
     runs = (submit <= now_s) & (begun >= 0) & (begun <= now_s) & ~(jobs["end_s"].to_numpy(np.float64) <= now_s) & ~waits
-    there, runs = jobs[runs | waits], runs[runs | waits]
-    full = there["group"].map(there[runs]["group"].value_counts()).fillna(0) >= there["throttle"]
-    memory = np.where(there["memory_node"] > 0, there["memory_node"] * there["min_nodes"], there["memory_cpu"] * there["cpus"])
-    asked = zip(memory, there["min_nodes"], there["gpus"] * there["min_nodes"], strict=True)
-    texts: dict[str, Any] = {"user": there["user"], "queue": there["partition"], "account": there["account"], "qos": there["qos"]}
-    texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in asked]}
-    texts |= {"nodes": there["nodes"].where(runs, ""), "features": there["features"]}
-    texts |= {"after": "afterok:" + there["after"].str.replace(",", ":")}
-    why = np.where(there["eligible_s"] > now_s, _HELD[0], np.where(full & (there["throttle"] > 0), "JobArrayTaskLimit", ""))
-    times = {"submit_unix_s": there["submit_s"].clip(upper=now_s), "start_unix_s": there["start_s"].where(runs)}
-    numbers = {"procs": there["cpus"], "requested_s": there["limit_s"], "expected_unix_s": None}
-    rows = {"job_id": there["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}
+    queued, runs = jobs[runs | waits], runs[runs | waits]
+    full = queued["group"].map(queued[runs]["group"].value_counts()).fillna(0) >= queued["throttle"]
+    memory = np.where(queued["memory_node"] > 0, queued["memory_node"] * queued["min_nodes"], queued["memory_cpu"] * queued["cpus"])
+    requests = zip(memory, queued["min_nodes"], queued["gpus"] * queued["min_nodes"], strict=True)
+    texts: dict[str, Any] = {
+        "user": queued["user"],
+        "queue": queued["partition"],
+        "account": queued["account"],
+        "qos": queued["qos"],
+    }
+    texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in requests]}
+    texts |= {"nodes": queued["nodes"].where(runs, ""), "features": queued["features"]}
+    texts |= {"after": "afterok:" + queued["after"].str.replace(",", ":")}
+    why = np.where(queued["eligible_s"] > now_s, _HELD[0], np.where(full & (queued["throttle"] > 0), "JobArrayTaskLimit", ""))
+    times = {"submit_unix_s": queued["submit_s"].clip(upper=now_s), "start_unix_s": queued["start_s"].where(runs)}
+    numbers = {"procs": queued["cpus"], "requested_s": queued["limit_s"], "expected_unix_s": None}
+    rows = {"job_id": queued["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}
     return pd.DataFrame(rows).reset_index(drop=True)
 
 
@@ -304,22 +309,22 @@ def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
     return [{**row, "job_id": f"{array[1]}_{number}", "throttle": most} for number in numbers]
 
 
-def _row(given: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:
-    procs = _whole(given["procs"], "processors", limits.PROCESSORS, where)
-    asked = given["requested"]
+def _row(fields: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:
+    procs = _whole(fields["procs"], "processors", limits.PROCESSORS, where)
+    requested = fields["requested"]
     try:
-        seconds = UNLIMITED if asked.lower() in _ENDLESS else float(asked) if asked.isdecimal() else duration(asked)
+        seconds = UNLIMITED if requested.lower() in _ENDLESS else float(requested) if requested.isdecimal() else duration(requested)
     except ValueError:
         seconds = 0.0
     if not 1 <= seconds <= limits.SECONDS and seconds != UNLIMITED:
-        raise InputError(f"{where}: limit {shown(asked)} is not a time such as 2:00:00 or 1-00:00:00")
-    submit = _time(given["submit"], where, "submit", place)
-    start = _time(given["start"], where, "start", place, submit)
+        raise InputError(f"{where}: limit {shown(requested)} is not a time such as 2:00:00 or 1-00:00:00")
+    submit = _time(fields["submit"], where, "submit", place)
+    start = _time(fields["start"], where, "start", place, submit)
     if submit is None or (runs and start is None):
         raise InputError(
-            f"{where}: job {shown(given['job_id'])} {'runs and has no start' if runs else 'has no time of submission'}"
+            f"{where}: job {shown(fields['job_id'])} {'runs and has no start' if runs else 'has no time of submission'}"
         )
-    texts = given["job_id"], runs, given["user"] or None, given["queue"] or None
+    texts = fields["job_id"], runs, fields["user"] or None, fields["queue"] or None
     return dict(zip(_READ, (*texts, procs, int(seconds), submit, start if runs else None, start), strict=True))
 
 

@@ -43,7 +43,7 @@ def release_of(source: Source) -> Release | None:
     of_slurm: Any = next((value for name, value in meta.items() if name.lower() == "slurm"), {}) if isinstance(meta, dict) else {}
     version = of_slurm.get("version", {}) if isinstance(of_slurm, dict) else {}
     parts = [str(version.get(name, "")) for name in ("major", "minor", "micro")] if isinstance(version, dict) else []
-    return None if not parts or not all(each.isdecimal() for each in parts) else (int(parts[0]), int(parts[1]), int(parts[2]))
+    return None if not parts or not all(part.isdecimal() for part in parts) else (int(parts[0]), int(parts[1]), int(parts[2]))
 
 
 def as_table(source: Source) -> Source:
@@ -73,9 +73,9 @@ def as_table(source: Source) -> Source:
         except (AttributeError, LookupError, TypeError, ValueError, OverflowError, OSError) as error:
             wrong = f"lacks {error.args[0]!r}" if isinstance(error, KeyError) else "has a value of another form than sacct writes"
             raise InputError(f"{source.path}: job {number} of its list {wrong}") from error
-    there = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
-    table: list[list[object]] = [[*_COLUMNS, *(_LATER[at] for at in there)]]
-    table += [[*row, *(more[at] for at in there)] for row, more in zip(rows, later, strict=True)]
+    filled = [at for at in range(len(_LATER)) if any(row[at] != "" for row in later)]
+    table: list[list[object]] = [[*_COLUMNS, *(_LATER[at] for at in filled)]]
+    table += [[*row, *(more[at] for at in filled)] for row, more in zip(rows, later, strict=True)]
     lines = (_DELIMITER.join(_BETWEEN.sub(" ", str(value)) for value in row) for row in table)
     return Source(source.path, "\n".join(lines).encode(errors="replace"), source.sha256)
 
@@ -84,7 +84,7 @@ def _row(job: Mapping[str, Any]) -> list[object]:
     time, tres, array = job["time"], job.get("tres", {}), job.get("array") or {}
     state = job["state"]["current"]
     task = _number(array.get("task_id")) if _number(array.get("job_id")) else ""
-    asked, allocated = _tres(tres.get("requested")), _tres(tres.get("allocated"))
+    requested, allocated = _tres(tres.get("requested")), _tres(tres.get("allocated"))
     required = _number(job.get("required", {}).get("CPUs"))
     task = f"[{array['task']}]" if task == "" and array.get("task") else task  # of several waiting tasks
     written = f"{_number(array.get('job_id'))}_{task}" if task != "" else job["job_id"]
@@ -96,8 +96,8 @@ def _row(job: Mapping[str, Any]) -> list[object]:
             " ".join(state[:1]) if isinstance(state, list) else state,
             *(_utc(time[name]) for name in ("submission", "start", "end")),
         ),
-        *(_number(time["elapsed"]), _number(time.get("limit")), required or asked.get("cpu", ""), allocated.get("cpu", 0)),
-        *(_number(nodes), ",".join(f"{name}={count}{'M' * (name == 'mem')}" for name, count in asked.items())),
+        *(_number(time["elapsed"]), _number(time.get("limit")), required or requested.get("cpu", ""), allocated.get("cpu", 0)),
+        *(_number(nodes), ",".join(f"{name}={count}{'M' * (name == 'mem')}" for name, count in requested.items())),
         *(job.get("nodes") or "", job.get("name") or ""),
     ]
 
@@ -131,8 +131,8 @@ def _utc(value: object) -> str:
 def _tres(counted: object) -> dict[str, object]:
     """Return trackable resources by name, ``gres/gpu`` or ``gres/gpu:a100``."""
     resources: dict[str, object] = {}
-    for each in counted or ():  # type: ignore[attr-defined]
-        name = f"{each['type']}/{each['name']}" if each.get("name") else each["type"]
+    for resource in counted or ():  # type: ignore[attr-defined]
+        name = f"{resource['type']}/{resource['name']}" if resource.get("name") else resource["type"]
         if name.split("/")[0] in ("cpu", "mem", "node", "gres"):
-            resources[name] = _number(each["count"])
+            resources[name] = _number(resource["count"])
     return resources

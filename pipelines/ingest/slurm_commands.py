@@ -78,7 +78,7 @@ def whole_or_0(text: str) -> int:
 def after_of(options: dict[str, str]) -> str:
     """Return the numbers of a dependency's jobs, joined by commas; for a task, its array's."""
     dependencies = re.findall(r"after(?:any|ok|notok|corr|burstbuffer)((?::\d+(?:_(?:\d+|\*))?)+)", options.get("dependency", ""))
-    return ",".join(number for each in dependencies for number in re.findall(r":(\d+)", each))
+    return ",".join(number for dependency in dependencies for number in re.findall(r":(\d+)", dependency))
 
 
 def least_limit(options: dict[str, str], limit_s: int) -> int:
@@ -92,23 +92,23 @@ def least_limit(options: dict[str, str], limit_s: int) -> int:
 def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
     """Return requested nodes, MiB per node or per processor, and GPUs per node."""
     tres = resources(field_of(row, "reqtres"))
-    asked = field_of(row, "reqmem")
-    total = tres.get("mem", memory(asked) if asked else 0) / 1024
+    reqmem = field_of(row, "reqmem")
+    total = tres.get("mem", memory(reqmem) if reqmem else 0) / 1024
     size = {name: size_mib for name in ("mem", "mem-per-cpu") if (size_mib := _mib(options.get(name, "")))}
-    if not size and asked[-1:] in ("n", "c"):
-        size = {"mem" if asked[-1] == "n" else "mem-per-cpu": _mib(asked[:-1])}
+    if not size and reqmem[-1:] in ("n", "c"):
+        size = {"mem" if reqmem[-1] == "n" else "mem-per-cpu": _mib(reqmem[:-1])}
     nodes = max(int(tres.get("node", whole_or_0(row.get("reqnodes", "1")))), 1)
     low, _, high = options.get("nodes", "").partition("-")
     least = max(whole_or_0(low), 1) if low else nodes
     most = whole_or_0(high) or whole_or_0(low) if low else (nodes if nodes > 1 and not row.get("submitline") else 0)
-    of = site.partitions.get(partition)
-    each = of.memory_cpu if of else 0
+    part = site.partitions.get(partition)
+    default_mib = part.memory_cpu if part else 0
     node_memory, cpu_memory = int(size.get("mem", 0)), int(size.get("mem-per-cpu", 0))
-    if of and not size and not asked and "mem" not in tres:  # not in the accounting: the partition's default
-        node_memory, cpu_memory = of.memory_node, each
+    if part and not size and not reqmem and "mem" not in tres:  # not in the accounting: the partition's default
+        node_memory, cpu_memory = part.memory_node, default_mib
     if not size and total:
-        if round(total) == each * cpus:
-            cpu_memory = each
+        if round(total) == default_mib * cpus:
+            cpu_memory = default_mib
         else:
             node_memory = round(total / least)
     in_gres = ",".join(part for part in options.get("gres", "").split(",") if part.split(":")[0] in ("gpu", "gres/gpu"))
@@ -125,8 +125,8 @@ def with_type(constraint: str, row: dict[str, str], options: dict[str, str], sit
     Only a type that nodes of the site have is added.
     A job that names several types is not restricted.
     """
-    given = ",".join(options.get(name, "") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"))
-    types = {*re.split(r"[,:]", given), *re.findall(r"gres/gpu:([^=,]+)=", field_of(row, "reqtres"))}
+    requests = ",".join(options.get(name, "") for name in ("gres", "gpus", "gpus-per-node", "gpus-per-task"))
+    types = {*re.split(r"[,:]", requests), *re.findall(r"gres/gpu:([^=,]+)=", field_of(row, "reqtres"))}
     site_types = {name for node in site.nodes for name in node.features if name.startswith(TYPED)}
     named = sorted(site_types & {f"{TYPED}{name}" for name in types})
     if len(named) != 1:
@@ -149,4 +149,4 @@ def _mib(text: str) -> float:
 def _counted(text: str) -> int:
     """Return the sum of ``2``, ``gpu:2``, ``gpu:a100:1,gpu:b:1`` or ``a100:2``; a name without a number is one."""
     last = [part.rpartition(":")[2] for part in text.split(",") if part]
-    return sum(whole_or_0(each) if each.isdecimal() else 1 for each in last)
+    return sum(whole_or_0(count) if count.isdecimal() else 1 for count in last)

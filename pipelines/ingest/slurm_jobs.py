@@ -82,27 +82,27 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
     """
     source = load(path)
-    wanted = {each for names in NAMES.values() for each in names} | {"cluster", "jobidraw"}
+    wanted = {name for names in NAMES.values() for name in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
     for name, title in NEEDED.items():
         table.column(*NAMES[name], title=title)
-    there = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
+    columns = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
     notes: list[str] = []
     jobs = ~job_steps(table)
     jobs &= of_cluster(table, jobs, cluster, notes)
     number = np.zeros(table.rows, np.int64)
     number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
-    jobs &= _begun(table, there["jobid"], jobs, notes)
-    for name in {"reqtres", "reqmem"} & there.keys():
+    jobs &= _begun(table, columns["jobid"], jobs, notes)
+    for name in {"reqtres", "reqmem"} & columns.keys():
         table.numbers(name, READ[name])  # for errors that name the line
     place = zone("UTC" if is_json(source) else timezone)
-    elapsed = table.numbers(there["elapsed"], RUNTIME[there["elapsed"]])
-    table.refuse(there["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
+    elapsed = table.numbers(columns["elapsed"], RUNTIME[columns["elapsed"]])
+    table.refuse(columns["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
     elapsed, lines = elapsed[jobs], np.flatnonzero(jobs)
-    times = job_times(table, there["submit"], jobs, place, elapsed, notes)
-    texts = {name: table.strings(column)[jobs] for name, column in there.items()}
+    times = job_times(table, columns["submit"], jobs, place, elapsed, notes)
+    texts = {name: table.strings(column)[jobs] for name, column in columns.items()}
     state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
-    gone = np.array([each.startswith("CANCELLED") for each in state], bool) & (np.nan_to_num(elapsed) == 0)
+    gone = np.array([text.startswith("CANCELLED") for text in state], bool) & (np.nan_to_num(elapsed) == 0)
     nowhere = pd.Series(texts["nodelist"]).str.lower().isin(NOWHERE).to_numpy() if "nodelist" in texts else True
     contradictory = np.zeros(len(elapsed), bool)
     for rule, odd in times.contradictions(elapsed).items():
@@ -111,22 +111,22 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     ran = (times.start != MISSING_TIME) & ~np.isnan(elapsed) & ~(gone & nowhere) & ~contradictory
     if not ran.any():
         raise InputError(f"{path}: holds no job that has run")
-    eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in there else times.submit
+    eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in columns else times.submit
     waited = ~ran & ~contradictory & (eligible != MISSING_TIME)
     counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
-    limit = table.numbers(there["limit"], REQUESTED[there["limit"]])[jobs]
-    cpus = table.numbers(there["reqcpus"], whole)[jobs]
-    if "reqtres" in there:
+    limit = table.numbers(columns["limit"], REQUESTED[columns["limit"]])[jobs]
+    cpus = table.numbers(columns["reqcpus"], whole)[jobs]
+    if "reqtres" in columns:
         in_tres = table.numbers("reqtres", lambda text: resources(text).get("cpu", np.nan))[jobs]
         cpus = np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
     if (lost := (ran | waited) & np.isnan(cpus)).any():
-        raise table.error(there["reqcpus"], int(lines[np.argmax(lost)]), "states no number of processors")
+        raise table.error(columns["reqcpus"], int(lines[np.argmax(lost)]), "states no number of processors")
     rows, unmodelled = [], dict[str, int]()
     for at in np.flatnonzero(ran | waited):
         row = {name: values[at] for name, values in texts.items()}
         match = _ID.fullmatch(row["jobid"])
         if match is None:
-            raise table.error(there["jobid"], int(lines[at]), "is not a number of a job or a task")
+            raise table.error(columns["jobid"], int(lines[at]), "is not a number of a job or a task")
         line = row.get("submitline", "")
         components = 1 + (words_of(line).count(":") if " : " in line else 0)
         # which of the components that wait a row is, only its own columns say
@@ -345,6 +345,6 @@ def _estimate_unknown(jobs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
 
 def _other_qos(qos: str, options: dict[str, str], site: Site) -> str:
     """Return the QOS besides ``qos`` with which a job may run, where the release lets it ask for several."""
-    asked = options.get("qos", "").split(",")
-    several = site.known_release >= SEVERAL_QOS and qos in asked
-    return ",".join(dict.fromkeys(name for name in asked if name in site.qos and name != qos)) if several else ""
+    named = options.get("qos", "").split(",")
+    several = site.known_release >= SEVERAL_QOS and qos in named
+    return ",".join(dict.fromkeys(name for name in named if name in site.qos and name != qos)) if several else ""

@@ -39,16 +39,16 @@ def site_files(path: str | Path) -> dict[str, bytes]:
     place = Path(path)
     try:
         if place.is_dir():
-            there = [each for each in sorted(place.iterdir()) if each.is_file() and each.stat().st_size <= _MOST_BYTES]
-            return {each.name: each.read_bytes() for each in there}
+            files = [file for file in sorted(place.iterdir()) if file.is_file() and file.stat().st_size <= _MOST_BYTES]
+            return {file.name: file.read_bytes() for file in files}
         if place.name == CONF:
             return {CONF: place.read_bytes()}
         with tarfile.open(place) as packed:
-            members = {each.name: each for each in packed.getmembers() if each.isfile() and each.size <= _MOST_BYTES}
+            members = {member.name: member for member in packed.getmembers() if member.isfile() and member.size <= _MOST_BYTES}
             names = [Path(name).name for name in members]
             if repeated := [name for name in names if names.count(name) > 1 and (name in FILES or name.endswith(".conf"))]:
                 raise InputError(f"{path}: has {min(repeated)} in two folders: pack one site's files")
-            return {Path(name).name: packed.extractfile(each).read() for name, each in members.items()}  # type: ignore[union-attr]
+            return {Path(name).name: packed.extractfile(member).read() for name, member in members.items()}  # type: ignore[union-attr]
     except tarfile.ReadError as error:
         raise InputError(f"{path}: is not a site: neither a folder, nor a tar of one, nor a file named {CONF}") from error
     except (EOFError, zlib.error, lzma.LZMAError) as error:

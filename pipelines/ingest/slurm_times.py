@@ -77,13 +77,13 @@ def job_times(
         ("skipped", "never, and are taken as the moment of the change"),
     ):
         marks = np.array([getattr(times, which) for times in instants])
-        for mine, wording in (
+        for shown, wording in (
             (marks & settled, f"{how.partition(',')[0]}, and are settled by the elapsed time"),
             (marks & ~settled, how),
         ):
-            if mine.any():
+            if shown.any():
                 notes.append(
-                    f"Local times that the clocks showed {wording}: {int(mine.sum()):,} in {int(mine.any(axis=0).sum()):,} jobs."
+                    f"Local times that the clocks showed {wording}: {int(shown.sum()):,} in {int(shown.any(axis=0).sum()):,} jobs."
                 )
     return JobTimes(submit.unix_s, start_s, end_s)
 
@@ -95,9 +95,9 @@ def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.nd
     """
     start_s, end_s = start.unix_s.copy(), end.unix_s.copy()
     settled = np.zeros((3, len(start_s)), bool)
-    there = (start_s != MISSING_TIME) & (end_s != MISSING_TIME) & ~np.isnan(elapsed)
-    lasted = np.where(there, np.nan_to_num(elapsed), 0).astype(np.int64)
-    open_ = there & (start.repeated | end.repeated) & ~start.skipped & ~end.skipped
+    ran = (start_s != MISSING_TIME) & (end_s != MISSING_TIME) & ~np.isnan(elapsed)
+    lasted = np.where(ran, np.nan_to_num(elapsed), 0).astype(np.int64)
+    open_ = ran & (start.repeated | end.repeated) & ~start.skipped & ~end.skipped
     for first, second in (
         (start.earlier, end.earlier),
         (start.earlier, end.later),
@@ -109,7 +109,7 @@ def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.nd
         open_ &= ~fits
         settled[1] |= fits & start.repeated
         settled[2] |= fits & end.repeated
-    jumped = there & start.skipped & ~end.skipped & ~end.repeated
+    jumped = ran & start.skipped & ~end.skipped & ~end.repeated
     start_s[jumped] = (end_s - lasted)[jumped]
     settled[1] |= jumped
     return start_s, end_s, settled

@@ -63,13 +63,13 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
                 orders[order[1]].append((int(when), order[2]))
             else:
                 release = release or read_release(entry[2])
-    reservations = tuple(replace(each, created_s=created_s.get(each.name, each.created_s)) for each in site.reservations)
+    reservations = tuple(replace(made, created_s=created_s.get(made.name, made.created_s)) for made in site.reservations)
     names, outages = {node.name for node in site.nodes}, list(site.outages)
     for name in orders.keys() & names:
         for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):
             if not state.startswith(("DRAIN", "DOWN")):
                 continue
-            matching = [at for at, each in enumerate(outages) if each.node == name and order_s - 1 <= each.start_s <= end_s]
+            matching = [at for at, outage in enumerate(outages) if outage.node == name and order_s - 1 <= outage.start_s <= end_s]
             if matching:
                 outages[matching[0]] = replace(outages[matching[0]], start_s=order_s, ordered_s=order_s)
             else:
@@ -129,18 +129,18 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     cycles = np.array(seen["cycle"] or [float(origin)]) - origin
     cycle, cycle_length = _clock(cycles, float(interval), 0.06)
     several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
-    lone = [each for each in shown if each[0] not in several and each[2] > 0]
+    lone = [job for job in shown if job[0] not in several and job[2] > 0]
     begins = [when for when in seen["decay"] if when <= first] or seen["decay"][:1]  # slurmctld may have begun anew since
     decay, spread = (begins[-1], 0.0) if begins else _computed(lone, period)
     decay -= origin
     start = float(whole.min()) - origin
     full = next((when - origin for when in seen["full"]), start) - start
     full -= every * max(-(-full // every), 0)
-    asked = max((when - start for when in turns if when < start + parts[0]), default=full)
+    turned = max((when - start for when in turns if when < start + parts[0]), default=full)
     seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
     poll = decay + _FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
-    return Phases(turn, cycle, decay % period, parts, turn_length, poll, full, asked, cycle_length, seconds, spread)
+    return Phases(turn, cycle, decay % period, parts, turn_length, poll, full, turned, cycle_length, seconds, spread)
 
 
 def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:

@@ -82,9 +82,8 @@ def read_running(path: str | Path, at_s: float) -> list[PlacedJob]:
     table.refuse("start_s", start > at_s, f"is after the moment asked about, {at_s:.0f}")
     table.refuse_repeated("job_id")
     lists = node_lists(table, "nodes", np.arange(table.rows))
-    return [
-        PlacedJob(name, of, tuple(nodes), float(at)) for name, of, nodes, at in zip(names, applications, lists, start, strict=True)
-    ]
+    rows = zip(names, applications, lists, start, strict=True)
+    return [PlacedJob(name, application, tuple(nodes), float(at)) for name, application, nodes, at in rows]
 
 
 def read_probes(path: str | Path) -> pd.DataFrame:

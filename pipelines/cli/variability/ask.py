@@ -128,9 +128,9 @@ def _print(answer: VariationAnswer) -> None:
         click.echo(
             f"to expect     {abs(answer.longer_s):,.1f} s {'longer' if answer.longer_s > 0 else 'shorter'} than usual, on average"
         )
-    for each in answer.delays if len(answer.delays) > _PUBLISHED else ():
-        longer = f" ({each.longer_s:,.1f} s longer)" if math.isfinite(each.longer_s) else ""
-        click.echo(f"z > {each.above_z:<10g}{each.probability:.3f}{longer}")
+    for delay in answer.delays if len(answer.delays) > _PUBLISHED else ():
+        longer = f" ({delay.longer_s:,.1f} s longer)" if math.isfinite(delay.longer_s) else ""
+        click.echo(f"z > {delay.above_z:<10g}{delay.probability:.3f}{longer}")
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.silent:
