@@ -82,8 +82,9 @@ class Ordinal:
         ends = [np.ones(len(table))]
         for estimator, base in zip(self.above, self.base[1:], strict=True):
             # a class that no run reaches, or that every run reaches, has no estimator
-            certain = estimator is None
-            probability = np.full(len(table), float(base > 0)) if certain else np.asarray(estimator.predict_proba(table))[:, 1]
+            probability = np.full(len(table), float(base > 0))
+            if estimator is not None:
+                probability = np.asarray(estimator.predict_proba(table))[:, 1]
             ends.append(np.minimum(ends[-1], probability))
         return -np.diff(np.array([*ends, np.zeros(len(table))]), axis=0).T
 

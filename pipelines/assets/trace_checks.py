@@ -92,7 +92,7 @@ def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -
         broken(
             "no_start_before_submission",
             sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in schedules),
-            of=jobs,
+            rows=jobs,
         ),
         broken("reads_back_as_written", moved, rows=jobs),
     ]

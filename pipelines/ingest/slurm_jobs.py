@@ -8,8 +8,10 @@ what held it.
 from __future__ import annotations
 
 import re
+from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,12 +20,12 @@ from features.errors import InputError
 from features.jobs.cleaning import BEHIND, COPY
 from features.jobs.file_clock import LEFT_OUT, file_clock
 from features.jobs.identity import repeats
-from pipelines.ingest.accounting import NOWHERE, AccountingTable, whole
-from pipelines.ingest.localtime import MISSING_TIME, to_unix, zone
+from pipelines.ingest.accounting import AccountingTable
+from pipelines.ingest.localtime import MISSING_TIME
 from pipelines.ingest.notes import counted, some
 from pipelines.ingest.sacct_json import as_table, is_json
-from pipelines.ingest.slurm import FREE_TEXT, REQUESTED, RUNTIME, of_cluster
-from pipelines.ingest.slurm_columns import ABSENT, NAMES, NEEDED
+from pipelines.ingest.slurm import FREE_TEXT
+from pipelines.ingest.slurm_columns import ABSENT, NAMES
 from pipelines.ingest.slurm_commands import (
     after_of,
     field_of,
@@ -34,9 +36,7 @@ from pipelines.ingest.slurm_commands import (
     with_type,
     words_of,
 )
-from pipelines.ingest.slurm_ids import RAW, job_ids, job_steps, tasks_in
-from pipelines.ingest.slurm_requests import READ, resources
-from pipelines.ingest.slurm_times import START, job_times
+from pipelines.ingest.slurm_lines import JobLines, read_lines
 from pipelines.ingest.source import load
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
@@ -44,7 +44,6 @@ from sim.slurm.site import UNLIMITED, Site
 
 _ID = re.compile(r"(\d{1,10})(?:_(\d{1,10}))?(?:\+(\d{1,5}))?")
 _NOT_MODELLED = ("switches", "contiguous", "spread-job", "prefer")
-_LONGEST_S = 100 * 365 * 86_400
 _LATE_S = 65
 """Max seconds until a job with met dependencies is eligible: the next full pass, at most a minute later, notices it."""
 _NICE = "100"
@@ -81,150 +80,114 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
 
     Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
     """
-    source = load(path)
+    source, notes, unmodelled = load(path), list[str](), Counter[str]()
     wanted = {name for names in NAMES.values() for name in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
-    for name, title in NEEDED.items():
-        table.column(*NAMES[name], title=title)
-    columns = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
-    notes: list[str] = []
-    jobs = ~job_steps(table)
-    jobs &= of_cluster(table, jobs, cluster, notes)
-    number = np.zeros(table.rows, np.int64)
-    number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
-    jobs &= _begun(table, columns["jobid"], jobs, notes)
-    for name in {"reqtres", "reqmem"} & columns.keys():
-        table.numbers(name, READ[name])  # for errors that name the line
-    place = zone("UTC" if is_json(source) else timezone)
-    elapsed = table.numbers(columns["elapsed"], RUNTIME[columns["elapsed"]])
-    table.refuse(columns["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
-    elapsed, lines = elapsed[jobs], np.flatnonzero(jobs)
-    times = job_times(table, columns["submit"], jobs, place, elapsed, notes)
-    texts = {name: table.strings(column)[jobs] for name, column in columns.items()}
-    state = texts.get("state", np.full(len(times.submit), "COMPLETED", object))
-    gone = np.array([text.startswith("CANCELLED") for text in state], bool) & (np.nan_to_num(elapsed) == 0)
-    nowhere = pd.Series(texts["nodelist"]).str.lower().isin(NOWHERE).to_numpy() if "nodelist" in texts else True
-    contradictory = np.zeros(len(elapsed), bool)
-    for rule, odd in times.contradictions(elapsed).items():
-        counted(notes, f"Lines that contradict themselves are left out, as {rule}", odd)
-        contradictory |= odd
-    ran = (times.start != MISSING_TIME) & ~np.isnan(elapsed) & ~(gone & nowhere) & ~contradictory
-    if not ran.any():
-        raise InputError(f"{path}: holds no job that has run")
-    eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in columns else times.submit
-    waited = ~ran & ~contradictory & (eligible != MISSING_TIME)
-    counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
-    limit = table.numbers(columns["limit"], REQUESTED[columns["limit"]])[jobs]
-    cpus = table.numbers(columns["reqcpus"], whole)[jobs]
-    if "reqtres" in columns:
-        in_tres = table.numbers("reqtres", lambda text: resources(text).get("cpu", np.nan))[jobs]
-        cpus = np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
-    if (lost := (ran | waited) & np.isnan(cpus)).any():
-        raise table.error(columns["reqcpus"], int(lines[np.argmax(lost)]), "states no number of processors")
-    rows, unmodelled = [], dict[str, int]()
-    for at in np.flatnonzero(ran | waited):
-        row = {name: values[at] for name, values in texts.items()}
-        match = _ID.fullmatch(row["jobid"])
-        if match is None:
-            raise table.error(columns["jobid"], int(lines[at]), "is not a number of a job or a task")
-        line = row.get("submitline", "")
-        components = 1 + (words_of(line).count(":") if " : " in line else 0)
-        # which of the components that wait a row is, only its own columns say
-        options = {} if components > 1 and not match[3] else options_of(line, int(match[3] or 0))
-        for name in options.keys() & set(_NOT_MODELLED):
-            unmodelled[f"--{name}"] = unmodelled.get(f"--{name}", 0) + 1
-        partition = options.get("partition") or row["partition"]
-        if not set(partition.split(",")) <= set(site.partitions):
-            partition = row["partition"]
-        limit_s = UNLIMITED if np.isnan(limit[at]) else int(limit[at])
-        rows.append(
-            {
-                "job_id": row["jobid"],
-                "number": int(number[lines[at]]),
-                "group": int(match[1]),
-                "task": int(match[2]) if match[2] else -1,
-                "submit_s": int(times.submit[at]),
-                "eligible_s": int(eligible[at]) if eligible[at] > times.submit[at] + 1 else -1,
-                "held": "hold" in options or row.get("reason", "").startswith("JobHeld"),
-                "at_once": "hold" in options or "begin" in options,
-                "runtime_s": -1 if not ran[at] or str(state[at]).startswith(_STOPPED) else int(elapsed[at]),
-                "killed": str(state[at]).startswith(_KILLED),
-                "requeued": str(state[at]).startswith(_REQUEUED),
-                "open": str(state[at]).startswith(_OPEN),
-                "elapsed_s": int(elapsed[at]) if ran[at] else 0,
-                "cancel_s": int(times.end[at]) if not ran[at] and times.end[at] != MISSING_TIME else -1,
-                "limit_s": limit_s,
-                "least_limit_s": least_limit(options, limit_s),
-                "licenses": options.get("licenses", ""),
-                "user": row["user"],
-                "account": row["account"],
-                "partition": partition,
-                "qos": row["qos"] or "normal",
-                "other_qos": _other_qos(row["qos"] or "normal", options, site),
-                "het": int(match[1]) if match[3] else -1,
-                "components": components,
-                "cpus": max(int(cpus[at]), 1),
-                **nodes_and_memory(row, options, int(cpus[at]), site, partition.split(",")[0]),
-                "features": with_type(field_of(row, "constraints"), row, options, site),
-                "nodelist": options.get("nodelist", ""),
-                "exclude": options.get("exclude", ""),
-                "name": options.get("job-name", ""),
-                "singleton": "singleton" in options.get("dependency", ""),
-                "exclusive": "exclusive" in options,
-                "throttle": whole_or_0(options.get("array", "").partition("%")[2]),
-                "after": after_of(options),
-                "nice": whole_or_0(options.get("nice", "0") or _NICE),
-                "reservation": options.get("reservation", row.get("reservation", "")),
-                "start_s": int(times.start[at]) if ran[at] else -1,
-                "end_s": int(times.start[at] + elapsed[at]) if ran[at] else -1,
-                "started_by": next(
-                    (by for by in ("main", "backfill", "submit") if f"sched{by}" in row.get("flags", "").lower()), ""
-                ),
-                "nodes": row.get("nodelist", ""),
-                "priority": whole_or_0(row.get("priority", "")),
-            }
-        )
-    found_jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
-    found_jobs = _with_waiting_components(found_jobs)
-    together = found_jobs["het"][found_jobs["het"] >= 0]
+    lines = read_lines(table, "UTC" if is_json(source) else timezone, cluster, notes)
+    rows = [_row(lines, at, site, unmodelled) for at in np.flatnonzero(lines.ran | lines.waited).tolist()]
+    jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
+    jobs = _with_waiting_components(jobs)
+    together = jobs["het"][jobs["het"] >= 0]
     if together.duplicated().any():
         notes.append(f"Components of heterogeneous jobs, which start together: {len(together):,} of {together.nunique():,} jobs.")
-    longest = found_jobs["partition"].map(
-        lambda each: (
-            max(site.partitions[name].max_s for name in each.split(",") if name in site.partitions)
-            if each.split(",")[0] in site.partitions
-            else UNLIMITED
-        )
-    )
-    found_jobs["limit_s"] = np.where(found_jobs["limit_s"] >= UNLIMITED, np.minimum(longest, 365 * 86_400), found_jobs["limit_s"])
-    found_jobs["least_limit_s"] = np.minimum(found_jobs["least_limit_s"], found_jobs["limit_s"])
-    found_jobs = _estimate_unknown(_with_holds(_with_singletons(found_jobs)), notes)
-    notes += _unsuited(found_jobs, site)
+    jobs = _estimate_unknown(_with_holds(_with_singletons(_limited(jobs, site))), notes)
+    notes += _unsuited(jobs, site)
     notes += [f"Jobs with the option {name}, which is not modelled: {count:,}." for name, count in sorted(unmodelled.items())]
     if table.set_aside:
         where = some([line for line, _ in table.set_aside])
         notes.append(f"Lines that cannot be split into the header's columns are left out: {len(table.set_aside):,} ({where}).")
     if "MEMORY" in site.settings.get("selecttypeparameters", "").upper():
-        none = int(((found_jobs["memory_node"] == 0) & (found_jobs["memory_cpu"] == 0)).sum())
+        none = int(((jobs["memory_node"] == 0) & (jobs["memory_cpu"] == 0)).sum())
         notes += [f"Jobs that state no memory, which the site counts: {none:,}. They take none in replays."] * bool(none)
     may_lack = ["SubmitLine"] if is_json(source) else [*ABSENT]  # JSON has a column if a job has a value
     lacking = [name for name in may_lack if table.find(*NAMES.get(name.lower(), (name.lower(),))) is None]
     notes += [ABSENT[name].note(name) for name in lacking]
-    return SlurmJobs(found_jobs, tuple(notes), source.name, tuple(lacking))
+    return SlurmJobs(jobs, tuple(notes), source.name, tuple(lacking))
 
 
-def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Tell which lines are not of several tasks of an array (``12_[4-9]``), bool [rows]."""
-    codes, distinct = table.texts(name)
-    shared = [tasks_in(text) for text in distinct]
-    several = np.array([tasks is not None for tasks in shared], bool)[codes]
-    started = ~np.isnat(table.times(table.column(*START)))
-    for which, what in ((~started, "had not started"), (started, "share a line")):
-        lines = several & jobs & which
-        if lines.any():
-            tasks = sum(shared[code][0] for code in codes[lines])
-            notes.append(f"Array tasks that {what} are left out: {tasks:,} in {int(lines.sum()):,} lines.")
-    return ~several
+def _row(lines: JobLines, at: int, site: Site, unmodelled: Counter[str]) -> dict[str, Any]:
+    """Return a line as columns of a replay; count options in ``unmodelled``."""
+    row = {name: values[at] for name, values in lines.texts.items()}
+    match = _ID.fullmatch(row["jobid"])
+    if match is None:
+        raise lines.table.error(lines.columns["jobid"], int(lines.line[at]), "is not a number of a job or a task")
+    command = row.get("submitline", "")
+    components = 1 + (words_of(command).count(":") if " : " in command else 0)
+    # which of the components that wait a row is, only its own columns say
+    options = {} if components > 1 and not match[3] else options_of(command, int(match[3] or 0))
+    unmodelled.update(f"--{name}" for name in options.keys() & set(_NOT_MODELLED))
+    partition = options.get("partition") or row["partition"]
+    if not set(partition.split(",")) <= set(site.partitions):
+        partition = row["partition"]
+    limit_s = UNLIMITED if np.isnan(lines.limit[at]) else int(lines.limit[at])
+    cpus, qos = int(lines.cpus[at]), row["qos"] or "normal"
+    return {
+        "job_id": row["jobid"],
+        "number": int(lines.number[at]),
+        "group": int(match[1]),
+        "task": int(match[2]) if match[2] else -1,
+        **_happened(lines, at, row),
+        "held": "hold" in options or row.get("reason", "").startswith("JobHeld"),
+        "at_once": "hold" in options or "begin" in options,
+        "limit_s": limit_s,
+        "least_limit_s": least_limit(options, limit_s),
+        "licenses": options.get("licenses", ""),
+        "user": row["user"],
+        "account": row["account"],
+        "partition": partition,
+        "qos": qos,
+        "other_qos": _other_qos(qos, options, site),
+        "het": int(match[1]) if match[3] else -1,
+        "components": components,
+        "cpus": max(cpus, 1),
+        **nodes_and_memory(row, options, cpus, site, partition.split(",")[0]),
+        "features": with_type(field_of(row, "constraints"), row, options, site),
+        "nodelist": options.get("nodelist", ""),
+        "exclude": options.get("exclude", ""),
+        "name": options.get("job-name", ""),
+        "singleton": "singleton" in options.get("dependency", ""),
+        "exclusive": "exclusive" in options,
+        "throttle": whole_or_0(options.get("array", "").partition("%")[2]),
+        "after": after_of(options),
+        "nice": whole_or_0(options.get("nice", "0") or _NICE),
+        "reservation": options.get("reservation", row.get("reservation", "")),
+    }
+
+
+def _happened(lines: JobLines, at: int, row: dict[str, str]) -> dict[str, Any]:
+    """Return what became of a line's job; its runtime is -1 if it is not known."""
+    ran, elapsed, state = bool(lines.ran[at]), lines.elapsed[at], str(row["state"])
+    submit_s, start_s, end_s = (int(times[at]) for times in (lines.times.submit, lines.times.start, lines.times.end))
+    flags = row.get("flags", "").lower()
+    return {
+        "submit_s": submit_s,
+        "eligible_s": int(lines.eligible[at]) if lines.eligible[at] > submit_s + 1 else -1,
+        "runtime_s": int(elapsed) if ran and not state.startswith(_STOPPED) else -1,
+        "killed": state.startswith(_KILLED),
+        "requeued": state.startswith(_REQUEUED),
+        "open": state.startswith(_OPEN),
+        "elapsed_s": int(elapsed) if ran else 0,
+        "cancel_s": end_s if not ran and end_s != MISSING_TIME else -1,
+        "start_s": start_s if ran else -1,
+        "end_s": start_s + int(elapsed) if ran else -1,
+        "started_by": next((by for by in ("main", "backfill", "submit") if f"sched{by}" in flags), ""),
+        "nodes": row.get("nodelist", ""),
+        "priority": whole_or_0(row.get("priority", "")),
+    }
+
+
+def _limited(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
+    """Give jobs without a limit the longest of their partitions, or a year."""
+    longest = {text: _longest_s(site, text.split(",")) for text in jobs["partition"].unique()}
+    unlimited, most = jobs["limit_s"] >= UNLIMITED, jobs["partition"].map(longest).clip(upper=365 * 86_400)
+    limit_s = jobs["limit_s"].mask(unlimited, most)
+    return jobs.assign(limit_s=limit_s, least_limit_s=np.minimum(jobs["least_limit_s"], limit_s))
+
+
+def _longest_s(site: Site, partitions: Sequence[str]) -> int:
+    if partitions[0] not in site.partitions:
+        return UNLIMITED
+    return max(site.partitions[name].max_s for name in partitions if name in site.partitions)
 
 
 def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
