@@ -16,6 +16,7 @@ from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, 
 from pipelines.workflows.trials import RUSH, TrialPlan
 from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
 from sim.cluster.simulate import simulate_on
+from sim.policy import Policy
 
 SEEN = 0.9
 """Min share of expected samples, and of nodes, behind the features."""
@@ -130,7 +131,7 @@ def check_trials(runs: pd.DataFrame, plan: TrialPlan, table: pd.DataFrame) -> li
     It simulates the first trial under the baseline once more.
     """
     seed = plan.seeds[0]
-    again = simulate_on(CLUSTER, plan.submitted[seed], seed=seed).runs
+    again = simulate_on(CLUSTER, plan.submitted[seed], Policy(seed=seed)).runs
     first = runs[(runs["scheduler"] == plan.policies[0].scheduler) & (runs["seed"] == seed)]
     moved = sum(int((first[name].to_numpy() != again[name].to_numpy()).sum()) for name in ("start_s", "runtime_s"))
     asking = table[(table["scheduler"] == f"EASY{RUSH}") & (table["metric"] == "varied_runs")].iloc[0]

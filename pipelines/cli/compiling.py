@@ -62,12 +62,13 @@ def compile_kernel(name: str) -> None:
     from sim.cluster.simulate import simulate_on
     from sim.cluster.workloads import continuous
     from sim.outcome import load_kernel, load_search
+    from sim.policy import Policy
     from sim.site.parity import load_kernels
     from sim.workloads.workload import Workload, generate
 
     if name in _CLUSTERS:
         jobs = continuous(0.01, 0, procs=CONGESTED.procs)
-        simulate_on(CONGESTED, jobs, seed=0, scheduler="Harm" if "Harm" in name else "EASY")
+        simulate_on(CONGESTED, jobs, Policy("Harm" if "Harm" in name else "EASY"))
     elif name == "tables of jobs":
         _describe(generate(Workload(jobs=300)))
     elif name == "Slurm":

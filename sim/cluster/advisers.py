@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from types import MappingProxyType
+from typing import NamedTuple
 
 import numpy as np
 
@@ -28,6 +30,7 @@ from sim.cluster.site import (
     ClusterSite,
 )
 from sim.cluster.start_models import COUNTERS, EVERY, NEWEST, PROBED, SITUATED, TYPED
+from sim.kernel.start_decision import StartDecision
 from sim.schedulers.names import CLASSES, Rush
 
 
@@ -61,13 +64,26 @@ class Adviser:
         return 1 + self.thresholds.index(LITTLE)
 
 
+class StartAdvice(NamedTuple):
+    """What decides whether a job may start: the ``advisers`` by name, references, or a callback.
+
+    ``limits`` are for oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
+    ``coin`` is the probability with which the coin skips.
+    """
+
+    advisers: Mapping[str, Adviser] = MappingProxyType({})
+    limits: Mapping[tuple[str, int], float] = MappingProxyType({})
+    coin: float = 0.0
+    callback: StartDecision | None = None
+
+
 WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 """References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
 
 
-def ask(site: ClusterSite, rush: Rush | None, advisers: Mapping[str, Adviser], coin: float, outside: bool) -> np.ndarray:
+def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray:
     """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
-    nothing = np.zeros(0, np.int64)
+    nothing, outside = np.zeros(0, np.int64), advice.callback is not None
     site.clock[DECIDER] = NO_MODEL
     if rush is None:
         return nothing
@@ -79,13 +95,13 @@ def ask(site: ClusterSite, rush: Rush | None, advisers: Mapping[str, Adviser], c
         return nothing
     if rush.model in WITHOUT_MODEL:
         site.clock[DECIDER] = WITHOUT_MODEL[rush.model]
-        site.physics[CUTOFF] = coin
+        site.physics[CUTOFF] = advice.coin
         return nothing
-    if rush.model not in advisers:
+    if rush.model not in advice.advisers:
         raise InputError(
-            f"+RUSH(model={rush.model}); known models: {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advisers)}"
+            f"+RUSH(model={rush.model}); known models: {', '.join(WITHOUT_MODEL)}{''.join(f', {name}' for name in advice.advisers)}"
         )
-    adviser = advisers[rush.model]
+    adviser = advice.advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL
     first = adviser.first(rush.classes)

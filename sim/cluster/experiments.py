@@ -14,9 +14,9 @@ import numpy as np
 import pandas as pd
 
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
-from sim.cluster.advisers import Adviser
+from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, Observed, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, NODES, continuous
 from sim.policy import NAMES, Policy
 
@@ -47,7 +47,7 @@ def control_runs(
     jobs = continuous(days, seed, procs=cluster.procs, load=LOAD, applications=applications, nodes=nodes)
     random = np.random.default_rng([seed, 3])
     chosen = chosen_runs(jobs["executable"].astype("str").to_numpy(), per_application, random)
-    run = simulate_on(cluster, jobs, seed=seed, scaling=scaling, features=chosen if features else None)
+    run = simulate_on(cluster, jobs, Policy(seed=seed), scaling=scaling, observed=Observed(chosen if features else None))
     kept = run.runs[chosen].reset_index(drop=True)
     own, every, situation = (table.reset_index(drop=True) for table in (run.own, run.all, run.situation))
     return replace(run, runs=kept, own=own, all=every, situation=situation)
@@ -115,16 +115,7 @@ def trials(
         nonlocal done
         policy, seed = what
         run = simulate_on(
-            cluster,
-            submitted[seed],
-            scheduler=policy.scheduler,
-            predictor=policy.predictor,
-            correction=policy.correction,
-            seed=seed,
-            scaling=scaling,
-            advisers=advisers,
-            limits=limits,
-            coin=coin,
+            cluster, submitted[seed], policy._replace(seed=seed), scaling=scaling, advice=StartAdvice(advisers or {}, limits, coin)
         )
         done += 1
         if progress is not None:

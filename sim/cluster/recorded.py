@@ -18,8 +18,9 @@ from features.monitoring.samplers import PROBES, SAMPLERS
 from features.monitoring.situation import RATES
 from sim.cluster.applications import APPLICATIONS, INPUTS, NODES, application
 from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, Observed, simulate_on
 from sim.cluster.users import CONTROL, LOAD, population, submissions
+from sim.policy import Policy
 
 ORIGIN_S = 1_596_240_000
 """Default Unix time of the first submission: 1 August 2020, when Nichols et al. began to collect."""
@@ -84,7 +85,7 @@ def record(
         if progress is not None:
             progress(min(max(after * cluster.interval_s, 0), until), until)
 
-    run = simulate_on(cluster, jobs, seed=seed, features=np.ones(len(jobs), bool), record=count, places=True)
+    run = simulate_on(cluster, jobs, Policy(seed=seed), observed=Observed(np.ones(len(jobs), bool), record=count, places=True))
     assert run.places is not None
     started = (run.runs["start_s"] < until).to_numpy()
     own, every, situation = (table[started].reset_index(drop=True) for table in (run.own, run.all, run.situation))

@@ -7,15 +7,15 @@ noise of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.monitoring.samplers import FEATURES, MORE_FEATURES
-from models.runtime.protocol import Predictor
-from sim.cluster.advisers import Adviser, ask, sampled
+from sim.cluster.advisers import StartAdvice, ask, sampled
 from sim.cluster.applications import application
 from sim.cluster.begin import as_site, behaviours, horizon_s
 from sim.cluster.cluster_loop import FULL, drive
@@ -46,11 +46,11 @@ from sim.cluster.start_models import COUNTERS, EVERY, LOOKS, NEWEST, PROBED
 from sim.inputs.prepare import prepare
 from sim.kernel.loop import Settings
 from sim.kernel.scratch import Scratch, WorkArrays
-from sim.kernel.start_decision import StartDecision
 from sim.kernel.state import MOMENT
 from sim.outcome import Outcome, simulation
 from sim.policy import Policy
 from sim.schedule import Schedule, as_schedule
+from sim.schedulers.names import Rush
 from sim.schedulers.names import scheduler as named_scheduler
 
 STORM = 0.75
@@ -85,23 +85,30 @@ class ClusterRun:
     places: list[np.ndarray] | None = None
 
 
+class Observed(NamedTuple):
+    """What is kept of a simulation besides its runs.
+
+    ``features`` tells of which jobs the features at their start are kept, bool [jobs]. ``record`` is called with the number of the
+    first new sample, and increments (gauges: values) float64 [samples, 90, nodes]; a number times ``cluster.interval_s`` is the
+    sample's time in seconds from the first submission, negative before it. ``places`` keeps the nodes of each job.
+    """
+
+    features: np.ndarray | None = None
+    record: Callable[[int, np.ndarray], None] | None = None
+    places: bool = False
+
+
+_EASY, _NO_ADVICE, _NOTHING = Policy(), StartAdvice(), Observed()
+
+
 def simulate_on(
     cluster: SimulatedCluster,
     jobs: pd.DataFrame,
+    policy: Policy = _EASY,
     *,
-    scheduler: str = "EASY",
-    predictor: str | Predictor = "requested",
-    correction: str = "requested",
-    seed: int = 0,
     scaling: str = "weak",
-    advisers: Mapping[str, Adviser] | None = None,
-    limits: Mapping[tuple[str, int], float] | None = None,
-    start_decision: StartDecision | None = None,
-    coin: float = 0.0,
-    features: np.ndarray | None = None,
-    record: Callable[[int, np.ndarray], None] | None = None,
-    places: bool = False,
-    semantics: str = "per-second",
+    advice: StartAdvice = _NO_ADVICE,
+    observed: Observed = _NOTHING,
     scratch: Scratch | None = None,
 ) -> ClusterRun:
     """Schedule ``jobs`` on ``cluster``.
@@ -110,46 +117,58 @@ def simulate_on(
     ----------
     jobs
         Canonical jobs table whose ``executable`` names applications; times in seconds, ``procs`` nodes.
-    scheduler
-        ``[ORDER-]ALGORITHM[-BACKFILLORDER][+RUSH(OPTIONS)]`` with the options of :class:`sim.schedulers.names.Rush`; the model is one of
-        ``advisers``, ``oracle``, ``nowcast`` or ``coin``.
-    predictor, correction
-        As in :func:`sim.simulate`. A predictor knows the undisturbed runtime at most, as ``clairvoyant`` does, until a job has ended;
-        runtimes of ended jobs are those of this schedule.
-    seed
-        Seed of background, applications' own noise and sensors. The first two are the same under any scheduler.
+    policy
+        The scheduler may end in ``+RUSH(OPTIONS)``, with the options of :class:`sim.schedulers.names.Rush`; the model is one of the
+        advisers, ``oracle``, ``nowcast`` or ``coin``. A predictor knows the undisturbed runtime at most, as ``clairvoyant`` does,
+        until a job has ended; runtimes of ended jobs are those of this schedule. The seed is that of background, applications' own
+        noise and sensors; the first two are the same under any scheduler.
     scaling
         How applications behave on other numbers of nodes than 16: ``weak`` or ``strong``.
-    limits
-        For oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
-    coin
-        Probability with which the coin skips.
-    features
-        Jobs whose features at their start are kept, bool [jobs].
-    record
-        Is called with the number of the first new sample, and increments (gauges: values) float64 [samples, 90, nodes]. A number
-        times ``cluster.interval_s`` is the sample's time in seconds from the first submission, negative before it.
-    places
-        Whether to keep the nodes of each job.
 
     Raises
     ------
     InputError
         For an unknown name, application or scaling, and as :func:`sim.simulate`.
     """
-    plan = named_scheduler(scheduler)
+    rush = named_scheduler(policy.scheduler).rush
     names = jobs["executable"].astype("str").fillna("").to_numpy()
-    work, profiles, variant = behaviours(names, jobs["procs"].to_numpy(np.int64), scaling, limits or {})
-    luck, random = np.random.default_rng(seed).spawn(2)
+    work, profiles, variant = behaviours(names, jobs["procs"].to_numpy(np.int64), scaling, advice.limits)
+    luck, random = np.random.default_rng(policy.seed).spawn(2)
     noise = np.array([application(name).noise for name in names]) * cluster.own_noise
     alone = work * np.exp(noise * luck.standard_normal(len(jobs)))
     alone_jobs = jobs.assign(runtime_s=np.minimum(np.maximum(np.rint(alone), 1), jobs["requested_s"]).astype(np.int64))
     prepared = prepare(alone_jobs, cluster.procs)
     horizon = horizon_s(cluster, prepared.arrays, work)
     site = as_site(cluster, prepared.arrays.procs, profiles, variant, alone, random, horizon)
-    columns = ask(site, plan.rush, advisers or {}, coin, start_decision is not None)
-    sample_all = features is not None or record is not None
-    wanted = np.flatnonzero(features) if features is not None else np.zeros(0, np.int64)
+    wanted = np.flatnonzero(observed.features) if observed.features is not None else np.zeros(0, np.int64)
+    if observed.places:
+        site = site._replace(places=np.zeros(prepared.arrays.procs.sum(), np.int32))
+    site = _watched(site, rush, advice, observed, wanted)
+    machine = ClusterMachine(site, _reporting(site, observed.record, 1 - cluster.warm_s // cluster.interval_s))
+    simulated = simulation(prepared, policy, scratch=scratch, start_decision=advice.callback, machine=machine)
+    outcome = simulated.outcome()
+    machine.take()  # the last samples
+    ended = alone_jobs.assign(runtime_s=outcome.runtime)
+    schedule = as_schedule(outcome, ended, policy, procs=cluster.procs, trace=cluster.name, generated=True)
+    runs = _runs_of(jobs, names, site, outcome)
+    own, every = _features_of(site, wanted)
+    return ClusterRun(
+        schedule=replace(schedule, jobs=schedule.jobs.assign(undisturbed_s=site.work)),
+        runs=runs,
+        own=own,
+        all=every,
+        situation=pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted),
+        asked=int(site.clock[ASKED_TIMES]),
+        skipped=int(site.clock[SKIPPED_TIMES]),
+        storm_s=_storm_s(site, runs),
+        places=np.split(site.places, site.first_place[1:]) if observed.places else None,
+    )
+
+
+def _watched(site: ClusterSite, rush: Rush | None, advice: StartAdvice, observed: Observed, wanted: np.ndarray) -> ClusterSite:
+    """Return the site with the model that decides starts, and room for what is ``observed``."""
+    columns = ask(site, rush, advice)
+    sample_all = observed.features is not None or observed.record is not None
     site.feature_row[wanted] = np.arange(len(wanted))
     site = site._replace(
         used=np.arange(COUNTERS) if sample_all else sampled(columns),
@@ -157,42 +176,24 @@ def simulate_on(
         x=np.zeros(len(columns)),
         y=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
-        record=np.zeros((_RECORDS if record else 0, COUNTERS, cluster.nodes)),
-        places=np.zeros(prepared.arrays.procs.sum() if places else 0, np.int32),
+        record=np.zeros((_RECORDS if observed.record else 0, COUNTERS, site.record.shape[2])),
     )
-    adviser = (advisers or {}).get(plan.rush.model) if plan.rush else None
-    if adviser is not None:
-        site = site._replace(model=adviser.arrays, out=np.zeros(adviser.model.classes))
-    recorded = 1 - cluster.warm_s // cluster.interval_s
+    adviser = advice.advisers.get(rush.model) if rush else None
+    return site if adviser is None else site._replace(model=adviser.arrays, out=np.zeros(adviser.model.classes))
+
+
+def _reporting(site: ClusterSite, record: Callable[[int, np.ndarray], None] | None, first: int) -> Callable[[], None]:
+    """Return what reports the samples in the site's record, numbered from ``first``, and clears it."""
 
     def take() -> None:
-        """Report the recorded samples and clear the record."""
-        nonlocal recorded
+        nonlocal first
         count = int(site.clock[RECORDED])
         if record is not None and count:
-            record(recorded, site.record[:count])
-        recorded += count
+            record(first, site.record[:count])
+        first += count
         site.clock[RECORDED] = 0
 
-    policy = Policy(scheduler, predictor, correction, semantics, seed=seed)
-    outcome = simulation(
-        prepared,
-        policy,
-        scratch=scratch,
-        start_decision=start_decision,
-        machine=ClusterMachine(site, take),
-    ).outcome()
-    take()
-    schedule = as_schedule(
-        outcome, alone_jobs.assign(runtime_s=outcome.runtime), policy, procs=cluster.procs, trace=cluster.name, generated=True
-    )
-    schedule = replace(schedule, jobs=schedule.jobs.assign(undisturbed_s=site.work))
-    own, every = _features_of(site, wanted)
-    situation = pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted)
-    asked, skipped = int(site.clock[ASKED_TIMES]), int(site.clock[SKIPPED_TIMES])
-    runs = _runs_of(jobs, names, site, outcome)
-    held = np.split(site.places, site.first_place[1:]) if places else None
-    return ClusterRun(schedule, runs, own, every, situation, asked, skipped, _storm_s(site, runs), held)
+    return take
 
 
 def _storm_s(site: ClusterSite, runs: pd.DataFrame) -> float:

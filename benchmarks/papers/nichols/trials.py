@@ -21,9 +21,9 @@ from benchmarks.papers.nichols.experiments import CONTROL_RUNS, EXPERIMENTS, Exp
 from benchmarks.papers.nichols.workloads import trial
 from features.clock import DAY_S
 from features.monitoring.samplers import DELAY_FEATURES
-from sim.cluster.advisers import Adviser
+from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.experiments import VARIES, control_runs, judged, trials, usual
-from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, Observed, simulate_on
 from sim.cluster.workloads import ALL_APPLICATIONS, continuous
 from sim.policy import Policy
 from sim.schedulers.names import UNTRAINED
@@ -201,7 +201,7 @@ class Bench:
             jobs = continuous(days, _MONTH_SEED, procs=on.procs, load=load)
             advisers = self.advisers(cluster, setting, ALL_APPLICATIONS)
             begun = time.perf_counter()
-            run = simulate_on(on, jobs, scheduler=setting.name, seed=_MONTH_SEED, advisers=advisers, limits=limits)
+            run = simulate_on(on, jobs, Policy(setting.name, seed=_MONTH_SEED), advice=StartAdvice(advisers, limits))
             seconds = time.perf_counter() - begun
             return by_day(run, usual_times, on.procs).assign(load=load, seconds=seconds)
 
@@ -219,14 +219,18 @@ class Bench:
                 for kind, limit in zip(usual_times.index, usual_times["limit_s"], strict=True)
             }
             for what, setting in asked.items():
-                given = {"features": np.ones(len(jobs), bool)} if setting is None else {}
+                observed = Observed(np.ones(len(jobs), bool) if setting is None else None)
                 advisers = {} if setting is None else self.advisers(cluster, setting, of.trained_on)
                 scheduler = "EASY" if setting is None else setting.scheduler
                 seconds = []
                 for _ in range(_TIMED + 1):
                     begun = time.perf_counter()
                     simulate_on(
-                        machine(cluster), jobs, scheduler=scheduler, seed=MEASURE_FROM, advisers=advisers, limits=limits, **given
+                        machine(cluster),
+                        jobs,
+                        Policy(scheduler, seed=MEASURE_FROM),
+                        observed=observed,
+                        advice=StartAdvice(advisers, limits),
                     )
                     seconds.append(time.perf_counter() - begun)
                 rows.append({"what": what, "seconds": statistics.median(seconds[1:])})  # the first loads compiled code

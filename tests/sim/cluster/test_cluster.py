@@ -13,11 +13,13 @@ from benchmarks.papers.nichols.workloads import Workload, trial
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
+from sim.cluster.advisers import StartAdvice
 from sim.cluster.applications import APPLICATIONS
 from sim.cluster.background import Level
 from sim.cluster.presets import CONGESTED as WHOLE
 from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, Observed, simulate_on
+from sim.policy import Policy
 from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim
 
@@ -95,7 +97,7 @@ def agree(kernel: ClusterRun, runs: Iterable[Run]) -> None:
 def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
     cluster = CLUSTERS[name]
     jobs = jobs_of(seed, widest=min(32, cluster.procs))
-    kernel = simulate_on(cluster, jobs, seed=seed, places=True)
+    kernel = simulate_on(cluster, jobs, Policy(seed=seed), observed=Observed(places=True))
     runs = by_oracle(cluster, jobs, seed)
     agree(kernel, runs)
     assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
@@ -113,7 +115,7 @@ def test_starts_and_runtimes_are_the_oracles(name: str, seed: int) -> None:
 )
 def test_under_any_scheduler_and_scaling(scheduler: str, scaling: str, policy: dict) -> None:
     jobs = jobs_of(7)
-    kernel = simulate_on(SMALL, jobs, scheduler=scheduler, seed=7, scaling=scaling)
+    kernel = simulate_on(SMALL, jobs, Policy(scheduler, seed=7), scaling=scaling)
     agree(kernel, by_oracle(SMALL, jobs, 7, scaling, **policy))
 
 
@@ -125,7 +127,7 @@ def test_a_cluster_is_not_simulated_for_centuries() -> None:
 
 def test_jobs_that_ask_for_too_little_are_cut() -> None:
     jobs = jobs_of(3, requested_s=300)
-    kernel = simulate_on(SMALL, jobs, seed=3)
+    kernel = simulate_on(SMALL, jobs, Policy(seed=3))
     agree(kernel, by_oracle(SMALL, jobs, 3))
     assert 0 < kernel.runs["cut"].sum() < len(jobs)
     assert (kernel.runs.loc[kernel.runs["cut"], "runtime_s"] == 300.0).all()
@@ -134,7 +136,7 @@ def test_jobs_that_ask_for_too_little_are_cut() -> None:
 @pytest.mark.parametrize("scheduler", ["EASY", "Conservative", "FCFS-JustBF"])
 def test_with_start_decisions(scheduler: str) -> None:
     jobs, whim, heard = jobs_of(11), Whim(1, 40), Whim(1, 40)
-    kernel = simulate_on(SMALL, jobs, scheduler=f"{scheduler}+RUSH(skips=3)", seed=11, start_decision=heard)
+    kernel = simulate_on(SMALL, jobs, Policy(f"{scheduler}+RUSH(skips=3)", seed=11), advice=StartAdvice(callback=heard))
     runs = by_oracle(SMALL, jobs, 11, algorithm=scheduler.split("-")[-1], decision=Shifted(whim), skips=3)
     agree(kernel, runs)
     assert heard.answers == whim.answers
@@ -166,7 +168,7 @@ def test_waiting_with_patience_is_the_oracles(
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
     limits = {kind: factor * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
     name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
-    kernel = simulate_on(cluster, jobs, scheduler=name, seed=13, limits=limits, places=True)
+    kernel = simulate_on(cluster, jobs, Policy(name, seed=13), advice=StartAdvice(limits=limits), observed=Observed(places=True))
     foresight = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
     runs = simulated(cluster, jobs, work, background, decision=foresight, skips=10**9)
     agree(kernel, runs)
@@ -178,7 +180,7 @@ def test_waiting_with_patience_is_the_oracles(
 
 def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
     with pytest.raises(InputError, match="coin does not say what becomes of running jobs"):
-        simulate_on(SMALL, jobs_of(0), scheduler="EASY+RUSH(model=coin,harm=yes)")
+        simulate_on(SMALL, jobs_of(0), Policy("EASY+RUSH(model=coin,harm=yes)"))
 
 
 class Shifted:
@@ -194,14 +196,18 @@ class Shifted:
 @pytest.mark.thorough
 def test_a_trial_of_nichols_et_al_on_the_congested_cluster() -> None:
     jobs = trial(Workload(190, nodes=(8, 16, 32)), 1)
-    agree(simulate_on(WHOLE, jobs, seed=1), by_oracle(WHOLE, jobs, 1))
+    agree(simulate_on(WHOLE, jobs, Policy(seed=1)), by_oracle(WHOLE, jobs, 1))
 
 
 def test_what_is_asked_for_features_changes_no_run() -> None:
     jobs = jobs_of(5)
-    bare = simulate_on(SMALL, jobs, seed=5).runs
-    pd.testing.assert_frame_equal(simulate_on(SMALL, jobs, seed=5, features=np.ones(len(jobs), bool)).runs, bare, check_exact=True)
-    pd.testing.assert_frame_equal(simulate_on(SMALL, jobs, seed=5, record=lambda first, grown: None).runs, bare, check_exact=True)
+    bare = simulate_on(SMALL, jobs, Policy(seed=5)).runs
+    pd.testing.assert_frame_equal(
+        simulate_on(SMALL, jobs, Policy(seed=5), observed=Observed(np.ones(len(jobs), bool))).runs, bare, check_exact=True
+    )
+    pd.testing.assert_frame_equal(
+        simulate_on(SMALL, jobs, Policy(seed=5), observed=Observed(record=lambda first, grown: None)).runs, bare, check_exact=True
+    )
 
 
 # What is conserved
@@ -214,7 +220,7 @@ CALM = SMALL.but(network_gain=0.0, storage_gain=0.0)
 @pytest.mark.parametrize("scheduler", ["EASY", "SAF-EASY-SPF", "EASY(reservations=3)", "LQF-JustBF", "Conservative", "Strict"])
 def test_without_gains_schedules_are_those_of_a_trace_of_fixed_runtimes(scheduler: str, semantics: str) -> None:
     jobs = jobs_of(4, 80)
-    on_cluster = simulate_on(CALM, jobs, scheduler=scheduler, seed=4, semantics=semantics)
+    on_cluster = simulate_on(CALM, jobs, Policy(scheduler, seed=4, semantics=semantics))
     fixed = jobs.assign(runtime_s=np.ceil(on_cluster.runs["work_s"]).astype(np.int64))
     as_trace = simulate(fixed, procs=CALM.procs, scheduler=scheduler, semantics=semantics)
     assert on_cluster.schedule.jobs["start_s"].tolist() == as_trace.jobs["start_s"].tolist()
@@ -226,7 +232,7 @@ def test_more_background_makes_no_run_faster(which: str) -> None:
     jobs = jobs_of(6, 5, widest=8).assign(submit_s=0)  # all start at once: no other order can make up for it
     longest = np.zeros(len(jobs))
     for level in (0.0, 0.3, 0.6, 1.0):
-        runs = simulate_on(SMALL.but(**{which: Level(level)}), jobs, seed=6).runs
+        runs = simulate_on(SMALL.but(**{which: Level(level)}), jobs, Policy(seed=6)).runs
         assert (runs["wait_s"] == 0).all()
         assert (runs["runtime_s"] >= longest).all()
         longest = runs["runtime_s"].to_numpy()
@@ -234,7 +240,7 @@ def test_more_background_makes_no_run_faster(which: str) -> None:
 
 def test_the_same_seed_is_the_same_run_byte_for_byte_and_another_seed_is_not() -> None:
     jobs, wanted = jobs_of(8), np.ones(40, bool)
-    one, same, other = (simulate_on(SMALL, jobs, seed=seed, features=wanted) for seed in (8, 8, 9))
+    one, same, other = (simulate_on(SMALL, jobs, Policy(seed=seed), observed=Observed(wanted)) for seed in (8, 8, 9))
     for left, right in ((one.runs, same.runs), (one.own, same.own), (one.all, same.all), (one.schedule.jobs, same.schedule.jobs)):
         assert left.to_numpy().tobytes() == right.to_numpy().tobytes() or left.equals(right)
     assert not one.runs.equals(other.runs)
@@ -242,15 +248,15 @@ def test_the_same_seed_is_the_same_run_byte_for_byte_and_another_seed_is_not() -
 
 def test_a_coin_that_never_skips_leaves_the_schedule_as_it_is() -> None:
     jobs = jobs_of(10)
-    plain = simulate_on(SMALL, jobs, seed=10)
-    asked = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin)", coin=0.0, seed=10)
+    plain = simulate_on(SMALL, jobs, Policy(seed=10))
+    asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin)", seed=10), advice=StartAdvice(coin=0.0))
     assert (asked.asked, asked.skipped) == (len(jobs), 0)
     pd.testing.assert_frame_equal(asked.runs, plain.runs, check_exact=True)
 
 
 def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
     jobs = jobs_of(10)
-    asked = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=coin,skips=4)", coin=1.0, seed=10)
+    asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin,skips=4)", seed=10), advice=StartAdvice(coin=1.0))
     assert (asked.runs["skips"] == 4).all()
     assert asked.asked == asked.skipped == 4 * len(jobs)
 
@@ -263,13 +269,13 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
     [
         ("EASY+RUSH(model=nobody)", {}, "+RUSH(model=nobody); known models: oracle, nowcast, coin"),
         ("EASY+RUSH", {}, "+RUSH(model=); known models: oracle, nowcast, coin"),
-        ("EASY", {"start_decision": Whim()}, "scheduler 'EASY' asks no model whether a job may start"),
+        ("EASY", {"advice": StartAdvice(callback=Whim())}, "scheduler 'EASY' asks no model whether a job may start"),
         ("EASY", {"scaling": "odd"}, "unknown scaling 'odd'; known: weak, strong"),
     ],
 )
 def test_what_cannot_be_is_refused_in_one_line(scheduler: str, given: dict, says: str) -> None:
     with pytest.raises(InputError) as refused:
-        simulate_on(SMALL, jobs_of(0), scheduler=scheduler, **given)
+        simulate_on(SMALL, jobs_of(0), Policy(scheduler), **given)
     assert says in str(refused.value)
     assert "\n" not in str(refused.value)
 

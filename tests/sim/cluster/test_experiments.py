@@ -103,10 +103,7 @@ def test_a_prediction_never_knows_a_contended_end_before_it_has_come() -> None:
         run = simulate_on(
             SMALL.but(network_gain=gain, storage_gain=gain),
             jobs,
-            scheduler="EASY-SJBF",
-            predictor="last2",
-            correction="tsafrir",
-            seed=7,
+            Policy("EASY-SJBF", predictor="last2", correction="tsafrir", seed=7),
         )
         rows = run.schedule.jobs
         for row in rows.to_dict("records"):
@@ -123,7 +120,7 @@ def test_a_prediction_never_knows_a_contended_end_before_it_has_come() -> None:
 
 def test_a_storm_is_where_others_alone_ask_for_more_than_its_share_of_the_file_system() -> None:
     def storm_s(level: Level) -> tuple[float, float]:
-        run = simulate_on(SMALL.but(storage_background=level), trial(WORKLOAD, 1), seed=1)
+        run = simulate_on(SMALL.but(storage_background=level), trial(WORKLOAD, 1), Policy(seed=1))
         return run.storm_s, (run.runs["start_s"] + run.runs["runtime_s"]).max()
 
     whole, lasted = storm_s(Level(STORM + 0.01))

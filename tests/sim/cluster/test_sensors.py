@@ -28,11 +28,12 @@ from features.monitoring.windows import side_by_side, window_features
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
-from sim.cluster.advisers import Adviser
+from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
 from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, simulate_on
+from sim.cluster.simulate import ClusterRun, Observed, simulate_on
+from sim.policy import Policy
 from tests.oracle.cluster import Run
 from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of
 
@@ -59,7 +60,7 @@ def recorded(interval: str) -> tuple[SimulatedCluster, pd.DataFrame, ClusterRun,
         assert first == 1 - cluster.warm_s // cluster.interval_s + sum(map(len, taken))
         taken.append(grown.copy())
 
-    simulated = simulate_on(cluster, jobs, seed=21, features=np.ones(len(jobs), bool), record=record)
+    simulated = simulate_on(cluster, jobs, Policy(seed=21), observed=Observed(np.ones(len(jobs), bool), record=record))
     return cluster, jobs, simulated, np.concatenate(taken), by_oracle(cluster, jobs, 21)
 
 
@@ -114,7 +115,7 @@ def test_probes_are_the_formula_of_what_each_node_is_exposed_to(interval: str) -
 def test_noise_of_probes_is_relative_and_every_nodes_own() -> None:
     jobs = jobs_of(22).assign(procs=32)
     quiet = SMALL.but(network_gain=0.0, probe_noise=0.05)  # no waits but for the probes themselves
-    probes = simulate_on(quiet, jobs, seed=22, features=np.ones(len(jobs), bool)).own
+    probes = simulate_on(quiet, jobs, Policy(seed=22), observed=Observed(np.ones(len(jobs), bool))).own
     assert probes["probe.send_s.mean"].mean() == pytest.approx(0.16, rel=0.01)
     assert probes["probe.send_s.mean"].std() == pytest.approx(0.16 * 0.05 / np.sqrt(32), rel=0.3)
     assert (probes["probe.send_s.min"] < 0.155).all()
@@ -132,7 +133,7 @@ def test_what_a_counter_counts_without_noise_is_what_was_sent() -> None:
     # A job alone on 16 nodes of one leaf sends its traffic at the pace of its work; the counter of words counts a word of 4 bytes, and 3e4 a second more.
     cluster = SMALL.but(sensor_noise=0.0, noise_share=0.0, noise_leaves=0, own_noise=0.0, lag_s=0)
     jobs, grown = jobs_of(0, 1).assign(executable="AMG", procs=16), []
-    run = simulate_on(cluster, jobs, seed=0, record=lambda first, some: grown.append(some.copy())).runs.iloc[0]
+    run = simulate_on(cluster, jobs, observed=Observed(record=lambda first, some: grown.append(some.copy()))).runs.iloc[0]
     sent = np.concatenate(grown)[10:, 0]  # port_xmit_data: sent, and written
     amg = application("AMG").on(16)
     seconds = cluster.interval_s * len(sent)
@@ -146,7 +147,12 @@ def test_counters_show_the_noise_job_before_the_first_submission_as_after_it() -
     cluster = SMALL.but(noise_background=Level(1.0), core_background=Level(0.0), sensor_noise=0.0)
     grown: list[np.ndarray] = []
     congested = counter_features().index("opa_info.sw_port_congestion.min") // 3
-    simulate_on(cluster, jobs_of(0, 1).assign(procs=8), seed=0, record=lambda first, some: grown.append(some.copy()))
+    simulate_on(
+        cluster,
+        jobs_of(0, 1).assign(procs=8),
+        Policy(seed=0),
+        observed=Observed(record=lambda first, some: grown.append(some.copy())),
+    )
     seen = np.concatenate(grown)[:, congested].reshape(-1, cluster.leaves, cluster.nodes_per_leaf).mean(axis=2)
     sent = cluster.noise_traffic * 2 / 2  # through the uplinks: two nodes here, as many elsewhere
     expected = 0.5 + 4e5 * 2.0 * ((sent / cluster.uplink) ** 3 + (2 * sent / cluster.core) ** 3)
@@ -156,12 +162,12 @@ def test_counters_show_the_noise_job_before_the_first_submission_as_after_it() -
 def test_no_feature_sees_what_is_submitted_later() -> None:
     jobs, keep = jobs_of(23, 60, over_s=4000), 30
     features = np.ones(len(jobs), bool)
-    simulated = simulate_on(SMALL, jobs, seed=23, features=features)
+    simulated = simulate_on(SMALL, jobs, Policy(seed=23), observed=Observed(features))
     later = np.random.default_rng(0).permutation(np.arange(keep, len(jobs)))
     changed = jobs.copy()
     for column in ("executable", "procs"):  # others come, though as many and as long: the same is drawn
         changed[column] = jobs[column].to_numpy()[np.concatenate([np.arange(keep), later])]
-    other = simulate_on(SMALL, changed, seed=23, features=features)
+    other = simulate_on(SMALL, changed, Policy(seed=23), observed=Observed(features))
     before = (simulated.runs["start_s"] < jobs["submit_s"].iloc[keep]).to_numpy()
     assert before.sum() > 15
     for one, two in ((simulated.own, other.own), (simulated.all, other.all)):
@@ -172,7 +178,7 @@ def test_no_feature_sees_what_is_submitted_later() -> None:
 @pytest.fixture(scope="module")
 def learned() -> ClusterRun:
     """A run whose starts models learn from."""
-    return simulate_on(SMALL, jobs_of(31, 200, over_s=8000), seed=31, features=np.ones(200, bool))
+    return simulate_on(SMALL, jobs_of(31, 200, over_s=8000), Policy(seed=31), observed=Observed(np.ones(200, bool)))
 
 
 @pytest.mark.parametrize("scope", ["own", "all"])
@@ -183,7 +189,11 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(learned: Cl
     jobs = jobs_of(32, 80)
     advisers = {"forest": Adviser(model, scope)}
     asked = simulate_on(
-        SMALL, jobs, scheduler="EASY+RUSH(model=forest,skips=3)", seed=32, advisers=advisers, features=np.ones(len(jobs), bool)
+        SMALL,
+        jobs,
+        Policy("EASY+RUSH(model=forest,skips=3)", seed=32),
+        advice=StartAdvice(advisers),
+        observed=Observed(np.ones(len(jobs), bool)),
     )
     last_word = (asked.runs["skips"] < 3).to_numpy()  # the others started unasked
     assert last_word.sum() > 5
@@ -205,7 +215,13 @@ def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -
     for classes, first in (("little", 1), ("variation", 2)):
         jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=boosted,skips=3,classes={classes})"
         advisers = {"boosted": Adviser(model, "own")}
-        asked = simulate_on(SMALL, jobs, scheduler=name, seed=32, advisers=advisers, features=np.ones(len(jobs), bool))
+        asked = simulate_on(
+            SMALL,
+            jobs,
+            Policy(name, seed=32),
+            advice=StartAdvice(advisers),
+            observed=Observed(np.ones(len(jobs), bool)),
+        )
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert 0 < asked.skipped < asked.asked
         assert answered.sum() > 5
@@ -224,7 +240,11 @@ def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of
     for cutoff, skips in ((0.02, True), (0.9, False)):
         jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=ordinal,skips=3,cutoff={cutoff})"
         asked = simulate_on(
-            SMALL.but(probe_noise=0.0), jobs, scheduler=name, seed=32, advisers={"ordinal": adviser}, features=np.ones(80, bool)
+            SMALL.but(probe_noise=0.0),
+            jobs,
+            Policy(name, seed=32),
+            advice=StartAdvice({"ordinal": adviser}),
+            observed=Observed(np.ones(80, bool)),
         )
         answered = (asked.runs["skips"] < 3).to_numpy()
         assert (asked.skipped > 0) == skips
@@ -237,10 +257,10 @@ def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of
 @pytest.mark.parametrize(("name", "nodes"), [("LBANN", 16), ("SWFFT", 32), ("sw4lite", 8)])
 def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: str, nodes: int) -> None:
     jobs = jobs_of(0, 1).assign(executable=name, procs=nodes)
-    runtime = simulate_on(SMALL, jobs, seed=3).runs["runtime_s"].iloc[0]
+    runtime = simulate_on(SMALL, jobs, Policy(seed=3)).runs["runtime_s"].iloc[0]
     for factor, skips in ((1.0 + 1e-9, 0), (1.0 - 1e-9, 1)):
         limits = {(name, nodes): runtime * factor}
-        simulated = simulate_on(SMALL, jobs, scheduler="EASY+RUSH(model=oracle,skips=1)", seed=3, limits=limits)
+        simulated = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=oracle,skips=1)", seed=3), advice=StartAdvice(limits=limits))
         assert (simulated.asked, simulated.skipped) == (1, skips)
 
 
@@ -306,7 +326,9 @@ def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(le
     options = {"trees": 20, "min_rows_in_leaf": 5}
     adviser = learn(learned, classifier="ordinal", columns=[*SITUATION_FEATURES, *TYPE_FEATURES], options=options)
     jobs, name = jobs_of(32, 80), "EASY+RUSH(model=ordinal,skips=2,cutoff=0.2,harm=yes)"
-    asked = simulate_on(SMALL, jobs, scheduler=name, seed=32, advisers={"ordinal": adviser}, places=True)
+    asked = simulate_on(
+        SMALL, jobs, Policy(name, seed=32), advice=StartAdvice({"ordinal": adviser}), observed=Observed(places=True)
+    )
     runs = [Placed(Number(row), nodes.tolist()) for row, nodes in enumerate(asked.places or [])]
     begun, usual = asked.runs["start_s"], [behaviour(asked, run).runtime_s for run in runs]
 
