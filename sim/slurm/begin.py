@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.errors import InputError
+from sim.slurm.hardware import hardware_of
 from sim.slurm.lines import seconds
 from sim.slurm.nodesets import as_set
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import WHOLE_SECONDS, rules_of
 from sim.slurm.requests import SlurmRequests, preemption, requests
+from sim.slurm.scratch import scratch_of
 from sim.slurm.shares import share_out
-from sim.slurm.site import BILLED, PARAMETERS, UNLIMITED, Site
+from sim.slurm.site import PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
     CYCLE,
     DECAY,
@@ -39,17 +39,14 @@ from sim.slurm.state import (
     TICK,
     UP,
     Ask,
-    CycleScratch,
     Hardware,
     Now,
-    Plans,
     Reservations,
     Rules,
     SiteEvents,
     Slurm,
     Tree,
 )
-from sim.slurm.topology import FAR
 
 LEAD_S = 30
 """Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
@@ -64,6 +61,9 @@ MOVED_ON_S = 60 * DAY_S
 LAUNCH_MS = 80
 """Milliseconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 YEAR_S = 365 * DAY_S
+
+Event = tuple[int, int, int, int]
+"""An event of the site as in :class:`sim.slurm.state.SiteEvents`: ms, node, what, job or row."""
 
 
 class Phases(NamedTuple):
@@ -141,7 +141,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         weight_cpu=Fixed(site).of_a_cpu,
         max_age=float(max(seconds(settings.get("prioritymaxage", "7-0")), 1)),
         damping=float(settings.get("fairsharedampeningfactor", "1")) if "no_fair_tree" in site.priority_flags else 0.0,
-        bills=any(each.billing for each in site.partitions.values()),
+        bills=any(part.billing for part in site.partitions.values()),
         bills_most="max_tres" in site.priority_flags,
         decay=1 - 0.693 / half_life if 0 < half_life < UNLIMITED else 1.0,
         preempts=bool(site.preempts_by),
@@ -173,117 +173,70 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Sl
     ``jobs`` have :data:`sim.slurm.requests.COLUMNS` and are in order of submission. ``request_rows`` are their requests, if
     already made, and the row of each job. Raises InputError for a job in an unknown partition or QOS.
     """
-    rules, partitions, origin = as_rules(site, phases), list(site.partitions), origin_of(jobs)
-    names = [node.name for node in site.nodes]
-    of_node = {name: row for row, name in enumerate(names)}
+    rules, origin = as_rules(site, phases), origin_of(jobs)
     tree, leaves = _tree(site)
     ask, suits, slots, kinds = requests(site, jobs, leaves, origin) if request_rows is None else request_rows[0]
     if request_rows is not None:
         ask = request_rows[0].of_rows(request_rows[1], jobs, origin)
-    hardware = Hardware(
-        np.array([node.cpus for node in site.nodes]),
-        np.array([node.memory for node in site.nodes]),
-        np.array([node.gpus for node in site.nodes]),
-        suits,
-        np.array([node.weight for node in site.nodes]),
-        np.array([as_set([of_node[name] for name in site.partitions[each].nodes], len(names)) for each in partitions]),
-        np.array([site.partitions[each].tier for each in partitions]),
-        np.array(
-            [[(site.partitions[each].billing or {"cpu": 1.0}).get(name, 0.0) for name in BILLED] for each in partitions], np.float64
-        ),
-        np.array(
-            [
-                "CR_LLN" in site.settings.get("selecttypeparameters", "").upper() or site.partitions[each].least_loaded
-                for each in partitions
-            ],
-            np.int64,
-        ),
-        *_network(site, of_node),
-    )
-    count, nodes, words, groups = len(jobs), len(names), len(as_set([], len(names))), int(ask.group.max()) + 1
-    now = _now(hardware, ask, np.array(slots.most, np.int64), kinds, groups, count)
+    hardware = hardware_of(site, suits)
+    groups = int(ask.group.max()) + 1
+    now = _now(hardware, ask, np.array(slots.most, np.int64), kinds, groups, len(jobs))
     now.killed[:] = np.array(jobs["killed"], np.int64)
     now.qos[:] = jobs["qos"].map({name: row for row, name in enumerate(site.qos)})
-    outages, drained = [], np.zeros(len(site.outages)) if phases.drains is None else phases.drains
-    for each, part in zip(site.outages, drained, strict=True):
-        earliest_s = each.start_s if each.ordered_s is None else each.ordered_s
-        start_s = earliest_s + round(part * (each.start_s - earliest_s))
-        outages += [(each, DOWN if each.down else DRAINED, start_s)] + [(each, UP, each.end_s)] * (each.end_s < UNLIMITED)
-    outages.sort(key=lambda each: (each[0].start_s, each[1] == UP))  # a node may be back in the second in which it was lost
-    changes = [(max(s - origin, 0) * 1000, of_node[each.node], up, NONE) for each, up, s in outages]
-    reservations, events_of = _reserve(site, origin, int(jobs["submit_s"].max()), of_node)
-    changes += events_of
-    held = jobs["held_s"].to_numpy() >= 0
-    changes += [(int(ms), NONE, *((DOWN, job) if held[job] else (UP, NONE))) for job, ms in enumerate(ask.begin_ms) if ms > 0]
-    changes += [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
-    events = np.array(sorted(changes, key=lambda each: each[0]), np.int64).reshape(-1, 4)
-    users = int(ask.user.max(initial=-1)) + 1
-    counters = 2 * len(partitions) + len(tree.user) + 1 + users * (len(partitions) + 1)
-    intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
-    network = np.zeros((3, len(hardware.switch_level)), np.int64)
-    counts, masks, marks = np.zeros((13, nodes), np.int64), np.zeros((6, words), np.int64), np.full((3, groups), NONE)
-    room = CycleScratch(
-        room=counts[0],
-        chosen=counts[1],
-        take=counts[2],
-        first=counts[3],
-        last=counts[4],
-        cpus=counts[5],
-        memory=counts[6],
-        gpus=counts[7],
-        clear=counts[8],
-        weight=2 * hardware.weight,
-        mask=masks[0],
-        usable=masks[1],
-        counted=masks[2],
-        idle=masks[4],
-        coming=masks[5],
-        able=counts[12],
-        sooner=counts[9],
-        total=counts[10],
-        size=counts[11],
-        rejected=marks[0],
-        planned=marks[1],
-        plans=marks[2],
-        failed=np.full(len(partitions), NONE),
-        tested=np.full(counters, NONE),
-        submitted=np.zeros(counters, np.int64),
-        foreseen=np.full(count, NONE),
-        left=np.zeros(5, np.int64),
-        required=network[0],
-        distance=network[1],
-        joined=network[2],
-        candidates=np.zeros(count, np.int64),
-        shared=np.zeros(count, np.int64),
-        merged=np.zeros(len(ask.job), np.int64),
-    )
-    spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
-    plans = Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3])
-    numbers = np.zeros(NUMBERS, np.int64)
-    numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NO_TIME
-    numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NO_TIME, NO_TIME >> 8
-    numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
-    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
-    numbers[LAST_DECAY] = int(jobs["submit_s"].min()) - LEAD_S - origin
-    first = (int(jobs["submit_s"].min()) - origin) * 1000
-    numbers[LAST_FULL], numbers[LAST_ASKED] = first + round(phases.full_s * 1000), first + round(phases.asked_s * 1000)
-    changed = SiteEvents(*np.ascontiguousarray(events.T))
+    reservations, of_reservations = _reserve(site, origin, int(jobs["submit_s"].max()))
+    changes = [*_outages(site, phases, origin), *of_reservations, *_of_jobs(jobs, ask, origin)]
+    events = np.array(sorted(changes, key=lambda event: event[0]), np.int64).reshape(-1, 4)
+    room, plans = scratch_of(rules, hardware, ask, len(tree.user), groups)
     slurm = Slurm(
         rules._replace(has_components=bool((ask.het != NONE).any()), has_several_qos=bool((ask.limit_qos != NONE).any())),
         hardware,
         ask,
         tree,
-        changed,
+        SiteEvents(*np.ascontiguousarray(events.T)),
         reservations,
         preemption(site, jobs),
         now,
         room,
         plans,
         slots.meters(),
-        numbers,
+        _numbers(rules, phases, int(jobs["submit_s"].min()) - origin),
     )
     share_out(slurm)
     return slurm
+
+
+def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:
+    """Return when nodes are lost and come back; a drain begins where ``phases`` say."""
+    outages, drained = [], np.zeros(len(site.outages)) if phases.drains is None else phases.drains
+    for outage, part in zip(site.outages, drained, strict=True):
+        earliest_s = outage.start_s if outage.ordered_s is None else outage.ordered_s
+        start_s = earliest_s + round(part * (outage.start_s - earliest_s))
+        outages.append((outage, DOWN if outage.down else DRAINED, start_s))
+        if outage.end_s < UNLIMITED:
+            outages.append((outage, UP, outage.end_s))
+    outages.sort(key=lambda change: (change[0].start_s, change[1] == UP))  # a node may be back in the second in which it was lost
+    of_node = {node.name: row for row, node in enumerate(site.nodes)}
+    return [(max(second - origin, 0) * 1000, of_node[outage.node], up, NONE) for outage, up, second in outages]
+
+
+def _of_jobs(jobs: pd.DataFrame, ask: Ask, origin: int) -> list[Event]:
+    """Return when holds and begin times end, and when jobs are cancelled."""
+    held = jobs["held_s"].to_numpy() >= 0
+    begins = [(int(ms), NONE, *((DOWN, job) if held[job] else (UP, NONE))) for job, ms in enumerate(ask.begin_ms) if ms > 0]
+    return begins + [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
+
+
+def _numbers(rules: Rules, phases: Phases, first_s: int) -> np.ndarray:
+    """Return the state of the clocks; the first job comes at ``first_s``."""
+    numbers = np.zeros(NUMBERS, np.int64)
+    numbers[TICK] = numbers[PASS] = numbers[NOTICE] = NO_TIME
+    numbers[LAST_PASS], numbers[FIRST_PRIORITY] = -NO_TIME, NO_TIME >> 8
+    numbers[CYCLE], numbers[DECAY] = int(phases.cycle_s * 1000), int(phases.decay_s * 1000)
+    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
+    numbers[LAST_DECAY] = first_s - LEAD_S
+    numbers[LAST_FULL] = first_s * 1000 + round(phases.full_s * 1000)
+    numbers[LAST_ASKED] = first_s * 1000 + round(phases.asked_s * 1000)
+    return numbers
 
 
 def origin_of(jobs: pd.DataFrame) -> int:
@@ -294,12 +247,11 @@ def origin_of(jobs: pd.DataFrame) -> int:
     return (int(jobs["submit_s"].min()) - LEAD_S) // DAY_S * DAY_S
 
 
-def _reserve(
-    site: Site, origin: int, last_s: int, of_node: Mapping[str, int]
-) -> tuple[Reservations, list[tuple[int, int, int, int]]]:  # fmt: skip
+def _reserve(site: Site, origin: int, last_s: int) -> tuple[Reservations, list[Event]]:
     """Return reservations at their first times, and events at which they begin, end, move on."""
-    times = [each.times(origin, last_s + MOVED_ON_S) for each in site.reservations]
-    events, row, starts, ends = list[tuple[int, int, int, int]](), list[int](), list[int](), list[int]()
+    times = [reservation.times(origin, last_s + MOVED_ON_S) for reservation in site.reservations]
+    of_node = {node.name: row for row, node in enumerate(site.nodes)}
+    events, row, starts, ends = list[Event](), list[int](), list[int](), list[int]()
     for at, held in enumerate(times):
         created = site.reservations[at].created_s
         if created is not None and created > origin:
@@ -316,61 +268,34 @@ def _reserve(
                 starts.append(begins_next - origin)
                 ends.append(over_next - origin)
     kept = site.reservations
-    unknown = [each.created_s is not None and each.created_s > origin for each in kept]
+    unknown = [reservation.created_s is not None and reservation.created_s > origin for reservation in kept]
     first = [(origin, origin) if later else held[0] for held, later in zip(times, unknown, strict=True)]
-    nodes = np.array([as_set([of_node[name] for name in each.nodes], len(of_node)) for each in kept], np.int64)
+    nodes = np.array([as_set([of_node[name] for name in held.nodes], len(of_node)) for held in kept], np.int64)
     return Reservations(
         np.array([begins - origin for begins, _ in first], np.int64),
         np.array([over - origin for _, over in first], np.int64),
         nodes.reshape(len(kept), len(as_set([], len(of_node)))),
-        np.array([2 if "MAINT" in each.flags else int("OVERLAP" in each.flags) for each in kept], np.int64),
-        np.array(["FLEX" in each.flags for each in kept], np.int64),
+        np.array([2 if "MAINT" in held.flags else int("OVERLAP" in held.flags) for held in kept], np.int64),
+        np.array(["FLEX" in held.flags for held in kept], np.int64),
         np.array(row, np.int64),
         np.array(starts, np.int64),
         np.array(ends, np.int64),
     ), events  # fmt: skip
 
 
-def _network(site: Site, of_node: Mapping[str, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return for each switch its nodes, its level, the switch above, and hops to each switch.
-
-    Raises InputError if switches form a circle.
-    """
-    every, count = {each.name: each for each in site.switches}, len(site.switches)
-    rows = {name: row for row, name in enumerate(every)}
-    parent, hops = np.arange(count), np.where(np.eye(count, dtype=bool), 0, FAR)
-
-    def reach(name: str, above: tuple[str, ...] = ()) -> tuple[frozenset[str], int]:
-        if name in above:
-            raise InputError(f"site {site.name}: the switch {name} joins itself through {', '.join(above)}")
-        below = [reach(each, (*above, name)) for each in every[name].switches]
-        return every[name].nodes.union(*(nodes for nodes, _ in below)), max((level + 1 for _, level in below), default=0)
-
-    reached = [reach(name) for name in every]
-    for name, switch in every.items():
-        for each in switch.switches:
-            parent[rows[each]] = rows[name]
-            hops[rows[each], rows[name]] = hops[rows[name], rows[each]] = 1
-    for middle in range(count):
-        hops = np.minimum(hops, hops[:, [middle]] + hops[[middle], :])
-    words = len(as_set([], len(of_node)))
-    nodes = np.array([as_set([of_node[name] for name in names], len(of_node)) for names, _ in reached], np.int64)
-    return nodes.reshape(count, words), np.array([level for _, level in reached], np.int64), parent, np.minimum(hops, FAR)
-
-
 def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
     """Return the associations as arrays, and the row of each (account, user)."""
     every = site.associations
-    row = {(each.account, each.user): at for at, each in enumerate(every)}
+    row = {(association.account, association.user): at for at, association in enumerate(every)}
     below: list[list[int]] = [[] for _ in every]
-    parents = [row[each.parent, ""] if at else NONE for at, each in enumerate(every)]
+    parents = [row[association.parent, ""] if at else NONE for at, association in enumerate(every)]
     above, norm = list(parents), np.ones(len(every))
-    for at, each in enumerate(every):
+    for at, association in enumerate(every):
         while above[at] > 0 and every[above[at]].shares == OF_PARENT:
             above[at] = above[above[at]]
-        if at and (each.user or each.shares != OF_PARENT):
+        if at and (association.user or association.shares != OF_PARENT):
             below[above[at]].append(at)
-    shares = np.array([each.shares for each in every], np.float64)
+    shares = np.array([association.shares for association in every], np.float64)
     levels = np.array([sum(shares[child] for child in below[up] if shares[child] != OF_PARENT) if up >= 0 else 0.0 for up in above])
     part = np.divide(shares, levels, out=np.ones(len(every)), where=levels > 0)
     for at in range(1, len(every)):  # accounts come before their users and accounts
@@ -383,10 +308,10 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
         shares,
         part,
         norm,
-        np.array([each.user != "" for each in every], np.int64),
+        np.array([association.user != "" for association in every], np.int64),
         np.concatenate(([0], np.cumsum([len(children) for children in below]))).astype(np.int64),
         np.array([child for children in below for child in children], np.int64),
-        np.array([each.usage for each in every], np.float64),
+        np.array([association.usage for association in every], np.float64),
         np.ones(size),
         np.zeros(size),
         np.zeros(size + 1, np.int64),
