@@ -121,7 +121,7 @@ def write_tables(path: Path, tables: Sequence[Table]) -> None:
     if path.suffix not in (".md", ".tex"):
         raise InputError(f"--table {path}: must end in .md or .tex")
     latex = path.suffix == ".tex"
-    texts = (each.latex() if latex else f"**{each.title}**\n\n{each.markdown()}\n\n{each.note}" for each in tables)
+    texts = (table.latex() if latex else f"**{table.title}**\n\n{table.markdown()}\n\n{table.note}" for table in tables)
     write(path, "\n\n".join(texts) + "\n")
 
 

@@ -60,11 +60,11 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
         bar.ax.yaxis.set_minor_locator(NullLocator())
         steps = queue_length(schedule)
         below.step((steps.times - first) / unit, steps.values, where="post", color=INK, linewidth=1)
-        there = steps.values[(steps.times >= first) & (steps.times <= last)]
+        lengths = steps.values[(steps.times >= first) & (steps.times <= last)]
         below.set(
             xlabel=f"{name} since second {first:,.0f} of the trace",
             ylabel="jobs waiting",
-            ylim=(0, 1.05 * max(there.max(initial=0), 1)),
+            ylim=(0, 1.05 * max(lengths.max(initial=0), 1)),
         )
     return drawing
 
@@ -74,10 +74,10 @@ def window_of(schedules: Sequence[Schedule], from_s: float | None, to_s: float |
 
     The default is the first submission and the last end. Raises InputError if the window is empty, or no job runs in it.
     """
-    first = float(min(each.jobs["submit_s"].min() for each in schedules) if from_s is None else from_s)
-    last = float(max(each.jobs["end_s"].max() for each in schedules) if to_s is None else to_s)
+    first = float(min(schedule.jobs["submit_s"].min() for schedule in schedules) if from_s is None else from_s)
+    last = float(max(schedule.jobs["end_s"].max() for schedule in schedules) if to_s is None else to_s)
     if first >= last:
         raise InputError(f"{schedules[0].label}: from second {first:,.0f} to {last:,.0f} is not a window: it ends before it begins")
-    if not any(((each.jobs["start_s"] < last) & (each.jobs["end_s"] > first)).any() for each in schedules):
+    if not any(((schedule.jobs["start_s"] < last) & (schedule.jobs["end_s"] > first)).any() for schedule in schedules):
         raise InputError(f"{schedules[0].label}: no job runs between seconds {first:,.0f} and {last:,.0f} of the trace")
     return first, last

@@ -56,7 +56,7 @@ def render_report(
     weighed = verdict(comparison, baseline, confidence)
     first = leading(comparison, weighed)
     base = by_key[weighed.baseline]
-    drawn = [by_key[each] for each in first if not is_bound(each[1])][: plots.CURVES]
+    drawn = [by_key[policy] for policy in first if not is_bound(policy[1])][: plots.CURVES]
     submit = base.jobs["submit_s"]
     front = Front(
         title=f"{trace}: schedulers and predictors compared",
@@ -96,7 +96,7 @@ def render_report(
         others=metric_table(comparison, table, first, weighed, [name for name in metrics_of(comparison) if name not in READ_FIRST]),
         described=[*metrics_of(comparison).values(), *FAIRNESS.values()],
         figures=figures,
-        fairness=fairness_table([by_key[each] for each in first], table),
+        fairness=fairness_table([by_key[policy] for policy in first], table),
         predictions=prediction_table(quality, kinds or {}),
         by_experience=experience_table(quality),
         cleaning=cleaning_table(cleaning_counts),

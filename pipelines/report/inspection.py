@@ -138,7 +138,8 @@ def _machine(inspection: Inspection) -> Table:
     if machine is None:
         return Table("", [], [])
     rows = [
-        [each.name, f"{each.nodes:,}", f"{each.procs:,}", f"{each.could_hold:,}", f"{each.alone:,}"] for each in machine.clusters
+        [cluster.name, f"{cluster.nodes:,}", f"{cluster.procs:,}", f"{cluster.could_hold:,}", f"{cluster.alone:,}"]
+        for cluster in machine.clusters
     ]
     remarks = [f"jobs that state {name}: {count:,}" for name, count in machine.stated.items() if count]
     if machine.fit_nowhere:
@@ -155,9 +156,9 @@ def _machine(inspection: Inspection) -> Table:
 
 def _cleanings(inspection: Inspection) -> Table:
     ways, title = inspection.cleaning, f"Cleaning, by --missing-request (now {inspection.missing_request})"
-    mine = ways[inspection.missing_request]
-    if all(cleaning == mine for cleaning in ways.values()):  # each job states a request
-        ways, title = {"": mine}, "Cleaning"
+    present = ways[inspection.missing_request]
+    if all(cleaning == present for cleaning in ways.values()):  # each job states a request
+        ways, title = {"": present}, "Cleaning"
     rows = [["read", *(f"{inspection.jobs + inspection.unreadable_lines:,}" for _ in ways)]]
     for action in ("dropped", "altered"):
         for rule in sorted({rule for cleaning in ways.values() for rule in getattr(cleaning, action)}):

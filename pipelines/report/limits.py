@@ -15,25 +15,25 @@ _COLUMNS |= {"used": "{used:.0%}", "limit": "{limit}", "ran longer": "{longer:,}
 def table_of(advice: Sequence[LimitAdvice]) -> Table:
     """Return the advice as a table, a row for each user and kind of job."""
     rows = [
-        {**each._asdict(), "asked": duration(each.requested_s), "limit": duration(each.limit_s)}
-        | {name: _signed(getattr(each, f"{name}_s")) for name in ("sooner", "low", "high")}
-        for each in advice
+        {**shorter._asdict(), "asked": duration(shorter.requested_s), "limit": duration(shorter.limit_s)}
+        | {name: _signed(getattr(shorter, f"{name}_s")) for name in ("sooner", "low", "high")}
+        for shorter in advice
     ]
     return Table.of("Time limits that surely start jobs sooner", _COLUMNS, rows, left=("user", "account"))
 
 
 def letter(user: str, advice: Sequence[LimitAdvice]) -> str:
     """Return the advice for a user as a text, or "" if there is none."""
-    mine = [each for each in advice if each.user == user]
-    if not mine:
+    own = [shorter for shorter in advice if shorter.user == user]
+    if not own:
         return ""
     lines = [f"Your jobs, {user}, could start sooner if they asked for less time. Slurm kills a job at its limit.", ""]
-    for each in mine:
+    for shorter in own:
         lines += [
-            f"* Jobs of {each.procs:,} processors that ask for {duration(each.requested_s)}: they used {each.used:.0%} of it in the "
-            f"median. With a limit of {duration(each.limit_s)}, about one in twenty would be killed: of the last {each.jobs:,}, "
-            f"{each.longer:,} ran longer than the limit that was predicted for them. If all users asked so, they would start "
-            f"{duration(each.sooner_s)} sooner in the mean, by simulation ({duration(each.low_s)} to {duration(each.high_s)})."
+            f"* Jobs of {shorter.procs:,} processors that ask for {duration(shorter.requested_s)}: they used {shorter.used:.0%} of it in the "
+            f"median. With a limit of {duration(shorter.limit_s)}, about one in twenty would be killed: of the last {shorter.jobs:,}, "
+            f"{shorter.longer:,} ran longer than the limit that was predicted for them. If all users asked so, they would start "
+            f"{duration(shorter.sooner_s)} sooner in the mean, by simulation ({duration(shorter.low_s)} to {duration(shorter.high_s)})."
         ]
     return "\n".join(lines)
 

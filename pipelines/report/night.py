@@ -224,7 +224,7 @@ def _rule() -> str:
 
 
 def _versions(registered: pd.DataFrame) -> Table:
-    rows = [(str(each["version"]), each["method"], each["alias"] or "–", each["why"]) for each in registered.to_dict("records")]
+    rows = [(str(row["version"]), row["method"], row["alias"] or "–", row["why"]) for row in registered.to_dict("records")]
     return Table("Versions", ["version", "method", "alias", "why"], rows, left=["method", "alias", "why"])
 
 
@@ -238,20 +238,19 @@ def _accuracies(accuracies: Mapping[str, float]) -> Table:
 
 def _drift(drift: pd.DataFrame) -> Table:
     rows = []
-    for each in drift.to_dict("records"):
-        kind: Kind = "share" if each["measure"] == "share of jobs" else "ratio"
-        judgement = each["note"] or ("drifts" if each["drifted"] else "as before")
+    for row in drift.to_dict("records"):
+        kind: Kind = "share" if row["measure"] == "share of jobs" else "ratio"
+        judgement = row["note"] or ("drifts" if row["drifted"] else "as before")
         shown = [
-            number(each[name], kind) if kind == "share" or pd.isna(each[name]) else f"{each[name]:.3f}"
-            for name in ("value", "limit")
+            number(row[name], kind) if kind == "share" or pd.isna(row[name]) else f"{row[name]:.3f}" for name in ("value", "limit")
         ]
-        rows.append((_INPUTS[each["input"]], each["measure"], *shown, judgement))
+        rows.append((_INPUTS[row["input"]], row["measure"], *shown, judgement))
     return Table("Drift", ["input", "measure", f"last {JUDGED_DAYS} days", "limit", "verdict"], rows, left=["measure", "verdict"])
 
 
 def _performance(performance: pd.DataFrame) -> Table:
     rows = []
-    for each in performance.to_dict("records"):
-        judgement = each["note"] or ("worse than chance allows" if each["drifted"] else "as then")
-        rows.append((_MEASURES[each["measure"]], *(number(each[name], "share") for name in ("then", "now", "limit")), judgement))
+    for row in performance.to_dict("records"):
+        judgement = row["note"] or ("worse than chance allows" if row["drifted"] else "as then")
+        rows.append((_MEASURES[row["measure"]], *(number(row[name], "share") for name in ("then", "now", "limit")), judgement))
     return Table("Performance", ["champion", "when promoted", "now", "limit", "verdict"], rows, left=["verdict"])

@@ -60,9 +60,9 @@ def figure_of_changes(
         for panel, metric in zip(panels, metrics or WEIGHED, strict=False):
             panel.set_title(METRICS[metric].title.removeprefix("mean bounded "))
             panel.grid(axis="y", visible=False)
-            there = [(place, key, rows.loc[(*key, metric)]) for place, key in enumerate(shown)]
-            _change_axis(panel, np.array([row for _, key, row in there if key[1]], np.float64).reshape(-1, 3), bool(metrics))
-            for place, key, row in there:
+            present = [(place, key, rows.loc[(*key, metric)]) for place, key in enumerate(shown)]
+            _change_axis(panel, np.array([row for _, key, row in present if key[1]], np.float64).reshape(-1, 3), bool(metrics))
+            for place, key, row in present:
                 look, x = table[key], 1.0 + row["relative"]
                 first, last = panel.get_xlim()
                 if not first <= x <= last:  # a recorded schedule may be far off; a missing value has no mark

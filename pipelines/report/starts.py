@@ -74,7 +74,7 @@ def judged(answers: pd.DataFrame) -> pd.DataFrame:
     plan = begun["plan_s"].to_numpy(np.float64)[:, None]
     for name, quantiles in {"loss": waits_s, "plan_loss": plan, "constant_loss": constant}.items():
         begun[name] = losses(quantiles, levels, waited).mean(axis=1)
-    errors = {name: np.abs(begun[of] - waited) for name, of in (("error", "wait_50_s"), ("plan_error", "plan_s"))}
+    errors = {name: np.abs(begun[name_s] - waited) for name, name_s in (("error", "wait_50_s"), ("plan_error", "plan_s"))}
     return begun.assign(**errors, width_s=begun["wait_90_s"] - begun["wait_10_s"], waits=waited > WAITED_S)
 
 
@@ -105,8 +105,8 @@ def quality(begun: pd.DataFrame) -> Table:
     rows = []
     for name, some in groups.items():
         held = np.nan if name in _CLASSES else covered(some, 0.8)
-        medians = [duration(some[each].median()) for each in ("error", "plan_error")]
-        means = [duration(some[each].mean()) for each in ("loss", "plan_loss", "constant_loss")]
+        medians = [duration(some[column].median()) for column in ("error", "plan_error")]
+        means = [duration(some[column].mean()) for column in ("loss", "plan_loss", "constant_loss")]
         rows.append([name, f"{len(some):,}", *medians, *means, duration(some["width_s"].median()), share_of(held)])
     headings = ["jobs", "answers", "error", "plan's", "loss", "plan's", "constant's", "80 % width", "held"]
     return Table("", headings, rows if len(begun) else [])

@@ -53,11 +53,11 @@ def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Pi
 
     Return None if no job was asked about twice.
     """
-    asked = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
-    if asked.empty or asked["nunique"].max() < 2:
+    span = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
+    if span.empty or span["nunique"].max() < 2:
         return None
-    asked["span"] = asked["max"] - asked["min"]
-    job = asked.sort_values(["nunique", "span"], kind="stable").index[-1]
+    span["span"] = span["max"] - span["min"]
+    job = span.sort_values(["nunique", "span"], kind="stable").index[-1]
     some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
     at, place = (some["at_s"] - some["at_s"][0]) / 3_600, np.arange(len(some))
     quantiles_h, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at

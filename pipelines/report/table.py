@@ -34,7 +34,7 @@ class Cell(NamedTuple):
         return [self.text, *(text for text, _ in self.below if text)]
 
 
-_IN_LATEX = {each: "\\" + each for each in "&%#_${}"} | {"−": "$-$", "²": "$^2$", "–": "--"}
+_IN_LATEX = {sign: "\\" + sign for sign in "&%#_${}"} | {"−": "$-$", "²": "$^2$", "–": "--"}
 _IN_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 Row = list[str | Cell]
 """A row under construction."""
@@ -57,9 +57,9 @@ class Table:
     classes: Sequence[str] = ()
 
     @classmethod
-    def of(cls, title: str, columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]], **given: Any) -> Table:
+    def of(cls, title: str, columns: Mapping[str, str], records: Iterable[Mapping[Any, Any]], **options: Any) -> Table:
         """Return one row per record; ``columns`` has formats by heading, such as ``{jobs:,}``."""
-        return cls(title, list(columns), [[form.format_map(record) for form in columns.values()] for record in records], **given)
+        return cls(title, list(columns), [[form.format_map(record) for form in columns.values()] for record in records], **options)
 
     @property
     def heads(self) -> list[Cell]:
@@ -153,7 +153,7 @@ def _marked(cell: Cell) -> str:
 
 def _latex(text: str) -> str:
     """Escape text for LaTeX."""
-    return "".join(_IN_LATEX.get(each, each) for each in text)
+    return "".join(_IN_LATEX.get(sign, sign) for sign in text)
 
 
 def _line(text: str) -> str:

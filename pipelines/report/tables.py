@@ -110,10 +110,10 @@ def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float) -
     """Return an explanation of the lines below the values of :func:`metric_table`."""
     replays = int(comparison.loc[comparison["predictor"] != "", "replicates"].min())  # a site recorded one schedule
     of_base = (comparison["relative"] == 0) & (comparison["low"] == comparison["high"])
-    there = bool((comparison["low"].notna() & ~of_base).any())
+    intervals = bool((comparison["low"].notna() & ~of_base).any())
     words = f"Below each value: its change against {baseline}"
     over = "weeks and users" + (f" and {replays} replays" if replays > 1 else "")
-    words += f", with its {100 * confidence:g} % interval over {over}. " if there else ". "
+    words += f", with its {100 * confidence:g} % interval over {over}. " if intervals else ". "
     if replays > 1:
         return words + "Coloured where sure for all combinations together. Bold: the best value."
     return (
@@ -155,11 +155,11 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
     headings = ["predictor", "jobs", *(_heading(name) for name in measures)]
     headings += [f"runtimes within its {float(level):.0%} quantile" for level in quantile_levels]
     rows = []
-    for predictor, mine in overall.groupby("predictor", sort=False):
-        values = mine.set_index("measure")
+    for predictor, part in overall.groupby("predictor", sort=False):
+        values = part.set_index("measure")
         cells: Row = [
             Cell(predictions(str(predictor)), ((kinds.get(str(predictor), ""), ""),)),
-            number(mine["jobs"].iloc[0], "count"),
+            number(part["jobs"].iloc[0], "count"),
         ]
         for name in measures:
             row = values.loc[name]
@@ -176,8 +176,8 @@ def experience_table(quality: pd.DataFrame) -> Table | None:
         return None
     groups = list(accuracy["group"].unique())
     rows = []
-    for predictor, mine in accuracy.groupby("predictor", sort=False):
-        values = mine.set_index("group")
+    for predictor, part in accuracy.groupby("predictor", sort=False):
+        values = part.set_index("group")
         cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
         rows.append([predictions(str(predictor)), *cells])
     return Table("Accuracy by experience", ["predictor", *(STAGES.get(group, group) for group in groups)], rows)

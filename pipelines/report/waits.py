@@ -25,8 +25,8 @@ def figure_of_waits(schedules: Sequence[Schedule], clock: Clock, from_s: float |
     InputError as :func:`~pipelines.report.gantt.window_of`.
     """
     window = window_of(schedules, from_s, to_s)
-    table = looks(key(each) for each in schedules)
-    with figure(10.5, 5.0, any(each.generated for each in schedules)) as drawing:
+    table = looks(key(schedule) for schedule in schedules)
+    with figure(10.5, 5.0, any(schedule.generated for schedule in schedules)) as drawing:
         panels = drawing.subplots(2, 2, sharex="col", sharey="row", height_ratios=(3, 1))
         values = [60.0]
         for number, schedule in enumerate(schedules):
@@ -43,7 +43,7 @@ def figure_of_waits(schedules: Sequence[Schedule], clock: Clock, from_s: float |
                 if number == 0:
                     share = 100.0 * groups.size() / len(jobs)
                     below.bar(share.index, share, color=MUTED, width=0.7)
-        widest = int(np.ceil(np.log2(max(each.jobs["procs"].max() for each in schedules))))
+        widest = int(np.ceil(np.log2(max(schedule.jobs["procs"].max() for schedule in schedules))))
         shortest, longest = min(values) / 2.0, 2.0 * max(values)
         panels[0, 0].set(title="by width", ylabel="wait: mean, and 90 % quantile (dotted)", yscale="log", ylim=(shortest, longest))
         log_durations(panels[0, 0].yaxis, longest, shortest)

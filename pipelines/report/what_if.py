@@ -86,7 +86,7 @@ def answer(study: WhatIf) -> list[str]:
     if name is None:
         why = f"none of {len(study.changes)} candidates lowers the mean wait on the earlier half of {study.jobs.name}"
         why = why if study.split else "no candidate that Slurm has changes a start"
-        if losing := [f"“{each}” would lose {study.lost(each):.0%}" for each in study.ranked if study.lost(each) > MOST_LOST]:
+        if losing := [f"“{name}” would lose {study.lost(name):.0%}" for name in study.ranked if study.lost(name) > MOST_LOST]:
             why = f"{' and '.join(losing)} of the jobs, killed or never started"
         return [f"Nothing here is surely better: {why}."]
     metrics = study.effects[name].metrics
@@ -100,32 +100,32 @@ def answer(study: WhatIf) -> list[str]:
     elif verdict == "better" + HERE:
         lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {what}."
     else:
-        of = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
-        lead = f"Nothing here is surely better; {of} “{name}”."
+        which = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
+        lead = f"Nothing here is surely better; {which} “{name}”."
     return [lead, f"It brings {brings}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
 
 
-def _of(of: Measured) -> str:
-    return f"{change(of.relative)} {_interval(of) or '[no interval]'}"
+def _of(measured: Measured) -> str:
+    return f"{change(measured.relative)} {_interval(measured) or '[no interval]'}"
 
 
-def _interval(of: Measured) -> str:
-    return "" if of.low is None or of.high is None else interval(of.low, of.high)
+def _interval(measured: Measured) -> str:
+    return "" if measured.low is None or measured.high is None else interval(measured.low, measured.high)
 
 
 def _kills(study: WhatIf, name: str) -> str:
     kills, never = len(study.changes[name].kills), study.effects[name].never
-    most = "at most " if any(isinstance(each, MinTimeLimits) for each in study.candidates[name].limits) else ""
+    most = "at most " if any(isinstance(limit, MinTimeLimits) for limit in study.candidates[name].limits) else ""
     clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
     return clause + (f"; {never:,} job{'s' * (never > 1)} would never start" if never else "")
 
 
 def _payers(study: WhatIf, name: str) -> str:
     """Return a sentence on the groups of jobs that lose and gain most seconds in all."""
-    groups = [each for each in study.effects[name].groups if each.jobs >= _FEWEST_IN_GROUP]
+    groups = [group for group in study.effects[name].groups if group.jobs >= _FEWEST_IN_GROUP]
     if not groups:
         return "No group has enough jobs to tell which jobs pay."
-    pays, gains = (choose(groups, key=lambda each: each.by_s * each.jobs) for choose in (max, min))
+    pays, gains = (choose(groups, key=lambda group: group.by_s * group.jobs) for choose in (max, min))
     clause = "no group waits longer"
     if pays.by_s > 0:
         clause = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
@@ -140,7 +140,7 @@ def pasted(lines: Iterable[str]) -> str:
     for line in lines:
         headings = [heading for start, heading in _WHERE.items() if re.match(start, line)]
         by_heading.setdefault(headings[0], []).append(line.removeprefix(NO_SETTING).removeprefix("# "))
-    return "\n".join("\n".join([f"{heading}:", *of]) for heading, of in by_heading.items())
+    return "\n".join("\n".join([f"{heading}:", *lines]) for heading, lines in by_heading.items())
 
 
 def first(study: WhatIf) -> Table:
@@ -161,8 +161,8 @@ def candidates(study: WhatIf) -> Table:
         elsewhere = study.changes[name].rule is not None and verdict != BOUND
         verdict = f"loses {study.lost(name):.0%} of jobs" if verdict == LOSES else verdict
         row: Row = [name, verdict + ", not in Slurm" * elsewhere]
-        for of in study.effects[name].metrics.values():
-            row.append(Cell(change(of.relative, unit=False), ((_interval(of), ""),)))
+        for measured in study.effects[name].metrics.values():
+            row.append(Cell(change(measured.relative, unit=False), ((_interval(measured), ""),)))
         rows.append(row)
     headings: Row = ["candidate", "verdict", *(Cell(f"{_SHORT[name]} %", tip=METRICS[name].meaning) for name in WEIGHED)]
     return Table("Candidates", headings, rows, left=["verdict"])
@@ -170,15 +170,21 @@ def candidates(study: WhatIf) -> Table:
 
 def screened(study: WhatIf) -> Table:
     """Return the candidates that the earlier half of the log excluded."""
-    rows: list[Row] = [[name, change(each)] for name, each in sorted(study.screened.items(), key=lambda pair: pair[1])]
+    rows: list[Row] = [[name, change(relative)] for name, relative in sorted(study.screened.items(), key=lambda pair: pair[1])]
     return Table("Not judged: no lower mean wait on the earlier half, or not among the best there", ["candidate", "wait"], rows)
 
 
 def groups(study: WhatIf, name: str) -> Table:
     """Return mean waits before and after by partition, account, size and length."""
     rows: list[Row] = [
-        [f"{of.by} {of.value}", f"{of.jobs:,}", f"{of.before_s:,.0f}", f"{of.after_s:,.0f}", signed(of.by_s, ",.0f")]
-        for of in study.effects[name].groups
+        [
+            f"{group.by} {group.value}",
+            f"{group.jobs:,}",
+            f"{group.before_s:,.0f}",
+            f"{group.after_s:,.0f}",
+            signed(group.by_s, ",.0f"),
+        ]
+        for group in study.effects[name].groups
     ]
     return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
 

@@ -75,5 +75,5 @@ def instant(at_s: int, origin_unix_s: int | None) -> str:
 
 def duration(seconds: float) -> str:
     """Return a time in the unit that suits it, or a dash if it is not finite."""
-    unit, size = next((each for each in _UNITS.items() if seconds >= 2 * each[1]), ("s", 1))
+    unit, size = next((named for named in _UNITS.items() if seconds >= 2 * named[1]), ("s", 1))
     return f"{seconds / size:,.{int(size > 1)}f} {unit}" if np.isfinite(seconds) else "–"

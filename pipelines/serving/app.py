@@ -89,7 +89,7 @@ class Service:
         clock_s = loaded.clock_s(question, now_s)
         standing, jobs = jobs_of(question, clock_s)
         trace = loaded.name.removeprefix(STARTS)
-        runtimes = next((each.loaded for each in self.models if each.name == f"{RUNTIMES}{trace}"), None)
+        runtimes = next((model.loaded for model in self.models if model.name == f"{RUNTIMES}{trace}"), None)
         if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
             jobs = await predicted(runtimes, standing, question.job.user, jobs)
         answer = loaded.answer(question, jobs, clock_s)
@@ -100,13 +100,13 @@ class Service:
     def _loaded(self, name: str, kind: type[V]) -> V:
         """Return the loaded version of the model ``name``, or of the only one of its kind."""
         begins, path = (STARTS, "/start") if kind is LoadedStarts else (RUNTIMES, "/predict")
-        models = [each for each in self.models if each.name.startswith(begins)]
-        names = ", ".join(each.name for each in models) or "none"
+        models = [model for model in self.models if model.name.startswith(begins)]
+        names = ", ".join(model.name for model in models) or "none"
         if not models:
             raise Unanswerable(f"no model for {path} is served: name one, such as {begins}TRACE, after queuecast serve", "model")
         if not name and len(models) != 1:
             raise Unanswerable(f"model is missing; served: {names}", "model")
-        served = next((each for each in models if not name or each.name == name), None)
+        served = next((model for model in models if not name or model.name == name), None)
         if served is None:
             raise Unanswerable(f"model: {name[:60]!a} is not served at {path}; served: {names}", "model")
         if not isinstance(served.loaded, kind):
@@ -115,8 +115,8 @@ class Service:
 
     async def health(self) -> JSONResponse:
         """Tell which versions answer, from which snapshots, and their problems."""
-        now_s, ready = self.clock(), all(each.loaded is not None for each in self.models)
-        models = {each.name: _state(each, now_s, self.stale_after_s) for each in self.models}
+        now_s, ready = self.clock(), all(model.loaded is not None for model in self.models)
+        models = {model.name: _state(model, now_s, self.stale_after_s) for model in self.models}
         log = {} if self.log is None else {"log": self.log.state()}
         return JSONResponse({"ready": ready, "models": models, **log}, 200 if ready else 503)
 
@@ -172,9 +172,9 @@ async def _refuse_fields(request: Request, error: RequestValidationError) -> JSO
     """Refuse with the first wrong field, without pydantic's names of the forms of a question."""
     first = error.errors()[0]
     *within, last = first["loc"]
-    place = [each for each in within if isinstance(each, int) or each in _FIELDS]
+    place = [step for step in within if isinstance(step, int) or step in _FIELDS]
     place += [last] if first["type"] == "extra_forbidden" or isinstance(last, int) or last in _FIELDS else []
-    field = "".join(f"[{each}]" if isinstance(each, int) else f".{each}" for each in place).lstrip(".")[:100]
+    field = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in place).lstrip(".")[:100]
     if not field or first["type"] == "json_invalid":
         return _refusal(400, _WHY[400])
     return _refusal(422, f"{field}: {first['msg'][:1].lower()}{first['msg'][1:]}", field)

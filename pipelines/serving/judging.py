@@ -48,14 +48,14 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> JudgedAnswers:
     InputError for a place without a log, and for a log without answers of the model.
     """
     entries, dropped, unreadable = _entries(place, _OF_RUNTIMES)
-    wanted, there = model or f"runtime-{clean.name}", sorted({entry["model"] for entry in entries})
-    wanted = there[0] if not model and len(there) == 1 else wanted
-    mine = [entry | {"quantiles": entry.get("quantiles") or {}} for entry in entries if entry["model"] == wanted]
-    if not mine:
-        raise InputError(f"{place}: has no answers of {wanted}, only of {one_line(', '.join(there) or 'none', 200)}")
-    submissions = [entry for entry in mine if entry["elapsed_s"] == 0]
+    wanted, named = model or f"runtime-{clean.name}", sorted({entry["model"] for entry in entries})
+    wanted = named[0] if not model and len(named) == 1 else wanted
+    of_model = [entry | {"quantiles": entry.get("quantiles") or {}} for entry in entries if entry["model"] == wanted]
+    if not of_model:
+        raise InputError(f"{place}: has no answers of {wanted}, only of {one_line(', '.join(named) or 'none', 200)}")
+    submissions = [entry for entry in of_model if entry["elapsed_s"] == 0]
     return JudgedAnswers(
-        joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(mine) - len(submissions), dropped, unreadable
+        joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(of_model) - len(submissions), dropped, unreadable
     )
 
 
@@ -89,9 +89,9 @@ def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, 
     """
     place = place or asked_place()
     entries = _entries(place, _OF_STARTS)[0] if any(place.glob("asked-*.jsonl")) else []
-    mine = sorted((entry for entry in entries if entry["model"] == model), key=lambda entry: entry["submit_unix_s"])
-    table = pd.DataFrame(mine, columns=sorted(_OF_STARTS))
-    at_s, row = table["at_unix_s"].to_numpy(np.float64) - origin_s, np.array(rows_of(mine, jobs, origin_s), np.int64)
+    of_model = sorted((entry for entry in entries if entry["model"] == model), key=lambda entry: entry["submit_unix_s"])
+    table = pd.DataFrame(of_model, columns=sorted(_OF_STARTS))
+    at_s, row = table["at_unix_s"].to_numpy(np.float64) - origin_s, np.array(rows_of(of_model, jobs, origin_s), np.int64)
     waited = np.where(row >= 0, start_s[row] - at_s, np.nan) if len(jobs) else np.full(len(row), np.nan)
     return table.assign(at_s=at_s, waited_s=np.where(waited >= 0, waited, np.nan))
 

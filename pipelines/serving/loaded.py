@@ -115,7 +115,7 @@ class Loaded(LoadedVersion):
             if levels:
                 row_quantiles_s = quantiles[row].tolist()
                 answer["quantiles"] = (
-                    {repr(level): _whole(each) for level, each in zip(levels, row_quantiles_s, strict=True)}
+                    {repr(level): _whole(seconds) for level, seconds in zip(levels, row_quantiles_s, strict=True)}
                     if row_quantiles_s
                     else None
                 )
@@ -128,11 +128,13 @@ class Loaded(LoadedVersion):
 
         The levels are ``LEVELS``, those of simulations.
         """
-        user, procs, requested, local_s = (np.array(each, kind) for each, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True))
+        user, procs, requested, local_s = (
+            np.array(column, kind) for column, kind in zip(zip(*jobs, strict=True), _KINDS, strict=True)
+        )
         unknown = np.full(len(jobs), None, object)
         texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
-        asked = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
-        _, quantiles_s = self.predictor.predict_quantiles(asked, np.zeros(len(jobs)), LEVELS.tolist())
+        submitted = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
+        _, quantiles_s = self.predictor.predict_quantiles(submitted, np.zeros(len(jobs)), LEVELS.tolist())
         return whole_quantiles(quantiles_s, requested)
 
     def entries(
@@ -146,8 +148,13 @@ class Loaded(LoadedVersion):
         submit_s, entries = (stored["submit_s"].astype(int) + self.predictor.origin_s).tolist(), []
         for row, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
             texts = {name: stored[name][row] for name in TEXTS}
-            asked = {"procs": job.procs, "requested_s": job.requested_s, "elapsed_s": job.elapsed_s, "submit_unix_s": submit_s[row]}
-            entries.append({**head, **texts, **asked, "job_id": None if job.job_id == "" else job.job_id, **answer})
+            question = {
+                "procs": job.procs,
+                "requested_s": job.requested_s,
+                "elapsed_s": job.elapsed_s,
+                "submit_unix_s": submit_s[row],
+            }
+            entries.append({**head, **texts, **question, "job_id": None if job.job_id == "" else job.job_id, **answer})
         return entries
 
 

@@ -65,12 +65,12 @@ def _of_models(models: Sequence[Served], now_s: float) -> Iterable[Metric]:
     age = GaugeMetricFamily(
         "queuecast_snapshot_age_seconds", "Age of the history from which the model answers.", labels=["model"], unit="seconds"
     )
-    for each in models:
-        ready.add_metric([each.name, each.alias], float(each.loaded is not None))
-        if each.loaded is not None:
-            version.add_metric([each.name, each.alias], float(each.loaded.number))
-            if each.loaded.snapshot_unix_s is not None:
-                age.add_metric([each.name], now_s - each.loaded.snapshot_unix_s)
+    for model in models:
+        ready.add_metric([model.name, model.alias], float(model.loaded is not None))
+        if model.loaded is not None:
+            version.add_metric([model.name, model.alias], float(model.loaded.number))
+            if model.loaded.snapshot_unix_s is not None:
+                age.add_metric([model.name], now_s - model.loaded.snapshot_unix_s)
     return ready, version, age
 
 
@@ -103,7 +103,7 @@ def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
         unit="ratio",
     )
     lake = Lake(home() / "lake")
-    for trace in sorted({each.name.removeprefix(RUNTIMES).removeprefix(STARTS) for each in models}):
+    for trace in sorted({model.name.removeprefix(RUNTIMES).removeprefix(STARTS) for model in models}):
         seen = lake.at_once(f"{RUNTIMES}{trace}")
         if seen.has("jobs", trace) and seen.has("runtime_features", trace):
             clean = seen.read_clean(trace)

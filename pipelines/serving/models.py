@@ -80,8 +80,8 @@ def follow_registry(
     ``tell(model, loaded)`` is called for a model that loaded a version, or whose problem changed.
     """
     while not over.wait(every_s):
-        for each in models:
-            before = each.problem
-            loaded = each.follow(registry)
-            if loaded or each.problem != before:
-                tell(each, loaded)
+        for model in models:
+            before = model.problem
+            loaded = model.follow(registry)
+            if loaded or model.problem != before:
+                tell(model, loaded)

@@ -51,12 +51,12 @@ WallClock = Annotated[
 ]
 
 
-def one_unknown(fields: Collection[str], given: Any) -> Any:
+def one_unknown(fields: Collection[str], value: Any) -> Any:
     """Drop unknown fields except the first: pydantic would report each, which takes seconds."""
-    if isinstance(given, dict) and len(given) > len(fields):
-        unknown = next(name for name in given if name not in fields)
-        return {name: given[name] for name in (*fields, unknown) if name in given}
-    return given
+    if isinstance(value, dict) and len(value) > len(fields):
+        unknown = next(name for name in value if name not in fields)
+        return {name: value[name] for name in (*fields, unknown) if name in value}
+    return value
 
 
 class Given(BaseModel):
@@ -66,8 +66,8 @@ class Given(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _one_unknown(cls, given: Any) -> Any:
-        return one_unknown(cls.__pydantic_fields__, given)
+    def _one_unknown(cls, value: Any) -> Any:
+        return one_unknown(cls.__pydantic_fields__, value)
 
 
 class AskedJob(Given):

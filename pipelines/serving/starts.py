@@ -98,19 +98,19 @@ class QueueColumns(list[Any]):
 _lines: dict[bytes, QueueColumns] = {}
 
 
-def _line(given: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
+def _line(value: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
     """Validate a queue, or return it from the cache; leave one unknown field of each job.
 
     To leave it here takes a fifth of the time of each job's own check. The key is text, in which 1, 1.0 and true differ.
     """
-    if not isinstance(given, list):
-        return validated(given)
+    if not isinstance(value, list):
+        return validated(value)
     try:
-        as_json = to_json(given, inf_nan_mode="constants")
+        as_json = to_json(value, inf_nan_mode="constants")
     except PydanticSerializationError as error:
         raise ValueError("a text holds half a character") from error
     if as_json not in _lines:
-        rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, each) for each in given]))]
+        rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, job) for job in value]))]
         line = QueueColumns(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
         for old in list(_lines)[: 1 - LINES]:
             del _lines[old]
@@ -209,8 +209,8 @@ class LoadedStarts(LoadedVersion):
         waits = {repr(level): round(float(figures[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
         times = {level: datetime.fromtimestamp(clock_s + wait, UTC).strftime("%Y-%m-%d %H:%M:%S") for level, wait in waits.items()}
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
-        asked = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
-        age = int(asked) - (model.origin_unix_s or 0) - model.at_s
+        unix_s = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
+        age = int(unix_s) - (model.origin_unix_s or 0) - model.at_s
         why = _why(jobs, rank, procs)
         answer = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
         return answer | {"snapshot_age_s": age}
@@ -224,10 +224,10 @@ class LoadedStarts(LoadedVersion):
         )
         job, key = question.job, site_key()
         free = (question.procs or self.predictor.procs) - int(jobs.procs[jobs.start < NOT_YET].sum())
-        asked = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
-        asked |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()) - job.waits_s}
-        asked |= {"fits": job.procs <= free, "at_unix_s": int(local.timestamp())}
-        return start_entry(now_s, self.name, self.number, {**asked, **figures})
+        facts = {"job_id": question.job_id, "user": hashed(job.user, key) if job.user else None, "procs": job.procs}
+        facts |= {"requested_s": job.requested_s, "submit_unix_s": int(local.timestamp()) - job.waits_s}
+        facts |= {"fits": job.procs <= free, "at_unix_s": int(local.timestamp())}
+        return start_entry(now_s, self.name, self.number, {**facts, **figures})
 
 
 def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, QueueJobs]:
@@ -240,7 +240,7 @@ def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, QueueJobs]
     user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
     last = (clock_s - job.waits_s, NOT_YET, NOT_YET, job.procs, job.requested_s, user, queue)
     submit, start, end, procs, requested, users, queues = (
-        np.append(each, value) for each, value in zip(standing.jobs[:-1], last, strict=True)
+        np.append(column, value) for column, value in zip(standing.jobs[:-1], last, strict=True)
     )
     return standing, QueueJobs(submit, start, end, procs, requested, users, queues, requested[:, None])
 
@@ -277,21 +277,21 @@ def _card(
 
 def _standing(line: QueueColumns, clock_s: int) -> Standing:
     users, queues, procs, requested, times, *durations = line
-    waits, ran = (np.array([-1 if each is None else each for each in durations_s], np.int64) for durations_s in durations)
-    given = np.array([each is not None for each in times], bool)
-    submit = np.array([0 if each is None else (each - _EPOCH).total_seconds() for each in times]).astype(np.int64)
+    waits, ran = (np.array([-1 if seconds is None else seconds for seconds in durations_s], np.int64) for durations_s in durations)
+    has_time = np.array([time is not None for time in times], bool)
+    submit = np.array([0 if time is None else (time - _EPOCH).total_seconds() for time in times]).astype(np.int64)
     for field, why, wrong in (
-        ("waits_s", "give either submit_time or waits_s", given == (waits >= 0)),
-        ("submit_time", "is after now", given & (submit > clock_s)),
+        ("waits_s", "give either submit_time or waits_s", has_time == (waits >= 0)),
+        ("submit_time", "is after now", has_time & (submit > clock_s)),
     ):
         for row in np.flatnonzero(wrong)[:1]:
             raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
     start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
     until = np.minimum(start, clock_s)
-    submit = np.where(given, np.minimum(submit, until), until - waits)
+    submit = np.where(has_time, np.minimum(submit, until), until - waits)
     order = np.argsort(submit, kind="stable")
-    users, queues = ([each[row] for row in order.tolist()] for each in (users, queues))
-    columns = [np.array(each, np.int64)[order] for each in (submit, start, np.full(len(order), NOT_YET), procs, requested)]
+    users, queues = ([names[row] for row in order.tolist()] for names in (users, queues))
+    columns = [np.array(column, np.int64)[order] for column in (submit, start, np.full(len(order), NOT_YET), procs, requested)]
     (user, of_user), (queue, of_queue) = _codes(users), _codes(queues)
     jobs = QueueJobs._make([*columns, user, queue, columns[-1][:, None]])
     return Standing(users, (of_user, of_queue), jobs)
@@ -307,12 +307,12 @@ async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs
     if standing.told_by is not runtimes:
         quantiles = await _quantiles(runtimes, standing.users, standing.jobs)
         standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
-    last = QueueJobs._make(each[-1:] for each in jobs)
+    last = QueueJobs._make(column[-1:] for column in jobs)
     return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _quantiles(runtimes, [user], last))))
 
 
 async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: QueueJobs) -> np.ndarray:
-    keys = list(zip(users, *(each.tolist() for each in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
+    keys = list(zip(users, *(column.tolist() for column in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
     quantiles = {key: runtimes.cached[key] for key in keys if key in runtimes.cached}
     new = list(dict.fromkeys(key for key in keys if key not in quantiles))
     for first in range(0, len(new), ROWS):
