@@ -99,11 +99,11 @@ def check_scheduler(name: str, *, predictor: MakePredictor = "requested", semant
     _possible(schedule(jobs[:1]))
     _alike(expected, schedule(jobs), "the same jobs get another schedule the second time")
     source = predictor if isinstance(predictor, str) else new
-    asked = Campaign(schedulers=(name,), predictors=(source,), semantics=(semantics,))
-    _alike(expected, campaign_schedules(jobs, asked, procs=_PROCS)[0], "a campaign schedules otherwise")
+    campaign = Campaign(schedulers=(name,), predictors=(source,), semantics=(semantics,))
+    _alike(expected, campaign_schedules(jobs, campaign, procs=_PROCS)[0], "a campaign schedules otherwise")
     for row, other in _other_futures(jobs, expected, np.random.default_rng(seed)):
         now = jobs["submit_s"].iloc[row]
-        one, two = (each["start_s"].where(each["start_s"] <= now) for each in (expected.jobs, schedule(other).jobs))
+        one, two = (table["start_s"].where(table["start_s"] <= now) for table in (expected.jobs, schedule(other).jobs))
         _hold(one[: row + 1].equals(two[: row + 1]), f"what was submitted or ended after job {row + 1} changes starts before it")
     roomy = schedule(jobs, int(jobs["procs"].sum())).jobs
     _hold(roomy["start_s"].equals(roomy["submit_s"]), "a job waits though all jobs fit at once")
@@ -207,7 +207,7 @@ def _past_decides(new: Callable[[], Predictor], jobs: pd.DataFrame, semantics: s
     changed = 0
     for row, future in _other_futures(jobs, schedule, np.random.default_rng(seed)):
         other = simulate(future, predictor=new(), **policy)
-        one, two = (each.jobs["predicted_s"].to_numpy() for each in (schedule, other))
+        one, two = (replay.jobs["predicted_s"].to_numpy() for replay in (schedule, other))
         differ = one[: row + 1] != two[: row + 1]
         _hold(
             not differ.any(), f"the prediction of job {int(differ.argmax()) + 1} depends on what is known only after job {row + 1}"

@@ -121,12 +121,12 @@ def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tup
 
 def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int, schedulers: Iterable[str]) -> None:
     """Raise InputError for a negative seed, and for a seed other than 0 that changes nothing."""
-    asked, ruling = list(predictors), list(schedulers)
+    sources, ruling = list(predictors), list(schedulers)
     for seed in seeds:
         if seed < 0:
             raise InputError(f"seed {seed}: must be 0 or more")
-        if seed and not any(moved_by_seed(each, shake_s, ruling) for each in asked):
-            names = ", ".join(each if isinstance(each, str) else str(getattr(each, "name", "given")) for each in asked)
+        if seed and not any(moved_by_seed(source, shake_s, ruling) for source in sources):
+            names = ", ".join(source if isinstance(source, str) else str(getattr(source, "name", "given")) for source in sources)
             raise InputError(
                 f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
                 "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm), "
@@ -160,10 +160,10 @@ def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Pre
     """
     if not isinstance(source, TablePredictor):
         return source
-    asked, quantiles = source.estimate, source.quantiles
+    predicted_by, quantiles = source.estimate, source.quantiles
 
     def estimate(_: pd.DataFrame) -> np.ndarray:
-        predicted = np.asarray(asked(recorded), np.float64)
+        predicted = np.asarray(predicted_by(recorded), np.float64)
         return predicted[rows] if predicted.shape == (len(recorded),) else predicted
 
     return replace(

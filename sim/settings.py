@@ -54,7 +54,7 @@ class CheckedSettings(BaseModel):
         return value
 
     @classmethod
-    def __pydantic_init_subclass__(cls, **given: Any) -> None:
+    def __pydantic_init_subclass__(cls, **options: Any) -> None:
         """Add the description of each setting to the docstring, for ``help``."""
         descriptions = [f"{name}: {field.description}" for name, field in cls.model_fields.items() if field.description]
         cls.__doc__ = "\n\n".join((cls.__doc__ or "", *descriptions))

@@ -112,8 +112,8 @@ def judge(
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group))
         quantiles = schedule.quantiles
         if quantiles is not None:
-            asked = quantiles.iloc[judged.rows]
-            curves.append(_curve(asked, runtime, judged).assign(predictor=schedule.predictor))
+            judged_quantiles = quantiles.iloc[judged.rows]
+            curves.append(_curve(judged_quantiles, runtime, judged).assign(predictor=schedule.predictor))
     return Quality(
         part=part,
         baseline=base.predictor,

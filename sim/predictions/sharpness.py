@@ -86,18 +86,18 @@ def sharpness(schedules: Sequence[Schedule], judged: JudgedJobs, seed: int = 0) 
     request = schedules[0].jobs["requested_s"].to_numpy(np.float64)[judged.rows]
     bare = np.abs(request - runtime)
     scores, level_losses = [], []
-    for name, each in (distributions | references).items():
-        quantiles = _at(each, LEVELS)[judged.rows]
+    for name, distribution in (distributions | references).items():
+        quantiles = _at(distribution, LEVELS)[judged.rows]
         score = crps(quantiles, LEVELS, runtime)
-        scores.append({"predictor": name, "kind": each.kind, **_scored(score, bare, judged.week)})
+        scores.append({"predictor": name, "kind": distribution.kind, **_scored(score, bare, judged.week)})
         mean = losses(quantiles, LEVELS, runtime).mean(axis=0)
-        level_losses.append(pd.DataFrame({"predictor": name, "kind": each.kind, "level": LEVELS, "pinball_s": mean}))
+        level_losses.append(pd.DataFrame({"predictor": name, "kind": distribution.kind, "level": LEVELS, "pinball_s": mean}))
     covered, windows = [], []
-    for name, each in (distributions | references).items():
-        if each.kind != "point" and with_quantiles is not None:
+    for name, forecast in (distributions | references).items():
+        if forecast.kind != "point" and with_quantiles is not None:
             schedule = next((one for one in schedules if one.predictor == name), with_quantiles)
-            covered.append(_covered(schedule, each, judged).assign(predictor=name))
-            windows.append(_windows(schedule, each, judged, np.random.default_rng(seed)).assign(predictor=name))
+            covered.append(_covered(schedule, forecast, judged).assign(predictor=name))
+            windows.append(_windows(schedule, forecast, judged, np.random.default_rng(seed)).assign(predictor=name))
     return Sharpness(
         scores=pd.DataFrame(scores),
         losses=pd.concat(level_losses, ignore_index=True),
@@ -115,18 +115,18 @@ def outside(windows: pd.DataFrame) -> pd.DataFrame:
     """
     rows = []
     groups: Any = windows.groupby(["predictor", "level"], sort=False)
-    for (predictor, level), mine in groups:
-        strays = (mine["rate"] - (1.0 - level)).abs().to_numpy()
-        has_feedback = bool(mine["feedback_low"].notna().all())
+    for (predictor, level), part in groups:
+        strays = (part["rate"] - (1.0 - level)).abs().to_numpy()
+        has_feedback = bool(part["feedback_low"].notna().all())
         rows.append(
             {
                 "predictor": predictor,
                 "level": level,
-                "rate": float(mine["rate"] @ mine["jobs"]) / int(mine["jobs"].sum()),
-                "worst": float(mine["rate"].iloc[int(strays.argmax())]),
-                "windows": len(mine),
-                "by_chance": int((~mine["inside"].astype(bool)).sum()),
-                "with_feedback": int((~mine["feedback_inside"].astype(bool)).sum()) if has_feedback else None,
+                "rate": float(part["rate"] @ part["jobs"]) / int(part["jobs"].sum()),
+                "worst": float(part["rate"].iloc[int(strays.argmax())]),
+                "windows": len(part),
+                "by_chance": int((~part["inside"].astype(bool)).sum()),
+                "with_feedback": int((~part["feedback_inside"].astype(bool)).sum()) if has_feedback else None,
             }
         )
     return pd.DataFrame(rows).astype({"with_feedback": "Int64"})
@@ -161,8 +161,8 @@ def _references(schedule: Schedule, seed: int) -> dict[str, _Distribution]:
     return references
 
 
-def _at(each: _Distribution, levels: np.ndarray) -> np.ndarray:
-    return at_levels(pd.DataFrame(each.quantiles, columns=list(each.levels)), levels)
+def _at(distribution: _Distribution, levels: np.ndarray) -> np.ndarray:
+    return at_levels(pd.DataFrame(distribution.quantiles, columns=list(distribution.levels)), levels)
 
 
 def nearest(levels: np.ndarray, wanted: Sequence[float] = SHOWN) -> list[float]:
@@ -177,11 +177,11 @@ def _scored(score: np.ndarray, bare: np.ndarray, week: np.ndarray) -> dict[str, 
     return {"crps_s": float(score.mean()), **{name: float(value) for name, value in ends.items()}}
 
 
-def _covered(schedule: Schedule, each: _Distribution, judged: JudgedJobs) -> pd.DataFrame:
+def _covered(schedule: Schedule, distribution: _Distribution, judged: JudgedJobs) -> pd.DataFrame:
     jobs = schedule.jobs.iloc[judged.rows]
     runtime, procs, request = (jobs[name].to_numpy() for name in ("runtime_s", "procs", "requested_s"))
-    levels = np.array(nearest(each.levels))
-    quantiles = _at(each, levels)[judged.rows]
+    levels = np.array(nearest(distribution.levels))
+    quantiles = _at(distribution, levels)[judged.rows]
     tenth = deciles(request)
     least = {number: float(request[tenth == number].min()) for number in np.unique(tenth)}
     groups = {"all": np.zeros(len(jobs), np.int64), "request": tenth, "width": doubling_bins(procs)}
@@ -193,18 +193,18 @@ def _covered(schedule: Schedule, each: _Distribution, judged: JudgedJobs) -> pd.
     return pd.concat(tables, ignore_index=True)
 
 
-def _windows(schedule: Schedule, each: _Distribution, judged: JudgedJobs, rng: np.random.Generator) -> pd.DataFrame:
+def _windows(schedule: Schedule, distribution: _Distribution, judged: JudgedJobs, rng: np.random.Generator) -> pd.DataFrame:
     submit, end, runtime = (schedule.jobs[name].to_numpy() for name in ("submit_s", "end_s", "runtime_s"))
     events, month = order_of_events(submit, end), np.full(len(runtime), -1)
     month[judged.rows] = judged.month
     tables = []
-    for level in nearest(each.levels):
-        under = runtime > _at(each, np.array([level]))[:, 0]
+    for level in nearest(distribution.levels):
+        under = runtime > _at(distribution, np.array([level]))[:, 0]
         target = 1.0 - level
         band = chance_band(under[judged.rows], target, judged.month, judged.cluster[judged.rows])
         band = band.assign(level=level, feedback_low=np.nan, feedback_high=np.nan, feedback_inside=None)
-        if each.rate > 0:
-            own = feedback_band(under, target, month, judged.cluster, events, each.rate, rng)
+        if distribution.rate > 0:
+            own = feedback_band(under, target, month, judged.cluster, events, distribution.rate, rng)
             band = band.assign(
                 **{f"feedback_{name}": own[name] for name in ("low", "high")}, feedback_inside=own["inside"].tolist()
             )

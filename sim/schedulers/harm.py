@@ -53,10 +53,10 @@ class Harm:
 
 def harm(text: str) -> Harm:
     """Return the constants of ``Harm(TEXT)``; InputError for unknown options and values."""
-    given = parse(text)
+    stated = parse(text)
     usual = asdict(Harm())
     read: dict[str, float] = {}
-    for option, value_text in given.items():
+    for option, value_text in stated.items():
         check_known(option, tuple(usual))
         assignment = f"{option}={value_text}"
         if option == "scenarios":

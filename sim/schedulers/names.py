@@ -232,43 +232,43 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     if not match:
         return name, None
     try:
-        given = {option.lower(): value for option, value in parse(match[2] or "").items()}
-        for option in given:
+        stated = {option.lower(): value for option, value in parse(match[2] or "").items()}
+        for option in stated:
             check_known(option, _RUSH)
     except InputError as error:
         raise InputError(f"scheduler {name!r}: RUSH: {error}") from error
-    numbers = {"skips": str(ANY_SKIPS if "patience" in given else Rush.skips), "patience": "0", "every": "0"} | given
+    numbers = {"skips": str(ANY_SKIPS if "patience" in stated else Rush.skips), "patience": "0", "every": "0"} | stated
     for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
         if not re.fullmatch(r"\d{1,9}", numbers[key]):
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
-    if given.get("harm", "no").lower() not in ("yes", "no"):
-        raise InputError(f"scheduler {name!r}: harm={given['harm']} is neither yes nor no")
-    harm, classes = given.get("harm", "no").lower() == "yes", given.get("classes", Rush.classes).lower()
+    if stated.get("harm", "no").lower() not in ("yes", "no"):
+        raise InputError(f"scheduler {name!r}: harm={stated['harm']} is neither yes nor no")
+    harm, classes = stated.get("harm", "no").lower() == "yes", stated.get("classes", Rush.classes).lower()
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return match[1], Rush(
-        given.get("model", ""),
+        stated.get("model", ""),
         int(numbers["skips"]),
         classes,
         int(numbers["patience"]),
         int(numbers["every"]),
         harm,
-        _cutoff(name, given),
+        _cutoff(name, stated),
     )
 
 
-def _cutoff(name: str, given: dict[str, str]) -> float | None:
+def _cutoff(name: str, stated: dict[str, str]) -> float | None:
     """Return the stated cutoff of a start decision, None without one."""
-    if "cutoff" not in given:
+    if "cutoff" not in stated:
         return None
     try:
-        cutoff = float(given["cutoff"])
+        cutoff = float(stated["cutoff"])
     except ValueError:
         cutoff = math.nan
     if not 0.0 <= cutoff <= 1.0:
-        raise InputError(f"scheduler {name!r}: cutoff={given['cutoff']} is not a probability")
-    if given.get("model", "").lower() in UNTRAINED:
-        raise InputError(f"scheduler {name!r}: {given['model']} gives no probability, so cutoff has no effect")
+        raise InputError(f"scheduler {name!r}: cutoff={stated['cutoff']} is not a probability")
+    if stated.get("model", "").lower() in UNTRAINED:
+        raise InputError(f"scheduler {name!r}: {stated['model']} gives no probability, so cutoff has no effect")
     return cutoff
 
 
@@ -309,7 +309,7 @@ def _meant(base: str, parts: Sequence[str]) -> str:
     """Return a hint: an open bracket, the name that was meant, or else all names."""
     if (opened := base.count("(") - base.count(")")) != 0:
         return "a bracket is not closed" if opened > 0 else "a bracket is closed that was not opened"
-    algorithms = {each.upper(): each for each in ALGORITHMS}
+    algorithms = {name.upper(): name for name in ALGORITHMS}
     if len(parts) > 1:
         algorithms |= {order: order for order in (*ORDERS, *ALIASES, *ALIASES_BEHIND)}
     likely = [algorithms.get(part) or meant(part, algorithms.values())[len("did you mean ") : -1] for part in parts]

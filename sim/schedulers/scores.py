@@ -235,7 +235,7 @@ class _Writer:
             raise self._wrong(node, f"is not a function: {meant(name, takes) or ' '.join(takes)}")
         if len(node.args) != takes[name]:
             raise self._wrong(node, f"has {len(node.args)} values, and takes {takes[name]}")
-        kinds = [self.write(each) for each in node.args]
+        kinds = [self.write(argument) for argument in node.args]
         self._replace({**_OF_ONE, **_OF_TWO, "where": kernel.WHERE}[name], len(kinds))
         return _together(kinds, False)
 
@@ -264,7 +264,7 @@ def as_scoring(primary: Score | None, backfill: Score | None, procs: int, clock:
 
     ``clock`` gives the steps of the wall clock; it is called only if a score has the time of day.
     """
-    first, behind = (NO_PROGRAM if each is None else each.program for each in (primary, backfill))
+    first, behind = (NO_PROGRAM if score is None else score.program for score in (primary, backfill))
     tells = any((program == (kernel.FEATURE, kernel.HOUR)).all(axis=1).any() for program in (first, behind))
     steps = clock() if tells and clock is not None else _NO_CLOCK
     return Scoring(first, behind, np.zeros(3), np.zeros(DEEPEST), steps, procs)

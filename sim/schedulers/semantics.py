@@ -47,7 +47,7 @@ def semantics(name: str) -> Semantics:
     Raises InputError with the known names for any other.
     """
     try:
-        plain, given = named(name)
+        plain, stated = named(name)
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     if plain not in SEMANTICS:
@@ -55,10 +55,10 @@ def semantics(name: str) -> Semantics:
             "semantics", name, SEMANTICS, f"{', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
         )
     try:
-        for option in given:
+        for option in stated:
             check_known(option, tuple(_USUAL))
-        expiry = chosen(f"expiry={given.get('expiry')}", given.get("expiry", _USUAL["expiry"]), EXPIRY)
-        every_s = whole(f"every={given['every']}", given["every"], minimum=1, maximum=_LONGEST_S) if "every" in given else 0
+        expiry = chosen(f"expiry={stated.get('expiry')}", stated.get("expiry", _USUAL["expiry"]), EXPIRY)
+        every_s = whole(f"every={stated['every']}", stated["every"], minimum=1, maximum=_LONGEST_S) if "every" in stated else 0
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     return Semantics(plain == "per-event", expiry == "pass", every_s)

@@ -89,23 +89,25 @@ class SiteAhead(Ahead):
         without: np.ndarray | None = None,
     ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
-        there, table = self.present(jobs, rows, now_s)
+        known, table = self.present(jobs, rows, now_s)
         if without is not None:  # they end now or are cancelled: without their rows, other phases would be drawn
             now, runs = float(now_s + self._origin_s), table["start_s"].notna() & table["end_s"].isna()
-            table.loc[without[there] & runs, "end_s"] = now
-            table.loc[without[there] & ~runs & table["end_s"].isna(), "cancel_s"] = now
+            table.loc[without[known] & runs, "end_s"] = now
+            table.loc[without[known] & ~runs & table["end_s"].isna(), "cancel_s"] = now
         start, end = table["start_s"].to_numpy(np.float64), table["end_s"].to_numpy(np.float64)
         runtime_s = np.tile(end - start, (self.scenarios, 1))
-        runtime_s[:, np.searchsorted(there, rows)] = runtimes
+        runtime_s[:, np.searchsorted(known, rows)] = runtimes
         coming = [
-            self._asked(jobs, each.row).assign(submit_s=each.after_s + now_s + self._origin_s, runtime_s=each.runtime, draw=draw)
-            for draw, each in enumerate(arrivals(jobs, now_s, self.groups, self.seed))
+            self._asked(jobs, arrival.row).assign(
+                submit_s=arrival.after_s + now_s + self._origin_s, runtime_s=arrival.runtime, draw=draw
+            )
+            for draw, arrival in enumerate(arrivals(jobs, now_s, self.groups, self.seed))
         ]
         more = pd.concat(coming).sort_values("submit_s", kind="stable", ignore_index=True)
         more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
-        table = table if asked is None else table.assign(asked=np.isin(there, asked))
+        table = table if asked is None else table.assign(asked=np.isin(known, asked))
         starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
         return np.minimum(starts_s, self.within_s)
 
@@ -115,10 +117,10 @@ class SiteAhead(Ahead):
         They are the ended jobs that count as usage and ``rows``; the table is as :func:`starts_ahead` takes it.
         """
         past = np.flatnonzero(jobs.end <= now_s)
-        there = np.sort(np.concatenate((past[past >= self._first], rows)))
-        start, end = (each[there].astype(np.float64) for each in (jobs.start, jobs.end))
+        known = np.sort(np.concatenate((past[past >= self._first], rows)))
+        start, end = (times[known].astype(np.float64) for times in (jobs.start, jobs.end))
         start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
-        return there, self._asked(jobs, there).assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
+        return known, self._asked(jobs, known).assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
         """Return what jobs ask for, with node counts scaled like their processors."""
@@ -180,16 +182,16 @@ def starts_ahead(
     if len(rows) * len(runtimes_s) == 0:
         return np.full((len(runtimes_s), len(rows)), np.inf)
     table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
-    of = None if arrivals is None or "draw" not in arrivals else arrivals["draw"].to_numpy(np.int64)
-    draws = 1 if of is None else int(of.max(initial=0)) + 1
+    draw_of = None if arrivals is None or "draw" not in arrivals else arrivals["draw"].to_numpy(np.int64)
+    draws = 1 if draw_of is None else int(draw_of.max(initial=0)) + 1
     drawn = phases if isinstance(phases, Phases) else draw_phases(site, len(table), phases)
     moment = lead(site, table, len(jobs), now_s, drawn, usage_s)
 
-    def scenarios(mine: range) -> tuple[range, np.ndarray]:
+    def scenarios(numbers: range) -> tuple[range, np.ndarray]:
         slurm, scratch = deepcopy(moment.slurm), Scratch()
         state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
-        kept, starts = [array.copy() for array in state], np.empty((len(mine), len(rows)))
-        for place, row in enumerate(mine):
+        kept, starts = [array.copy() for array in state], np.empty((len(numbers), len(rows)))
+        for place, row in enumerate(numbers):
             stamp, own = slurm.numbers[STAMP], drawn
             for array, old in zip(state, kept, strict=True):
                 array[:] = old
@@ -200,17 +202,17 @@ def starts_ahead(
             asked_for = {name: getattr(slurm.rules, name) for name in ("has_components", "has_several_qos")}
             scenario = slurm._replace(rules=as_rules(site, own)._replace(**asked_for))
             _set_clocks(scenario, own, moment, usage_s is None)
-            if of is not None:
-                slurm.now.phase[len(jobs) :][of != row % draws] = ABSENT
+            if draw_of is not None:
+                slurm.now.phase[len(jobs) :][draw_of != row % draws] = ABSENT
             _advance(moment, scenario, own, runtimes_s[row], rows, within_s, scratch)
             first = slurm.now.first_ms[rows]
             starts[place] = np.where(first >= 0, (first - moment.now_ms) / 1000, np.inf)
-        return mine, starts
+        return numbers, starts
 
     workers = min(os.cpu_count() or 1, len(runtimes_s))
     starts = np.empty((len(runtimes_s), len(rows)))
-    for mine, own_starts_s in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
-        starts[mine] = own_starts_s
+    for numbers, own_starts_s in threads(workers)(scenarios, [range(at, len(runtimes_s), workers) for at in range(workers)]):
+        starts[numbers] = own_starts_s
     starts[starts > within_s] = np.inf
     return starts
 
@@ -221,19 +223,19 @@ def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
     return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
 
 
-def lead(site: Site, table: pd.DataFrame, there: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
+def lead(site: Site, table: pd.DataFrame, known: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
     """Return the site as it is at ``now_s``, by the record of the first ``there`` jobs."""
     origin = origin_of(table)
-    moment = Moment(site, table, there, origin, round((now_s - origin) * 1000), begin(site, table, phases))
-    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:there]
-    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(there, np.nan)
+    moment = Moment(site, table, known, origin, round((now_s - origin) * 1000), begin(site, table, phases))
+    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:known]
+    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(known, np.nan)
     accrued = np.flatnonzero(np.isfinite(accrue))
     slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
     numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
     ms, kind, row = _recorded(moment, jobs, phases, usage_s)
     follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
-    numbers[JOINED] = there
+    numbers[JOINED] = known
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
     return replace(moment, asked_ms=int(asks.max(initial=-NO_TIME)))
 
@@ -266,11 +268,11 @@ def _recorded(
         since = round((usage_s - moment.origin_s) * 1000)
         turns = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
         events.append((turns, DECAY, np.full(len(turns), NONE)))
-    ms, row = (np.concatenate([each[at] for each in events]) for at in (0, 2))
-    kind = np.repeat([each[1] for each in events], [len(each[0]) for each in events])
-    there = np.flatnonzero(ms <= now_ms)
-    there = there[np.lexsort((row[there], kind[there], ms[there]))]
-    return ms[there].astype(np.int64), kind[there].astype(np.int64), row[there].astype(np.int64)
+    ms, row = (np.concatenate([event[at] for event in events]) for at in (0, 2))
+    kind = np.repeat([event[1] for event in events], [len(event[0]) for event in events])
+    passed = np.flatnonzero(ms <= now_ms)
+    passed = passed[np.lexsort((row[passed], kind[passed], ms[passed]))]
+    return ms[passed].astype(np.int64), kind[passed].astype(np.int64), row[passed].astype(np.int64)
 
 
 def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
@@ -304,12 +306,12 @@ def _advance(
 
     It ends at most ``within_s`` after the moment.
     """
-    table, there, now = moment.jobs, moment.there, moment.now_ms
-    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[there:]))
+    table, known, now = moment.jobs, moment.there, moment.now_ms
+    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[known:]))
     slurm.now.killed[:] |= runtime_s > slurm.ask.limit
     runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS
     submit = np.round((table["submit_s"].to_numpy(np.float64) - moment.origin_s + phases.parts_s) * 1000).astype(np.int64)
-    submit[there:] = np.maximum(np.sort(submit[there:]), now + 1)  # rows stay in their order within a second
+    submit[known:] = np.maximum(np.sort(submit[known:]), now + 1)  # rows stay in their order within a second
     running, bits = np.flatnonzero(slurm.now.phase == RUNS), max(len(table).bit_length(), 1)
     start = slurm.now.start_ms[running]
     ends = np.maximum(start + runtime[running], now + 1)
@@ -323,7 +325,7 @@ def _advance(
     state.plan_procs[:count] = slurm.ask.cpus[running[events & ((1 << bits) - 1)]]
     state.running[:count], state.start[running], state.planned[running] = running, start, ends
     counters = state.counters
-    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, there
+    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, known
     counters[FREE] -= slurm.ask.cpus[running].sum()
     settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
     last = min(moment.now_ms + within_s * 1000, NO_TIME)

@@ -162,15 +162,15 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
     rows = []
     values = values[replays.starts]
     for value, chosen in values.groupby(values).groups.items():
-        of = np.asarray(chosen)
-        means = replays.wait_s[:, of].mean(axis=1)
+        rows_of_class = np.asarray(chosen)
+        means = replays.wait_s[:, rows_of_class].mean(axis=1)
         low, high = range_of_next(means)
-        recorded = float(replays.recorded_s[of].mean())
+        recorded = float(replays.recorded_s[rows_of_class].mean())
         rows.append(
             (
                 by,
                 f"{value:,} or more" if by == "size" else value,
-                len(of),
+                len(rows_of_class),
                 recorded,
                 float(means.mean()),
                 float(low),
@@ -235,16 +235,16 @@ def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: i
     """Return the nodes that no file says why they stayed without jobs from ``begin_s`` to ``end_s``, if the job fits on them."""
     ran = (jobs["start_s"] >= 0) & (jobs["start_s"] < end_s) & (jobs["end_s"] > begin_s)
     busy = {name for text in jobs.loc[ran, "nodes"].unique() if text for name in expand_nodes(text)}
-    busy |= {each.node for each in site.outages if each.start_s < end_s and each.end_s > begin_s}
-    for each in site.reservations:
-        if any(start < end_s and end > begin_s for start, end in each.times(begin_s, end_s)):
-            busy |= each.nodes
+    busy |= {outage.node for outage in site.outages if outage.start_s < end_s and outage.end_s > begin_s}
+    for reservation in site.reservations:
+        if any(start < end_s and end > begin_s for start, end in reservation.times(begin_s, end_s)):
+            busy |= reservation.nodes
     parts = [site.partitions[name].nodes for name in str(job["partition"]).split(",") if name in site.partitions]
     wanted = {job["features"]} - {""}
-    free = [each for each in site.nodes if any(each.name in part for part in parts) and wanted <= each.features]
-    free = [each for each in free if each.name not in busy and (job["gpus"] == 0 or each.gpus > 0)]
-    enough = len(free) >= max(job["min_nodes"], 1) and sum(each.cpus for each in free) >= job["cpus"]
-    return [each.name for each in free] if enough and sum(each.gpus for each in free) >= job["gpus"] else []
+    free = [node for node in site.nodes if any(node.name in part for part in parts) and wanted <= node.features]
+    free = [node for node in free if node.name not in busy and (job["gpus"] == 0 or node.gpus > 0)]
+    enough = len(free) >= max(job["min_nodes"], 1) and sum(node.cpus for node in free) >= job["cpus"]
+    return [node.name for node in free] if enough and sum(node.gpus for node in free) >= job["gpus"] else []
 
 
 def _settings(**values: str) -> Rule:
@@ -261,7 +261,7 @@ def _no_clocks(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
 
 
 def _one_tier(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
-    return replace(site, partitions={name: replace(each, tier=1) for name, each in site.partitions.items()}), jobs
+    return replace(site, partitions={name: replace(part, tier=1) for name, part in site.partitions.items()}), jobs
 
 
 RULES: Mapping[str, Rule] = {
@@ -273,7 +273,7 @@ RULES: Mapping[str, Rule] = {
     "partition factor": _settings(priorityweightpartition="0"),
     "QOS factor": _settings(priorityweightqos="0"),
     "usage at the beginning": lambda site, jobs: (
-        replace(site, associations=tuple(replace(each, usage=0.0) for each in site.associations)),
+        replace(site, associations=tuple(replace(association, usage=0.0) for association in site.associations)),
         jobs,
     ),
     "TRES weights": _settings(priorityweighttres=""),

@@ -142,7 +142,7 @@ class TraceQueue:
                     None if pd.isna(user) else str(user),
                     self.now_s - int(jobs.submit[row]),
                     procs <= free,
-                    {name: float(each[number]) for name, each in values.items()},
+                    {name: float(values_s[number]) for name, values_s in values.items()},
                     self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
                     why[number],
                 )
@@ -154,18 +154,18 @@ class TraceQueue:
 
         The snapshot says it, and at a Slurm site its rules.
         """
-        names, now_s = [str(each) for each in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
+        names, now_s = [str(job) for job in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
         ahead = self.ahead
         why = reasons(self.snapshot, names, self.clean.procs, now_s)
         if not isinstance(ahead, SiteAhead):
             return why
         live = np.concatenate((self.running, self.waiting))
-        there, table = ahead.present(self.jobs, np.sort(live), self.now_s)
-        table = table.assign(job_id=self.job_id[there])
-        before = {name: each.why for name, each in zip(names, why, strict=True) if each.by_slurm}
+        known, table = ahead.present(self.jobs, np.sort(live), self.now_s)
+        table = table.assign(job_id=self.job_id[known])
+        before = {name: reason.why for name, reason in zip(names, why, strict=True) if reason.by_slurm}
         stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
-        why = [by_rules(each, stands[name]) if name in stands else each for name, each in zip(names, why, strict=True)]
-        over = [number for number, each in enumerate(why) if each.why == "limit"]
+        why = [by_rules(reason, stands[name]) if name in stands else reason for name, reason in zip(names, why, strict=True)]
+        over = [number for number, reason in enumerate(why) if reason.why == "limit"]
         if over:
             for number, used in zip(over, self._used(asked[over], live[np.arange(len(live)) < len(self.running)]), strict=True):
                 why[number] = replace(why[number], limit=used.text)
@@ -178,8 +178,8 @@ class TraceQueue:
         meanwhile, or outlive their predicted median; at a Slurm site also nodes that it lost and a limit that was reached.
         Causes under a minute are left out.
         """
-        jobs, asked = self.jobs, np.array([row])
-        starts_s = float(self._starts(jobs, asked).mean())
+        jobs, alone = self.jobs, np.array([row])
+        starts_s = float(self._starts(jobs, alone).mean())
         submitted, longer = jobs.submit > since_s, jobs.start + np.median(jobs.quantiles, axis=1) < self.now_s
         runs, waits = np.zeros(len(jobs.submit), bool), np.zeros(len(jobs.submit), bool)
         runs[self.running], waits[self.waiting] = True, True
@@ -192,23 +192,23 @@ class TraceQueue:
         effects = []
         for what, gone in causes.items():
             if gone.any():
-                starts = self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked, without=gone)
+                starts = self.ahead.starts(jobs, self.running, self.waiting, self.now_s, alone, without=gone)
                 effects.append(Cause(what, int(gone.sum()), starts_s - float(starts.mean())))
         for what, count, site in self._sites_before(row, since_s):
-            without_s = float(self._elsewhere(site, self.site_ahead.table)._starts(jobs, asked).mean())
+            without_s = float(self._elsewhere(site, self.site_ahead.table)._starts(jobs, alone).mean())
             effects.append(Cause(what, count, starts_s - without_s))
-        effects = [each for each in effects if abs(each.seconds) >= 60]
-        return tuple(sorted(effects, key=lambda each: -abs(each.seconds))[:3])
+        effects = [cause for cause in effects if abs(cause.seconds) >= 60]
+        return tuple(sorted(effects, key=lambda cause: -abs(cause.seconds))[:3])
 
     def _sites_before(self, row: int, since_s: int) -> Iterator[tuple[str, int, Site]]:
         """Yield what has changed at the site since ``since_s``, how many, and the site without it."""
         if not isinstance(self.ahead, SiteAhead):
             return
         site, origin_s = self.ahead.site, self.clean.origin_unix_s or 0
-        lost = [each for each in site.outages if since_s < each.start_s - origin_s <= self.now_s < each.end_s - origin_s]
+        lost = [outage for outage in site.outages if since_s < outage.start_s - origin_s <= self.now_s < outage.end_s - origin_s]
         if lost:
-            others = tuple(each for each in site.outages if each not in lost)
-            yield "nodes lost since", len({each.node for each in lost}), replace(site, outages=others)
+            others = tuple(outage for outage in site.outages if outage not in lost)
+            yield "nodes lost since", len({outage.node for outage in lost}), replace(site, outages=others)
         ran = np.flatnonzero((self.jobs.start <= since_s) & (self.jobs.end > since_s))
         used, before = (self._used(np.array([row]), runs)[0] for runs in (self.running, ran))
         if used.text and used.key != before.key:
@@ -216,9 +216,9 @@ class TraceQueue:
 
     def _used(self, rows: np.ndarray, running: np.ndarray) -> list[UsedUp]:
         """Return for each of ``rows`` the first limit that the ``running`` jobs have used up."""
-        there = np.concatenate((running, rows))
-        requests, runs = self.site_ahead.table.iloc[there], np.arange(len(there)) < len(running)
-        return used_limits(self.site_ahead.site, requests, runs, range(len(running), len(there)))
+        both = np.concatenate((running, rows))
+        requests, runs = self.site_ahead.table.iloc[both], np.arange(len(both)) < len(running)
+        return used_limits(self.site_ahead.site, requests, runs, range(len(running), len(both)))
 
     @property
     def site_ahead(self) -> SiteAhead:
@@ -239,18 +239,18 @@ class TraceQueue:
         The job of the row is submitted to each in turn, in the same scenarios. Raises InputError without a Slurm site, and if
         none takes it.
         """
-        ahead, starts, asked = self.site_ahead, dict[tuple[str, str], np.ndarray](), np.array([row])
+        ahead, starts, alone = self.site_ahead, dict[tuple[str, str], np.ndarray](), np.array([row])
         for name, qos in self._takers(row):
             names = {column: ahead.table[column].astype(object).copy() for column in ("partition", "qos")}
             names["partition"].iloc[row], names["qos"].iloc[row] = name, qos
             table = ahead.table.assign(**names)
-            starts[name, qos] = self._elsewhere(ahead.site, table)._starts(self.jobs, asked)[:, 0]
+            starts[name, qos] = self._elsewhere(ahead.site, table)._starts(self.jobs, alone)[:, 0]
         if not starts:
             raise InputError(f"queue=*: no partition of {ahead.site.name} has room and time for the job")
         order = sorted(starts, key=lambda place: (float(starts[place].mean()), place))
         several, places = len({qos for _, qos in order}) > 1, []
         for place, after in zip(order, [*order[1:], None], strict=True):
-            low, median, high = (float(each) for each in np.quantile(starts[place], (0.1, 0.5, 0.9), method="nearest"))
+            low, median, high = (float(wait) for wait in np.quantile(starts[place], (0.1, 0.5, 0.9), method="nearest"))
             sooner = None
             if after is not None:
                 sooner = float((starts[place] < starts[after]).mean() + (starts[place] == starts[after]).mean() / 2)
@@ -260,13 +260,15 @@ class TraceQueue:
     def _takers(self, row: int) -> Iterator[tuple[str, str]]:
         """Yield each partition with room and time for the job, with each QOS that the job may have there."""
         site, own = self.site_ahead.site, self.site_ahead.table.iloc[row]
-        nodes = {each.name: each.cpus for each in site.nodes}
-        granted = next((each.qos for each in site.associations if (each.account, each.user) == (own["account"], own["user"])), ())
+        nodes = {node.name: node.cpus for node in site.nodes}
+        submitter = (own["account"], own["user"])
+        of_user = (association.qos for association in site.associations if (association.account, association.user) == submitter)
+        granted = next(of_user, ())
         chosen = bool(self.snapshot["qos"][self.snapshot["job_id"] == self.job_id[row]].any())
-        for name, each in site.partitions.items():
-            room = each.max_s >= self.jobs.requested[row] and sum(nodes[node] for node in each.nodes) >= self.jobs.procs[row]
+        for name, part in site.partitions.items():
+            room = part.max_s >= self.jobs.requested[row] and sum(nodes[node] for node in part.nodes) >= self.jobs.procs[row]
             for qos in (own["qos"],) if chosen else dict.fromkeys((own["qos"], *granted)):
-                if room and qos in site.qos and each.allows("qos", qos) and each.allows("accounts", own["account"]):
+                if room and qos in site.qos and part.allows("qos", qos) and part.allows("accounts", own["account"]):
                     yield name, qos
 
     def questions(self, asked: np.ndarray) -> Questions:
@@ -277,7 +279,7 @@ class TraceQueue:
         at = np.full(len(asked), self.now_s)
         described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
         plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
-        return Questions(asked, at, described, np.stack([start_quantiles(each) for each in starts.T]), plan)
+        return Questions(asked, at, described, np.stack([start_quantiles(scenario) for scenario in starts.T]), plan)
 
     def _starts(self, jobs: QueueJobs, asked: np.ndarray) -> np.ndarray:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)

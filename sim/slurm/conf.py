@@ -97,11 +97,11 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
                 continue
             whole = line._replace(pairs={**defaults[first], **line.pairs})
             if first == "nodename":
-                for each in expand(named, line):
-                    if each in nodes:
-                        raise line.error(f"describes the node {each} a second time")
-                    nodes[each] = _node(whole, each)
-            elif any(named == each.pairs[first] for each in partition_lines):
+                for node in expand(named, line):
+                    if node in nodes:
+                        raise line.error(f"describes the node {node} a second time")
+                    nodes[node] = _node(whole, node)
+            elif any(named == part.pairs[first] for part in partition_lines):
                 raise line.error(f"describes the partition {named} a second time")
             else:
                 partition_lines.append(whole)
@@ -217,9 +217,9 @@ def _partition(line: KeyedLine, nodes: Mapping[str, Node], sets: Mapping[str, Ke
         if part.upper() == "ALL":
             members |= set(nodes)
         elif part in sets:
-            of = sets[part].pairs
-            members |= set(expand(of.get("nodes", ""), line)) | {
-                each.name for each in nodes.values() if of.get("feature", "\0") in each.features
+            described = sets[part].pairs
+            members |= set(expand(described.get("nodes", ""), line)) | {
+                node.name for node in nodes.values() if described.get("feature", "\0") in node.features
             }
         else:
             members |= set(expand(part, line))
@@ -263,11 +263,11 @@ def _add_gres(nodes: dict[str, Node], texts: Mapping[str, str], name: str) -> No
         if line.pairs.get("name") != "gpu" or "nodename" not in line.pairs:
             continue
         files = len(expand(line.pairs.get("file", ""), line)) or 1
-        for each in expand(line.pairs["nodename"], line):
-            if each in nodes and nodes[each].gpus == 0:
-                nodes[each] = replace(nodes[each], gpus=line.whole("count", files))
-            if each in nodes and "type" in line.pairs:
-                nodes[each] = replace(nodes[each], features=nodes[each].features | {f"{TYPED}{line.pairs['type']}"})
+        for node in expand(line.pairs["nodename"], line):
+            if node in nodes and nodes[node].gpus == 0:
+                nodes[node] = replace(nodes[node], gpus=line.whole("count", files))
+            if node in nodes and "type" in line.pairs:
+                nodes[node] = replace(nodes[node], features=nodes[node].features | {f"{TYPED}{line.pairs['type']}"})
 
 
 def type_shares(nodes: Iterable[Node]) -> dict[str, float]:
@@ -291,7 +291,7 @@ def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
     by_name: dict[str, Switch] = {}
     node_names, unknown = {node.name for node in site.nodes}, set[str]()
     lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
-    names = {each for line in lines for each in expand(line.pairs["switchname"], line)}
+    names = {switch for line in lines for switch in expand(line.pairs["switchname"], line)}
     for line in lines:
         listed = line.pairs.get("nodes", "")
         members = frozenset(node_names if listed.upper() == "ALL" else expand(listed, line))
@@ -299,6 +299,6 @@ def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
         below = expand(line.pairs.get("switches", ""), line)
         if absent := sorted(set(below) - names):
             raise line.error(f"switch {line.pairs['switchname']} joins the unknown switch {absent[0]}")
-        for each in expand(line.pairs["switchname"], line):
-            by_name[each] = Switch(each, members & node_names, below)
+        for switch in expand(line.pairs["switchname"], line):
+            by_name[switch] = Switch(switch, members & node_names, below)
     return replace(site, switches=tuple(by_name.values()), notes=(*site.notes, *dropped(unknown, TOPOLOGY)))

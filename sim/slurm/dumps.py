@@ -22,9 +22,9 @@ def _table(text: str, file: str, needed: tuple[str, ...]) -> Iterator[tuple[int,
     """Yield line number and fields of each row of a table printed by Slurm's commands with -P."""
     lines = text.splitlines()
     head = lines[0].split("|") if lines else []
-    for each in needed:
-        if each not in head:
-            raise InputError(f"{file}, line 1: has no column {each}; make it with {FILES[file.rsplit('/', 1)[-1]]}")
+    for column in needed:
+        if column not in head:
+            raise InputError(f"{file}, line 1: has no column {column}; make it with {FILES[file.rsplit('/', 1)[-1]]}")
     for number, line in enumerate(lines[1:], start=2):
         fields = line.split("|")
         if line.strip() and len(fields) < len(head):
@@ -128,7 +128,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
         limits = Limits(group, own, {}, *_minutes(values, file, number))
-        above = next((each.qos for each in entries if (each.account, each.user) == (parent, "")), ())
+        above = next((association.qos for association in entries if (association.account, association.user) == (parent, "")), ())
         qos = tuple(values["qos"].split(",")) if "qos" in values else above
         shares = OF_PARENT if share == "parent" else KeyedLine(file, number, {"fairshare": share}).decimal("fairshare")
         entries.append(
@@ -144,7 +144,7 @@ def with_usage(associations: tuple[Association, ...], text: str, file: str) -> t
         if not re.fullmatch(r"\d{0,18}", row["RawUsage"]):
             raise InputError(f"{file}, line {number}: RawUsage {row['RawUsage']} is not a number")
         usage[row["Account"].strip(), row["User"].strip()] = float(row["RawUsage"] or 0)
-    return tuple(replace(each, usage=usage.get((each.account, each.user), 0.0)) for each in associations)
+    return tuple(replace(whose, usage=usage.get((whose.account, whose.user), 0.0)) for whose in associations)
 
 
 def with_reservations(site: Site, text: str, file: str) -> Site:

@@ -23,8 +23,8 @@ def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     names = {node.name: number for number, node in enumerate(site.nodes)}
     codes, texts = pd.factorize(jobs["nodes"].astype(str))
     node_numbers = [[names[name] for name in expand_nodes(text) if name in names] if text else [] for text in texts]
-    held = [np.array(each or [*names.values()], np.int64) for each in node_numbers]
-    first = np.concatenate(([0], np.cumsum(np.array([len(each) for each in held], np.int64)[codes])))
+    held = [np.array(numbers or [*names.values()], np.int64) for numbers in node_numbers]
+    first = np.concatenate(([0], np.cumsum(np.array([len(nodes) for nodes in held], np.int64)[codes])))
     return first, np.concatenate([np.empty(0, np.int64), *(held[code] for code in codes)])
 
 

@@ -24,10 +24,10 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         raise InputError(f"{name}: holds no {CONF}: {FILES[CONF]}")
     site = replace(configuration(texts, name), timezone=timezone, files=frozenset(texts))
     if QOS in texts:
-        site = replace(site, qos={each.name: each for each in every_qos(texts[QOS], f"{name}/{QOS}")})
+        site = replace(site, qos={qos.name: qos for qos in every_qos(texts[QOS], f"{name}/{QOS}")})
         if not site.qos:
             raise InputError(f"{name}/{QOS}, line 1: no line after it names a QOS")
-        site = replace(site, qos={each.name: _absolute(each, site) for each in site.qos.values()})
+        site = replace(site, qos={qos.name: _absolute(qos, site) for qos in site.qos.values()})
         site = replace(site, notes=(*site.notes, *unread_limits(texts[QOS], f"{name}/{QOS}")))
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
@@ -59,8 +59,8 @@ def _absolute(qos: Qos, site: Site) -> Qos:
     """
     if "Relative" not in qos.flags:
         return qos
-    of = [each.nodes for each in site.partitions.values() if each.qos == qos.name]
-    nodes = [node for node in site.nodes if not of or node.name in frozenset[str]().union(*of)]
+    parts = [part.nodes for part in site.partitions.values() if part.qos == qos.name]
+    nodes = [node for node in site.nodes if not parts or node.name in frozenset[str]().union(*parts)]
     whole = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
     whole["gres/gpu"] = sum(node.gpus for node in nodes)
 
@@ -70,4 +70,4 @@ def _absolute(qos: Qos, site: Site) -> Qos:
             name: most if (all_there := parts[name]) is None else min(most, 100) * all_there // 100 for name, most in limits.items()
         }
 
-    return replace(qos, limits=Limits(*(amounts(getattr(qos.limits, each.name)) for each in fields(Limits))))
+    return replace(qos, limits=Limits(*(amounts(getattr(qos.limits, kind.name)) for kind in fields(Limits))))

@@ -59,7 +59,7 @@ class Slots:
         if not site.enforces_limits:
             return slots
         whose = {"group": "", "user": row.user, "account": row.account}
-        asked, both_count = wanted(row), site.known_release >= BOTH_QOS
+        amounts, both_count = wanted(row), site.known_release >= BOTH_QOS
         for qos in self._qos_of(row):
             for scope in whose:
                 limits = getattr(qos.limits, scope)
@@ -67,31 +67,31 @@ class Slots:
                     both = both_count and scope != "account" and name != "jobs"
                     if name in limits and (both or (scope, name) not in held):
                         held.add((scope, name))
-                        slots.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), asked[name]))
+                        slots.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), amounts[name]))
         by_qos = frozenset(held)
         for at, limits in self._associated(row):
             for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._leaves[row.account, row.user])):
                 for name in FACTORS:
                     if name in values and (scope, name) not in (by_qos if scope == "group" else held):
                         held.add((scope, name))  # an account's limit per user holds for users without their own
-                        slots.append((name, self._slot((key, scope, name), values[name]), asked[name]))
-        never = [name for name, most in self._per_job(row) if {**asked, **_minutes(row)}[name] > most]
+                        slots.append((name, self._slot((key, scope, name), values[name]), amounts[name]))
+        never = [name for name, most in self._per_job(row) if {**amounts, **_minutes(row)}[name] > most]
         return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
 
     def minutes_of(self, row: Any) -> Iterator[tuple[str, int, float]]:
         """Yield (resource, meter, amount) for each limit of minutes that a job counts against."""
         if not self._site.enforces_limits:
             return
-        usage = [(("qos", each.name), each.limits, "NoDecay" in each.flags, 0.0) for each in self._qos_of(row)]
-        every = [each.usage for each in self._site.associations]
+        usage = [(("qos", qos.name), qos.limits, "NoDecay" in qos.flags, 0.0) for qos in self._qos_of(row)]
+        every = [association.usage for association in self._site.associations]
         usage += [(("association", at), limits, False, every[at]) for at, limits in self._associated(row)]
         held = set[tuple[bool, str]]()
-        asked: dict[str, float] = {**wanted(row), "wall": 1, "billing": row.cpus}
-        weighted = any(each.billing for each in self._site.partitions.values())
+        amounts: dict[str, float] = {**wanted(row), "wall": 1, "billing": row.cpus}
+        weighted = any(part.billing for part in self._site.partitions.values())
         for whose, limits, keeps, spent in usage:
             for spends, caps in ((True, limits.minutes), (False, limits.running_minutes)):
                 for name, cap in caps.items():
-                    if name not in asked or (spends, name) in held or (spends and not self._site.multifactor):
+                    if name not in amounts or (spends, name) in held or (spends and not self._site.multifactor):
                         continue
                     if whose[0] == "qos":
                         held.add((spends, name))
@@ -100,12 +100,12 @@ class Slots:
                     if key not in self._meters:
                         self._meters[key] = len(self._meter_rows)
                         self._meter_rows.append((cap, spends, keeps, spent_before))
-                    yield name, self._meters[key], asked[name]
+                    yield name, self._meters[key], amounts[name]
 
     def meters(self) -> Meters:
         """Return the meters of minutes as arrays."""
-        cap, spends, keeps = (np.array([each[at] for each in self._meter_rows], np.int64) for at in range(3))
-        return Meters(cap, spends, keeps, np.array([each[3] for each in self._meter_rows], np.float64))
+        cap, spends, keeps = (np.array([row[at] for row in self._meter_rows], np.int64) for at in range(3))
+        return Meters(cap, spends, keeps, np.array([row[3] for row in self._meter_rows], np.float64))
 
     def key(self, slot: int) -> tuple[object, ...]:
         """Return whose jobs a slot counts, and by what.
@@ -119,16 +119,16 @@ class Slots:
         key = self.key(slot)
         if key[0] in ("license", "never"):
             return f"licence {key[1]}" if key[0] == "license" else "limits of one job"
-        of, scope = key[0], str(key[1])
-        if isinstance(of, str):
-            return f"QOS {of}, {'all jobs' if scope == 'group' else f'{scope} {key[2]}'}"
-        association = self._site.associations[int(str(of))]
+        whose, scope = key[0], str(key[1])
+        if isinstance(whose, str):
+            return f"QOS {whose}, {'all jobs' if scope == 'group' else f'{scope} {key[2]}'}"
+        association = self._site.associations[int(str(whose))]
         return f"user {association.user} of {association.account}" if association.user else f"account {association.account}"
 
     def _qos_of(self, row: Any) -> list[Any]:
         own, of_partition = self._site.qos[row.qos], self._site.qos.get(self._site.partitions[row.partition.split(",")[0]].qos)
         both = (own, of_partition) if own.over_partition else (of_partition, own)
-        return [own] if of_partition is own else [each for each in both if each is not None]
+        return [own] if of_partition is own else [qos for qos in both if qos is not None]
 
     def _associated(self, row: Any) -> Iterator[tuple[int, Limits]]:
         """Yield row and limits of a job's association and of all above it."""
@@ -139,7 +139,7 @@ class Slots:
 
     def _per_job(self, row: Any) -> Iterator[tuple[str, int]]:
         held = set[str]()
-        for limits in [*(each.limits for each in self._qos_of(row)), *(limits for _, limits in self._associated(row))]:
+        for limits in [*(qos.limits for qos in self._qos_of(row)), *(limits for _, limits in self._associated(row))]:
             for name, most in limits.job.items():
                 if name in (*FACTORS, *_minutes(row)) and name not in held:
                     held.add(name)

@@ -94,7 +94,7 @@ def seconds(text: str) -> int:
     days, dash, rest = text.rpartition("-")
     parts = [int(part) for part in rest.split(":")]
     if dash:
-        return int(days) * 86_400 + sum(part * each for part, each in zip(parts, (3600, 60, 1), strict=False))
+        return int(days) * 86_400 + sum(part * unit_s for part, unit_s in zip(parts, (3600, 60, 1), strict=False))
     if len(parts) == 3:
         return parts[0] * 3600 + parts[1] * 60 + parts[2]
     return parts[0] * 60 + (parts[1] if len(parts) == 2 else 0)

@@ -31,9 +31,9 @@ class Suits(NamedTuple):
     memory: int
 
 
-def as_set(nodes: Iterable[int], of: int) -> np.ndarray:
-    """Return a set of nodes, out of ``of`` nodes, as bits: int64 [words]."""
-    bits = np.zeros((of >> SHIFT) + 1, np.int64)
+def as_set(nodes: Iterable[int], size: int) -> np.ndarray:
+    """Return a set of nodes, out of ``size`` nodes, as bits: int64 [words]."""
+    bits = np.zeros((size >> SHIFT) + 1, np.int64)
     for node in nodes:
         bits[node >> SHIFT] |= 1 << (node & LOW)
     return bits
@@ -63,7 +63,7 @@ def with_features(site: Site, constraint: str) -> frozenset[str]:
     """
     every, at = frozenset(node.name for node in site.nodes), 0
     tokens = list(_TOKEN.finditer(constraint))
-    if "".join(each[0] for each in tokens) != constraint:
+    if "".join(token[0] for token in tokens) != constraint:
         raise InputError(f"the constraint {constraint!r} cannot be read")
 
     def one() -> frozenset[str]:

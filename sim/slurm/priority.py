@@ -25,12 +25,12 @@ class Fixed:
         self._by_time = "small_relative_to_time" in flags
         self._small = settings.get("priorityfavorsmall", "no").lower() == "yes"
         plain = {name for name in ("part", "qos", "tres") if {"no_normal_all", f"no_normal_{name}"} & flags}
-        largest = max(each.factor for each in site.partitions.values())
-        best = max(each.priority for each in site.qos.values())
+        largest = max(part.factor for part in site.partitions.values())
+        best = max(qos.priority for qos in site.qos.values())
         self._largest, self._best = 1 if "part" in plain else largest or 1, 1 if "qos" in plain else best or 1
         weights = tres_weights(settings.get("priorityweighttres", ""), type_shares(site.nodes))
         self._tres = {
-            name: {} if not weights else _weights(site, each, weights, "tres" in plain) for name, each in site.partitions.items()
+            name: {} if not weights else _weights(site, part, weights, "tres" in plain) for name, part in site.partitions.items()
         }
 
     @property
@@ -50,14 +50,14 @@ class Fixed:
         part, qos = partition.factor / self._largest, self._site.qos[row.qos].priority / self._best
         tres = 0.0
         if weights := self._tres[row.partition.partition(",")[0]]:
-            asked = wanted(row)
-            tres = sum(weight * asked[name] for name, weight in weights.items())
+            amounts = wanted(row)
+            tres = sum(weight * amounts[name] for name, weight in weights.items())
         return {"size": size * self._size, "partition": part * self._part, "QOS": qos * self._qos, "TRES": tres, "nice": -row.nice}
 
 
 def _weights(site: Site, partition: Partition, weights: dict[str, float], plain: bool) -> dict[str, float]:
     """Return PriorityWeightTRES per unit of each resource of a partition."""
     nodes = [node for node in site.nodes if node.name in partition.nodes]
-    there = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
-    there["gres/gpu"] = sum(node.gpus for node in nodes)
-    return {name: weight / (1 if plain else there[name] or 1) for name, weight in weights.items()}
+    totals = {"cpu": sum(node.cpus for node in nodes), "mem": sum(node.memory for node in nodes), "node": len(nodes)}
+    totals["gres/gpu"] = sum(node.gpus for node in nodes)
+    return {name: weight / (1 if plain else totals[name] or 1) for name, weight in weights.items()}

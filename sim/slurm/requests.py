@@ -67,16 +67,16 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     if site.preempts_by == "partition":
         parts = list(site.partitions.values())
         beats = [[one.tier > other.tier for other in parts] for one in parts]
-        rules = [(each.preempt_mode, each.grace_s, 0, each.tier) for each in parts]
+        rules = [(part.preempt_mode, part.grace_s, 0, part.tier) for part in parts]
     else:
         every_qos = list(site.qos.values())
         beats = [[other.name in one.preempts for other in every_qos] for one in every_qos]
-        rules = [(each.preempt_mode, each.grace_s, each.exempt_s, min(each.priority, 0xFFFF)) for each in every_qos]
+        rules = [(qos.preempt_mode, qos.grace_s, qos.exempt_s, min(qos.priority, 0xFFFF)) for qos in every_qos]
     general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
-    modes = [next((mode for word, mode in _MODES.items() if word in (each[0] or general)), OFF) for each in rules]
+    modes = [next((mode for word, mode in _MODES.items() if word in (rule[0] or general)), OFF) for rule in rules]
     return Preemption(
         requeues, np.array(beats, np.int64), np.array(modes),
-        np.array([each[1] for each in rules]), np.array([each[2] or exempt for each in rules]), np.array([each[3] for each in rules]),
+        np.array([rule[1] for rule in rules]), np.array([rule[2] or exempt for rule in rules]), np.array([rule[3] for rule in rules]),
     )  # fmt: skip
 
 
@@ -147,7 +147,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
     task = np.array(jobs["task"], np.int64)
-    whole = {name: each.exclusive for name, each in site.partitions.items()}
+    whole = {name: part.exclusive for name, part in site.partitions.items()}
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
     slots, priorities, of_wish = Slots(site, leaves), Fixed(site), dict[Suits, int]()
     record_job, record_partition, admitted, fixed, first = list[int](), list[int](), list[bool](), list[float](), [0]
@@ -179,7 +179,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         tried = [(names_of_qos.index(qos) if row.other_qos else NONE, row._replace(qos=qos)) for qos in every_qos]
         counted = [(*limit, tag) for tag, with_qos in tried for limit in slots.of(with_qos)]
         counts.append(len(slot) + sum(name in PER_START for name, _, _, _ in counted))
-        for name, where, value, tag in sorted(counted, key=lambda each: each[0] not in PER_START):
+        for name, where, value, tag in sorted(counted, key=lambda limit: limit[0] not in PER_START):
             kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
             slot.append(where)
             amount.append(value)
@@ -192,12 +192,12 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
                 metered_by.append(METERED.get(name, OTHER))
                 meter_qos.append(tag)
         minutes.append(len(meter))
-        after += [of_group[int(each)] for each in row.after.split(",") if each and int(each) in of_group]
+        after += [of_group[int(group)] for group in row.after.split(",") if group and int(group) in of_group]
         afters.append(len(after))
         exclusive.append(bool(row.exclusive) or linear or whole[row.partition.partition(",")[0]])
         suits.append(of_wish.setdefault(Suits(row.features, row.nodelist, row.exclude, row.memory_node), len(of_wish)))
-    reservations = {each.name: at for at, each in enumerate(site.reservations)}
-    without_plans = {name for name, each in site.qos.items() if "NoReserve" in each.flags}
+    reservations = {reservation.name: at for at, reservation in enumerate(site.reservations)}
+    without_plans = {name for name, qos in site.qos.items() if "NoReserve" in qos.flags}
     names = {node.name: at for at, node in enumerate(site.nodes)}
     sets = np.array([as_set([names[name] for name in suitable(site, wish)], len(names)) for wish in of_wish])
     ask = Ask(
@@ -216,8 +216,8 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         after=np.array(after, np.int64),
         reservation=np.array([reservations.get(name, NONE) for name in jobs["reservation"]], np.int64),
         plain=np.array(jobs["qos"].isin(without_plans), np.int64),
-        leaf=np.array([leaves.get(each, NONE) for each in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
-        usage=np.array(jobs["qos"].map({name: each.usage_factor for name, each in site.qos.items()}), np.float64),
+        leaf=np.array([leaves.get(pair, NONE) for pair in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
+        usage=np.array(jobs["qos"].map({name: qos.usage_factor for name, qos in site.qos.items()}), np.float64),
         records=np.array(first, np.int64),
         job=np.array(record_job, np.int64),
         partition=np.array(record_partition, np.int64),

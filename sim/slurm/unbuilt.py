@@ -26,7 +26,7 @@ def _has_key(*keys: str) -> Callable[[Site], bool]:
 
 _OF_SITES = (
     _Rule((24, 11, 0), "a job that fails in a FLEX reservation also tries nodes outside it",
-          lambda site: any({"FLEX", "ANY_NODES"} & each.flags for each in site.reservations)),
+          lambda site: any({"FLEX", "ANY_NODES"} & reservation.flags for reservation in site.reservations)),
     _Rule((24, 11, 0), "backfill plans on nodes of one user's jobs (ExclusiveUser)", _has_key("exclusiveuser")),
     _Rule((24, 11, 0), "a requeued job's priority is computed at once",
           lambda site: bool(site.preempts_by) and "requeue" in site.settings.get("preemptmode", "").lower()),
@@ -34,9 +34,9 @@ _OF_SITES = (
     _Rule((25, 5, 0), "jobs are preempted by their priority (PreemptMode=PRIORITY)",
           lambda site: "priority" in site.settings.get("preemptmode", "").lower().split(",")),
     _Rule((25, 11, 5), "backfill honours OverSubscribe=EXCLUSIVE",
-          lambda site: any(each.exclusive for each in site.partitions.values())),
+          lambda site: any(part.exclusive for part in site.partitions.values())),
     _Rule((26, 5, 2), "FLEX,MAGNETIC reservations take jobs that end after them",
-          lambda site: any({"FLEX", "MAGNETIC"} <= each.flags for each in site.reservations)),
+          lambda site: any({"FLEX", "MAGNETIC"} <= reservation.flags for reservation in site.reservations)),
     _Rule((25, 11, 0), "a requeued job waits for requeue_delay", _has_key("schedulerparameters requeue_delay")),
 )  # fmt: skip
 _OF_JOBS: tuple[tuple[Release, str, Callable[[pd.DataFrame], pd.Series]], ...] = (
@@ -53,6 +53,6 @@ def unbuilt(site: Site, jobs: pd.DataFrame | None = None) -> list[str]:
     """Return a sentence for each rule of the site's release that it uses and replays lack."""
     used = [(rule.since, rule.text) for rule in _OF_SITES if site.known_release >= rule.since and rule.uses(site)]
     if jobs is not None:
-        counts = [(since, text, int(of(jobs).sum())) for since, text, of in _OF_JOBS if site.known_release >= since]
+        counts = [(since, text, int(touched(jobs).sum())) for since, text, touched in _OF_JOBS if site.known_release >= since]
         used += [(since, f"{text} ({count:,} jobs)") for since, text, count in counts if count]
     return [f"Not modelled, since Slurm {shown(since)}: {text}" for since, text in used]

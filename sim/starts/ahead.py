@@ -195,7 +195,7 @@ class Ahead:
             self._room(max(2 * total, 1 << 12))
         state, begin = self._work.state, jobs.start[rows[:first]]
         procs, asked = (
-            np.concatenate((each, later)) for each, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
+            np.concatenate((known, later)) for known, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
         )
         origin = int(jobs.submit[rows].min(initial=now_s)) if self._pool is None else 0  # closings are in seconds of the trace
         if self._work.clusters is not None:
@@ -232,5 +232,5 @@ def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) ->
     rows, first = np.concatenate((running[np.argsort(jobs.start[running], kind="stable")], waiting)), len(running)
     elapsed = np.zeros(len(rows), np.int64)
     elapsed[:first] = now_s - jobs.start[rows[:first]]
-    asked = jobs.requested[rows]
-    return rows, first, elapsed, np.maximum(asked, elapsed + _OVER_S * (asked <= elapsed))
+    requested = jobs.requested[rows]
+    return rows, first, elapsed, np.maximum(requested, elapsed + _OVER_S * (requested <= elapsed))

@@ -112,7 +112,9 @@ def drained(
     def nearness(changed: Closed) -> np.ndarray:
         """Return the rank correlation with the record and the error by size, float64 [parts, 2]."""
         waits_s = replayed(changed, jobs)
-        return np.array([(correlation(waits_s[of], wait_s[of]), off(jobs.iloc[of], waits_s[of], wait_s[of])) for of in parts])
+        return np.array(
+            [(correlation(waits_s[part], wait_s[part]), off(jobs.iloc[part], waits_s[part], wait_s[part])) for part in parts]
+        )
 
     best = nearness(pool)
     for _ in range(_ROUNDS):
@@ -130,7 +132,11 @@ def _changes(pool: Closed, read: tuple[int, ...]) -> list[Closed]:
     """Return pools that differ in one part: other closings, none, or another scheduler between them."""
     changed = [replace(pool, closings=read), replace(pool, closings=())]
     changed += [replace(pool, algorithm=algorithm) for algorithm in _ALGORITHMS]
-    return [each for each in changed if each != pool and (each.closings or each.algorithm == "EASY")]
+    return [
+        changed_pool
+        for changed_pool in changed
+        if changed_pool != pool and (changed_pool.closings or changed_pool.algorithm == "EASY")
+    ]
 
 
 def _gain(near: np.ndarray, other: np.ndarray) -> float:

@@ -57,10 +57,10 @@ def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: in
         waits = start_s > submit_s + age
         rows.append(row[waits])
         times.append(at[waits] + age)
-    asked, when = np.concatenate(rows), np.concatenate(times)
+    row_of, when = np.concatenate(rows), np.concatenate(times)
     chosen = (when >= since_s) & (when < until_s)
-    order = np.lexsort((asked[chosen], when[chosen]))
-    return asked[chosen][order], when[chosen][order]
+    order = np.lexsort((row_of[chosen], when[chosen]))
+    return row_of[chosen][order], when[chosen][order]
 
 
 def ask(
@@ -79,9 +79,9 @@ def ask(
     described = states(jobs, row, at_s, local, ahead.procs)
     scenarios, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
-        asked = np.array([job])
-        scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, asked)[:, 0])
-        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=asked)[0]
+        alone = np.array([job])
+        scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, alone)[:, 0])
+        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=alone)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
     return Questions(row, at_s, described, scenarios, planned)
@@ -119,10 +119,12 @@ def blurred(starts_s: np.ndarray, within_s: float) -> np.ndarray:
     return np.where(starts >= within_s, starts, np.clip(sample, 0.0, within_s)).reshape(-1, starts.shape[1])
 
 
-def as_table(asked: Questions, job_id: np.ndarray) -> pd.DataFrame:
+def as_table(questions: Questions, job_id: np.ndarray) -> pd.DataFrame:
     """Return questions as a table: ``job_id at_s``, the state, scenarios, plan."""
-    head = pd.DataFrame({"job_id": job_id[asked.row], "at_s": asked.at_s})
-    values = pd.DataFrame(np.column_stack((asked.states, asked.scenarios, asked.plan_s)), columns=[*FEATURES, *STARTS, PLAN])
+    head = pd.DataFrame({"job_id": job_id[questions.row], "at_s": questions.at_s})
+    values = pd.DataFrame(
+        np.column_stack((questions.states, questions.scenarios, questions.plan_s)), columns=[*FEATURES, *STARTS, PLAN]
+    )
     return pd.concat([head, values], axis=1)
 
 

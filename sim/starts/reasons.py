@@ -124,8 +124,8 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int)
 def _first_ends(runs: pd.DataFrame, wanted: int, now_s: int) -> tuple[tuple[str, ...], int]:
     """Return the running jobs that give ``wanted`` processors back first by their limits, and the seconds until the last."""
     ends = (runs["start_unix_s"].astype(np.float64) + runs["requested_s"].astype(np.float64)).sort_values(kind="stable")
-    given = runs.loc[ends.index, "procs"].astype(np.int64).cumsum().to_numpy()
-    count = min(int(np.searchsorted(given, wanted)) + 1, len(ends))
+    given_back = runs.loc[ends.index, "procs"].astype(np.int64).cumsum().to_numpy()
+    count = min(int(np.searchsorted(given_back, wanted)) + 1, len(ends))
     if wanted <= 0 or not len(ends):
         return (), 0
     first = ends.index[:count]
