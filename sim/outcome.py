@@ -135,14 +135,14 @@ def simulation(
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-    known = inputs(workload, source, policy, clock, plan, foreknown)
+    job_inputs = inputs(workload, source, policy, clock, plan, foreknown)
     retrained = isinstance(source, CompiledPredictor) and source.retrain is not None
     midnight = clock.next_midnight(workload.origin) - workload.origin if retrained else NEVER
     settings = kernel_settings(
         policy,
         plan,
-        known.code,
-        known.bits,
+        job_inputs.code,
+        job_inputs.bits,
         workload.origin,
         midnight,
         machine is not None,
@@ -157,7 +157,7 @@ def simulation(
     if workload.machine is not None:
         closes = len(workload.machine.layout.hours.time) > 0
         check_clusters(plan, machine is not None, len(failures.time_s) > 0, closes)
-        nodes, planner = planned_nodes(workload, workload.machine, plan, known, pool=pool, tells=tells, scratch=scratch)
+        nodes, planner = planned_nodes(workload, workload.machine, plan, job_inputs, pool=pool, tells=tells, scratch=scratch)
         clusters = scratch.clusters(
             nodes,
             planner,
@@ -183,12 +183,14 @@ def simulation(
             start_decision = Patient(start_decision, plan.rush.patience, plan.rush.every)
     if decider is not None:
         settings = settings._replace(steady=False)
-        work = decider.begin(workload, known, work)
+        work = decider.begin(workload, job_inputs, work)
     searches = None
     if plan.plan_rs is not None and clusters is not None:
-        searches = Searches(plan.plan_rs, work.state, clusters.planner, known.bits, policy.seed)
+        searches = Searches(plan.plan_rs, work.state, clusters.planner, job_inputs.bits, policy.seed)
     log = PlanLog(clusters.planner) if clusters is not None and tells else None
-    return Simulation(workload, source, known, settings, work, clock, start_decision, machine, progress, searches, log, decider)
+    return Simulation(
+        workload, source, job_inputs, settings, work, clock, start_decision, machine, progress, searches, log, decider
+    )
 
 
 def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
@@ -201,11 +203,11 @@ def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
 
 
 def planned_nodes(
-    workload: Prepared, machine: OnClusters, plan: Scheduler, known: Inputs, *, pool: bool, tells: bool, scratch: Scratch
+    workload: Prepared, machine: OnClusters, plan: Scheduler, job_inputs: Inputs, *, pool: bool, tells: bool, scratch: Scratch
 ) -> tuple[Nodes, Planner]:
     """Return fresh arrays of the nodes that jobs run on, and of the planner on them."""
     jobs, arrays = workload.jobs, workload.arrays
-    nodes = scratch.nodes(*machine, known.dependencies.row if workload.waits is not None else np.arange(len(jobs)))
+    nodes = scratch.nodes(*machine, job_inputs.dependencies.row if workload.waits is not None else np.arange(len(jobs)))
     planned = Planned(
         plan.plan_rs or plan.orig_bf,
         users=int(arrays.user.max(initial=-1)) + 1,
@@ -214,7 +216,7 @@ def planned_nodes(
         tells=tells,
         queue=queues(plan.orig_bf, jobs, arrays.requested) if plan.orig_bf else _NONE,
     )
-    planner = as_planner(planned, nodes, known.arrays, known.estimates, scratch)
+    planner = as_planner(planned, nodes, job_inputs.arrays, job_inputs.estimates, scratch)
     return nodes, planner
 
 
@@ -259,14 +261,14 @@ class Simulation:
         began = time.perf_counter()
         if self.given.code == OUTSIDE:
             assert isinstance(self.source, OnlinePredictor)
-            known, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
-            estimates = known.estimates
+            job_inputs, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
+            estimates = job_inputs.estimates
             if self.settings.by_request:
                 estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
             self.conversation = Conversation(
                 self.source,
                 self.workload.jobs,
-                known.arrays,
+                job_inputs.arrays,
                 estimates,
                 self.work.state,
                 self.workload.origin,

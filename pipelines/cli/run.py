@@ -77,17 +77,17 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
     from pipelines.storage.publishing import check_registry
     from pipelines.storage.registry import tracking
 
-    stated, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
+    changed, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
     if night is not None:
         day = _day(night)
-        if (settings.trace and system is not None) or stated:
+        if (settings.trace and system is not None) or changed:
             raise InputError("--night goes with --trace NAME or --system NAME and nothing else: a night has its own settings")
         with _also("--system", SIMULATED, "--night", day) if both else nullcontext():
             fine = _night(day, FIRST.trace if both else settings.trace, system)
         sys.exit(0 if fine else 1)
     if both:
-        settings = FIRST.model_copy(update={name: getattr(settings, name) for name in (*stated, "seed")})
-    if not settings.trace and stated:
+        settings = FIRST.model_copy(update={name: getattr(settings, name) for name in (*changed, "seed")})
+    if not settings.trace and changed:
         raise InputError(
             "--scheduler, --predictor, --correction, --until, --procs, --time-zone, --missing-request and the like are of a trace: name one with --trace"
         )

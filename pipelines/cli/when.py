@@ -233,22 +233,22 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     from pipelines.ingest.queue_file import OF_SLURM
 
     keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
-    stated = dict(part.split("=", 1) for part in text.split() if "=" in part)
-    if set(stated) - set(keys) or not {"procs", "time"} <= set(stated) or len(stated) != len(text.split()):
+    fields = dict(part.split("=", 1) for part in text.split() if "=" in part)
+    if set(fields) - set(keys) or not {"procs", "time"} <= set(fields) or len(fields) != len(text.split()):
         raise InputError(
             f"--job {shown(text)}: is not of the form 'procs=16 time=2:00:00 user=ann queue=batch' (queue=*: any); known: {', '.join(keys)}"
         )
     try:
-        seconds = duration(stated["time"])
+        seconds = duration(fields["time"])
     except ValueError:
         seconds = 0.0
-    procs = stated["procs"]
+    procs = fields["procs"]
     if not (procs.isdecimal() and len(procs) <= 9 and int(procs) >= 1 and 1 <= seconds <= limits.SECONDS):
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
     row: dict[str, Any] = {
         **dict.fromkeys(OF_SLURM, ""),
         **dict.fromkeys(("user", "queue", "start_unix_s", "expected_unix_s")),
-        **stated,
+        **fields,
     }
     row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(procs), "requested_s": int(seconds)}
     return row | {"submit_unix_s": now_unix_s}

@@ -98,15 +98,15 @@ def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
     job_id = numbers["job_id"].astype("float64")
     refuse(place, table["job_id"], ~(job_id.abs() < 2.0**53) | (job_id % 1 != 0), "is not a job's number")
     refuse(place, table["predicted_s"], ~np.isfinite(numbers["predicted_s"]), "is not a number of seconds")
-    stated = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
-    refuse(place, table["job_id"], pd.Series(stated.index.duplicated()), "is given before")
-    seconds = stated.reindex(jobs["job_id"].to_numpy(np.int64)).to_numpy()
+    predictions = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
+    refuse(place, table["job_id"], pd.Series(predictions.index.duplicated()), "is given before")
+    seconds = predictions.reindex(jobs["job_id"].to_numpy(np.int64)).to_numpy()
     missing = np.isnan(seconds)
     if missing.any():
         first = jobs["job_id"].iloc[int(np.argmax(missing))]
         raise InputError(f"{head}: predicts nothing for {int(missing.sum()):,} of {len(jobs):,} jobs, the first is job {first}")
 
     def estimate(questions: pd.DataFrame) -> np.ndarray:
-        return stated.reindex(questions["job_id"].to_numpy(np.int64)).to_numpy()
+        return predictions.reindex(questions["job_id"].to_numpy(np.int64)).to_numpy()
 
     return TablePredictor(name, estimate)

@@ -50,15 +50,15 @@ def read_trace(
     if timezone is not None:
         zone(timezone)
     counted = {"processors": processors, "cpus_per_node": cpus_per_node, "cluster": cluster}
-    stated: dict[str, Any] = {key: value for key, value in counted.items() if value is not None}
+    options: dict[str, Any] = {key: value for key, value in counted.items() if value is not None}
     if entry is None:
-        trace = read_file(spec, timezone=timezone, **stated)
+        trace = read_file(spec, timezone=timezone, **options)
     elif entry.format == "generated":
         trace = _generate(entry)
     elif entry.format == "simulated":
         trace = _simulated(entry)
     else:
-        trace = replace(_read_entry(replace(entry, **stated), timezone), name=entry.name)
+        trace = replace(_read_entry(replace(entry, **options), timezone), name=entry.name)
     if (procs_from or (entry.procs_from if entry else "")) == "allocated":
         trace = with_allocated(trace)
     sizes = (procs, entry.procs if entry else None, trace.procs)

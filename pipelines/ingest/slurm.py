@@ -214,15 +214,15 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
     """
     codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
     counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}
-    found = ", ".join(f"{name or 'without a name'} ({count:,} jobs)" for name, count in counts.items() if count)
+    jobs_by_name = ", ".join(f"{name or 'without a name'} ({count:,} jobs)" for name, count in counts.items() if count)
     if not cluster:
         if sum(count > 0 for count in counts.values()) > 1:
             raise InputError(
-                f"{table.path}: holds jobs of several clusters, each with its own queue: name one with --cluster: {found}"
+                f"{table.path}: holds jobs of several clusters, each with its own queue: name one with --cluster: {jobs_by_name}"
             )
         return np.ones(table.rows, bool)
     if not counts.get(cluster):
-        raise InputError(f"{table.path}: holds no job of the cluster {cluster!r}, only of {found}")
+        raise InputError(f"{table.path}: holds no job of the cluster {cluster!r}, only of {jobs_by_name}")
     chosen = codes == names.index(cluster)
     counted(notes, f"Jobs of other clusters than {cluster} are not read", jobs & ~chosen)
     return chosen

@@ -36,7 +36,7 @@ from pipelines.ingest.slurm_commands import (
     with_type,
     words_of,
 )
-from pipelines.ingest.slurm_lines import JobLines, read_lines
+from pipelines.ingest.slurm_lines import JobColumns, read_lines
 from pipelines.ingest.source import load
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
@@ -105,7 +105,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     return SlurmJobs(jobs, tuple(notes), source.name, tuple(lacking))
 
 
-def _row(lines: JobLines, at: int, site: Site, unmodelled: Counter[str]) -> dict[str, Any]:
+def _row(lines: JobColumns, at: int, site: Site, unmodelled: Counter[str]) -> dict[str, Any]:
     """Return a line as columns of a replay; count options in ``unmodelled``."""
     row = {name: values[at] for name, values in lines.texts.items()}
     match = _ID.fullmatch(row["jobid"])
@@ -154,7 +154,7 @@ def _row(lines: JobLines, at: int, site: Site, unmodelled: Counter[str]) -> dict
     }
 
 
-def _happened(lines: JobLines, at: int, row: dict[str, str]) -> dict[str, Any]:
+def _happened(lines: JobColumns, at: int, row: dict[str, str]) -> dict[str, Any]:
     """Return what became of a line's job; its runtime is -1 if it is not known."""
     ran, elapsed, state = bool(lines.ran[at]), lines.elapsed[at], str(row["state"])
     submit_s, start_s, end_s = (int(times[at]) for times in (lines.times.submit, lines.times.start, lines.times.end))

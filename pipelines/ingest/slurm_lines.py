@@ -1,4 +1,4 @@
-"""Lines of accounting for a replay: the columns of jobs that ran, or waited until they were cancelled."""
+"""Lines of accounting for a replay: jobs that ran, or waited until they were cancelled."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pipelines.ingest.slurm_times import START, JobTimes, job_times
 _LONGEST_S = 100 * 365 * 86_400
 
 
-class JobLines(NamedTuple):
+class JobColumns(NamedTuple):
     """The lines of jobs, arrays [lines]: texts by name, Unix seconds, and which ran or waited.
 
     ``columns`` are the titles by name, ``line`` the places in ``table``.
@@ -40,8 +40,8 @@ class JobLines(NamedTuple):
     waited: np.ndarray
 
 
-def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[str]) -> JobLines:
-    """Read the columns of the lines of jobs; leave out what contradicts itself or never waited."""
+def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[str]) -> JobColumns:
+    """Read the columns of jobs; leave out what contradicts itself or never waited."""
     for name, title in NEEDED.items():
         table.column(*NAMES[name], title=title)
     columns = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
@@ -65,7 +65,7 @@ def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[
     eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in columns else times.submit
     waited = ~ran & ~contradictory & (eligible != MISSING_TIME)
     counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
-    lines = JobLines(
+    lines = JobColumns(
         table=table,
         columns=columns,
         line=np.flatnonzero(jobs),

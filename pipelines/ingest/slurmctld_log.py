@@ -63,7 +63,9 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
                 orders[order[1]].append((int(when), order[2]))
             else:
                 release = release or read_release(entry[2])
-    reservations = tuple(replace(made, created_s=created_s.get(made.name, made.created_s)) for made in site.reservations)
+    reservations = tuple(
+        replace(reserved, created_s=created_s.get(reserved.name, reserved.created_s)) for reserved in site.reservations
+    )
     names, outages = {node.name for node in site.nodes}, list(site.outages)
     for name in orders.keys() & names:
         for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):

@@ -119,15 +119,15 @@ class Entry:
 
     def check(self, source: Source) -> None:
         """Raise InputError unless a file has the stated, or recorded, checksums of the entry."""
-        stated, remedy = self.stated_in.name, ""
+        source_name, remedy = self.stated_in.name, ""
         if self.recorded:
-            stated = f"{checksums().name}, as first downloaded on {self.recorded}"
+            source_name = f"{checksums().name}, as first downloaded on {self.recorded}"
             remedy = f"; to take another, remove {self.path} and its address's table in {checksums()}"
         for key, digest in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
             wanted = getattr(self, key)
             if wanted not in ("", RECORDED, digest):
                 raise InputError(
-                    f"{source.path}: is not the trace {self.name} of {stated}: {key} is {digest[:12]}..., not {wanted[:12]}...{remedy}"
+                    f"{source.path}: is not the trace {self.name} of {source_name}: {key} is {digest[:12]}..., not {wanted[:12]}...{remedy}"
                 )
 
 

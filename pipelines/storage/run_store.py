@@ -56,23 +56,23 @@ def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
     keys = _KEYS[table]
     old = stored(lake, table, system)
-    known = {_key(row, keys): row for row in old.to_dict("records")}
+    old_rows = {_key(row, keys): row for row in old.to_dict("records")}
     added, same, other = [], 0, []
     for row in frame.to_dict("records"):
         key = _key(row, keys)
-        if key not in known:
+        if key not in old_rows:
             added.append(row)
-        elif _equal(known[key], row):
+        elif _equal(old_rows[key], row):
             same += 1
         else:
             other.append(" of ".join(reversed(key)))
             if table in REPLACED:
-                known[key] = row
-    gone = known.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
+                old_rows[key] = row
+    gone = old_rows.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
     for key in gone:
-        del known[key]
+        del old_rows[key]
     if added or gone or (table in REPLACED and other):
-        rows = pd.DataFrame([*known.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
+        rows = pd.DataFrame([*old_rows.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
         lake.write(table, system, rows)
     return KeptRows(len(added), same, tuple(other))
 

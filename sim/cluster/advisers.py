@@ -65,7 +65,7 @@ class Adviser:
 
 
 class StartAdvice(NamedTuple):
-    """What decides whether a job may start: the ``advisers`` by name, references, or a callback.
+    """What decides whether jobs may start: ``advisers`` by name, references, or a callback.
 
     ``limits`` are for oracle and nowcast: by (application, nodes), the runtime in seconds beyond which a run counts as varied.
     ``coin`` is the probability with which the coin skips.

@@ -87,10 +87,10 @@ class Conversation:
             requested = int(self._arrays.requested[job])
             changed = False
             for question, answers in ((ORDER, self._estimates.order), (FIT, self._estimates.fit), (END, self._estimates.end)):
-                told = self._ask(question, row, now, 0)
-                answer = min(max(told, 1), requested)
+                estimate = self._ask(question, row, now, 0)
+                answer = min(max(estimate, 1), requested)
                 answers[job] = answer
-                changed |= answer != told
+                changed |= answer != estimate
             self.clamped += changed
             if self._tells is not None:
                 self._tell_quantiles(job, now, 0)
@@ -100,11 +100,11 @@ class Conversation:
         assert self._tells is not None
         assert self._quantiles is not None
         row, requested = int(self._row[job]), int(self._arrays.requested[job])
-        told = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
-        if told.shape != LEVELS.shape or not np.isfinite(told).all():
+        quantiles = np.asarray(self._tells.quantiles(row, now + self._origin, elapsed, LEVELS), np.float64)
+        if quantiles.shape != LEVELS.shape or not np.isfinite(quantiles).all():
             raise InputError(f"predictor {self._source.name}: lacks {len(LEVELS)} finite quantiles for job {self._job_ids[row]}")
-        told = np.where((elapsed > 0) & (np.rint(told) <= elapsed), requested, told)
-        self._quantiles[row] = whole_quantiles(np.sort(told)[None], np.array([requested]))[0]
+        quantiles = np.where((elapsed > 0) & (np.rint(quantiles) <= elapsed), requested, quantiles)
+        self._quantiles[row] = whole_quantiles(np.sort(quantiles)[None], np.array([requested]))[0]
 
     def _answer_again(self) -> None:
         """Ask for a new runtime of a job that has outlived its prediction.
@@ -115,9 +115,9 @@ class Conversation:
         job = int(state.counters[DOUBTED])
         elapsed = int(state.planned[job] - state.start[job])
         requested = int(self._arrays.requested[job])
-        told = self._ask(END, int(self._row[job]), int(state.planned[job]), elapsed)
-        answer = told if elapsed < told <= requested else requested
-        self.clamped += answer != told
+        estimate = self._ask(END, int(self._row[job]), int(state.planned[job]), elapsed)
+        answer = estimate if elapsed < estimate <= requested else requested
+        self.clamped += answer != estimate
         state.counters[ANSWER] = answer
 
     def _ask(self, question: int, row: int, now: int, elapsed: int) -> int:

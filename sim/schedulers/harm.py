@@ -53,10 +53,10 @@ class Harm:
 
 def harm(text: str) -> Harm:
     """Return the constants of ``Harm(TEXT)``; InputError for unknown options and values."""
-    stated = parse(text)
+    options = parse(text)
     usual = asdict(Harm())
     read: dict[str, float] = {}
-    for option, value_text in stated.items():
+    for option, value_text in options.items():
         check_known(option, tuple(usual))
         assignment = f"{option}={value_text}"
         if option == "scenarios":

@@ -232,43 +232,43 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     if not match:
         return name, None
     try:
-        stated = {option.lower(): value for option, value in parse(match[2] or "").items()}
-        for option in stated:
+        options = {option.lower(): value for option, value in parse(match[2] or "").items()}
+        for option in options:
             check_known(option, _RUSH)
     except InputError as error:
         raise InputError(f"scheduler {name!r}: RUSH: {error}") from error
-    numbers = {"skips": str(ANY_SKIPS if "patience" in stated else Rush.skips), "patience": "0", "every": "0"} | stated
+    numbers = {"skips": str(ANY_SKIPS if "patience" in options else Rush.skips), "patience": "0", "every": "0"} | options
     for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
         if not re.fullmatch(r"\d{1,9}", numbers[key]):
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
-    if stated.get("harm", "no").lower() not in ("yes", "no"):
-        raise InputError(f"scheduler {name!r}: harm={stated['harm']} is neither yes nor no")
-    harm, classes = stated.get("harm", "no").lower() == "yes", stated.get("classes", Rush.classes).lower()
+    if options.get("harm", "no").lower() not in ("yes", "no"):
+        raise InputError(f"scheduler {name!r}: harm={options['harm']} is neither yes nor no")
+    harm, classes = options.get("harm", "no").lower() == "yes", options.get("classes", Rush.classes).lower()
     if classes not in CLASSES:
         raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return match[1], Rush(
-        stated.get("model", ""),
+        options.get("model", ""),
         int(numbers["skips"]),
         classes,
         int(numbers["patience"]),
         int(numbers["every"]),
         harm,
-        _cutoff(name, stated),
+        _cutoff(name, options),
     )
 
 
-def _cutoff(name: str, stated: dict[str, str]) -> float | None:
+def _cutoff(name: str, options: dict[str, str]) -> float | None:
     """Return the stated cutoff of a start decision, None without one."""
-    if "cutoff" not in stated:
+    if "cutoff" not in options:
         return None
     try:
-        cutoff = float(stated["cutoff"])
+        cutoff = float(options["cutoff"])
     except ValueError:
         cutoff = math.nan
     if not 0.0 <= cutoff <= 1.0:
-        raise InputError(f"scheduler {name!r}: cutoff={stated['cutoff']} is not a probability")
-    if stated.get("model", "").lower() in UNTRAINED:
-        raise InputError(f"scheduler {name!r}: {stated['model']} gives no probability, so cutoff has no effect")
+        raise InputError(f"scheduler {name!r}: cutoff={options['cutoff']} is not a probability")
+    if options.get("model", "").lower() in UNTRAINED:
+        raise InputError(f"scheduler {name!r}: {options['model']} gives no probability, so cutoff has no effect")
     return cutoff
 
 

@@ -102,9 +102,9 @@ def plan_rs(text: str) -> PlanRS:
 
     The others come from ``preset``: ``paper`` or ``program``.
     """
-    stated = parse(text)
-    preset = chosen(f"preset={stated.get('preset')}", stated.pop("preset", "paper"), tuple(PRESETS))
-    rule = replace(PRESETS[preset], **_read(stated, PRESETS[preset]))  # type: ignore[arg-type]
+    options = parse(text)
+    preset = chosen(f"preset={options.get('preset')}", options.pop("preset", "paper"), tuple(PRESETS))
+    rule = replace(PRESETS[preset], **_read(options, PRESETS[preset]))  # type: ignore[arg-type]
     if not rule.wait + rule.slowdown + rule.fairness > 0:
         raise InputError("wait, slowdown and fairness are all 0: one of them must weigh something")
     return rule
@@ -115,10 +115,10 @@ def orig_bf(text: str) -> OrigBF:
     return OrigBF(**_read(parse(text), OrigBF()))  # type: ignore[arg-type]
 
 
-def _read(stated: dict[str, str], usual: PlanRS | OrigBF) -> dict[str, object]:
+def _read(chosen_options: dict[str, str], usual: PlanRS | OrigBF) -> dict[str, object]:
     options = (*asdict(usual), "preset") if isinstance(usual, PlanRS) else tuple(asdict(usual))
     read: dict[str, object] = {}
-    for option, value_text in stated.items():
+    for option, value_text in chosen_options.items():
         check_known(option, options)
         assignment = f"{option}={value_text}"
         if option in _CHOICES:

@@ -47,7 +47,7 @@ def semantics(name: str) -> Semantics:
     Raises InputError with the known names for any other.
     """
     try:
-        plain, stated = named(name)
+        plain, options = named(name)
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     if plain not in SEMANTICS:
@@ -55,10 +55,10 @@ def semantics(name: str) -> Semantics:
             "semantics", name, SEMANTICS, f"{', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
         )
     try:
-        for option in stated:
+        for option in options:
             check_known(option, tuple(_USUAL))
-        expiry = chosen(f"expiry={stated.get('expiry')}", stated.get("expiry", _USUAL["expiry"]), EXPIRY)
-        every_s = whole(f"every={stated['every']}", stated["every"], minimum=1, maximum=_LONGEST_S) if "every" in stated else 0
+        expiry = chosen(f"expiry={options.get('expiry')}", options.get("expiry", _USUAL["expiry"]), EXPIRY)
+        every_s = whole(f"every={options['every']}", options["every"], minimum=1, maximum=_LONGEST_S) if "every" in options else 0
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
     return Semantics(plain == "per-event", expiry == "pass", every_s)

@@ -89,14 +89,14 @@ class SiteAhead(Ahead):
         without: np.ndarray | None = None,
     ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
-        known, table = self.present(jobs, rows, now_s)
+        kept_rows, table = self.present(jobs, rows, now_s)
         if without is not None:  # they end now or are cancelled: without their rows, other phases would be drawn
             now, runs = float(now_s + self._origin_s), table["start_s"].notna() & table["end_s"].isna()
-            table.loc[without[known] & runs, "end_s"] = now
-            table.loc[without[known] & ~runs & table["end_s"].isna(), "cancel_s"] = now
+            table.loc[without[kept_rows] & runs, "end_s"] = now
+            table.loc[without[kept_rows] & ~runs & table["end_s"].isna(), "cancel_s"] = now
         start, end = table["start_s"].to_numpy(np.float64), table["end_s"].to_numpy(np.float64)
         runtime_s = np.tile(end - start, (self.scenarios, 1))
-        runtime_s[:, np.searchsorted(known, rows)] = runtimes
+        runtime_s[:, np.searchsorted(kept_rows, rows)] = runtimes
         coming = [
             self._asked(jobs, arrival.row).assign(
                 submit_s=arrival.after_s + now_s + self._origin_s, runtime_s=arrival.runtime, draw=draw
@@ -107,7 +107,7 @@ class SiteAhead(Ahead):
         more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
-        table = table if asked is None else table.assign(asked=np.isin(known, asked))
+        table = table if asked is None else table.assign(asked=np.isin(kept_rows, asked))
         starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
         return np.minimum(starts_s, self.within_s)
 
@@ -117,10 +117,10 @@ class SiteAhead(Ahead):
         They are the ended jobs that count as usage and ``rows``; the table is as :func:`starts_ahead` takes it.
         """
         past = np.flatnonzero(jobs.end <= now_s)
-        known = np.sort(np.concatenate((past[past >= self._first], rows)))
-        start, end = (times[known].astype(np.float64) for times in (jobs.start, jobs.end))
+        kept_rows = np.sort(np.concatenate((past[past >= self._first], rows)))
+        start, end = (times[kept_rows].astype(np.float64) for times in (jobs.start, jobs.end))
         start[start >= UNKNOWN], end[end >= UNKNOWN] = np.nan, np.nan
-        return known, self._asked(jobs, known).assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
+        return kept_rows, self._asked(jobs, kept_rows).assign(start_s=start + self._origin_s, end_s=end + self._origin_s)
 
     def _asked(self, jobs: Queued, rows: np.ndarray) -> pd.DataFrame:
         """Return what jobs ask for, with node counts scaled like their processors."""
@@ -223,19 +223,19 @@ def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
     return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
 
 
-def lead(site: Site, table: pd.DataFrame, known: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
+def lead(site: Site, table: pd.DataFrame, recorded: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
     """Return the site as it is at ``now_s``, by the record of the first ``there`` jobs."""
     origin = origin_of(table)
-    moment = Moment(site, table, known, origin, round((now_s - origin) * 1000), begin(site, table, phases))
-    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:known]
-    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(known, np.nan)
+    moment = Moment(site, table, recorded, origin, round((now_s - origin) * 1000), begin(site, table, phases))
+    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:recorded]
+    accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(recorded, np.nan)
     accrued = np.flatnonzero(np.isfinite(accrue))
     slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
     numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
     ms, kind, row = _recorded(moment, jobs, phases, usage_s)
     follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
     numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
-    numbers[JOINED] = known
+    numbers[JOINED] = recorded
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
     return replace(moment, asked_ms=int(asks.max(initial=-NO_TIME)))
 
@@ -306,12 +306,12 @@ def _advance(
 
     It ends at most ``within_s`` after the moment.
     """
-    table, known, now = moment.jobs, moment.there, moment.now_ms
-    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[known:]))
+    table, recorded, now = moment.jobs, moment.there, moment.now_ms
+    runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[recorded:]))
     slurm.now.killed[:] |= runtime_s > slurm.ask.limit
     runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS
     submit = np.round((table["submit_s"].to_numpy(np.float64) - moment.origin_s + phases.parts_s) * 1000).astype(np.int64)
-    submit[known:] = np.maximum(np.sort(submit[known:]), now + 1)  # rows stay in their order within a second
+    submit[recorded:] = np.maximum(np.sort(submit[recorded:]), now + 1)  # rows stay in their order within a second
     running, bits = np.flatnonzero(slurm.now.phase == RUNS), max(len(table).bit_length(), 1)
     start = slurm.now.start_ms[running]
     ends = np.maximum(start + runtime[running], now + 1)
@@ -325,7 +325,7 @@ def _advance(
     state.plan_procs[:count] = slurm.ask.cpus[running[events & ((1 << bits) - 1)]]
     state.running[:count], state.start[running], state.planned[running] = running, start, ends
     counters = state.counters
-    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, known
+    counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, recorded
     counters[FREE] -= slurm.ask.cpus[running].sum()
     settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
     last = min(moment.now_ms + within_s * 1000, NO_TIME)

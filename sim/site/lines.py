@@ -48,9 +48,9 @@ def partition_lines(part: Partition, before: Partition | None) -> list[str]:
     shown = {key: length(value) if key == "MaxTime" or value >= UNLIMITED else value for key, value in new.items()}
     line = before.line or f"PartitionName={part.name} Nodes={','.join(sorted(before.nodes))}"
     nodes = re.search(r"(?i)\bNodes\s*=\s*(\S+)", line)
-    stated = nodes[1] if nodes else ",".join(sorted(before.nodes))
-    if (added := part.nodes - before.nodes) and stated.upper() != "ALL":
-        shown["Nodes"] = ",".join([stated, *sorted(added)])
+    node_text = nodes[1] if nodes else ",".join(sorted(before.nodes))
+    if (added := part.nodes - before.nodes) and node_text.upper() != "ALL":
+        shown["Nodes"] = ",".join([node_text, *sorted(added)])
     return [stating(line, shown)] if shown else []
 
 

@@ -160,8 +160,8 @@ class TraceQueue:
         if not isinstance(ahead, SiteAhead):
             return why
         live = np.concatenate((self.running, self.waiting))
-        known, table = ahead.present(self.jobs, np.sort(live), self.now_s)
-        table = table.assign(job_id=self.job_id[known])
+        kept_rows, table = ahead.present(self.jobs, np.sort(live), self.now_s)
+        table = table.assign(job_id=self.job_id[kept_rows])
         before = {name: reason.why for name, reason in zip(names, why, strict=True) if reason.by_slurm}
         stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
         why = [by_rules(reason, stands[name]) if name in stands else reason for name, reason in zip(names, why, strict=True)]

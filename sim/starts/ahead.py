@@ -195,7 +195,7 @@ class Ahead:
             self._room(max(2 * total, 1 << 12))
         state, begin = self._work.state, jobs.start[rows[:first]]
         procs, asked = (
-            np.concatenate((known, later)) for known, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
+            np.concatenate((column, later)) for column, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
         )
         origin = int(jobs.submit[rows].min(initial=now_s)) if self._pool is None else 0  # closings are in seconds of the trace
         if self._work.clusters is not None:

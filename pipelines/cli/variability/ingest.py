@@ -67,8 +67,8 @@ def command(system: System) -> None:
     _read_tables(lake, system)
     broken = _read_counters(lake, system).quarantined if system.counters else []
     counters = tuple(str(Path(spec).absolute()) for spec in system.counters)
-    stated = {**system.model_dump(exclude={"name"}, exclude_unset=True), **places, "counters": counters}
-    remember_system(home(), system.name, stated)
+    sources = {**system.model_dump(exclude={"name"}, exclude_unset=True), **places, "counters": counters}
+    remember_system(home(), system.name, sources)
     if broken:
         sys.stdout.flush()
         sys.exit(2)
