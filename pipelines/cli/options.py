@@ -221,15 +221,9 @@ def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., 
         more |= {} if once else {"multiple": True}
         help_text = help_text if once else f"{help_text} May be repeated."
     more["show_default"] = extra.get("default", default not in (None, "", []))
-    return click.option(
-        flag,
-        name,
-        type=kind,
-        default=None if field.is_required() else default,
-        required=field.is_required(),
-        help=help_text,
-        **more,
-    )
+    # to click, None is a default too, and an option with a default is never missing
+    more |= {"required": True} if field.is_required() else {"default": default}
+    return click.option(flag, name, type=kind, help=help_text, **more)
 
 
 _BOUNDS = {"ge": ("min", False), "gt": ("min", True), "le": ("max", False), "lt": ("max", True)}

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import nullcontext
 
+import click
 import numpy as np
 import pandas as pd
 import pytest
@@ -122,3 +123,11 @@ def test_replicates_are_shaken_replays_and_a_single_one_is_as_recorded():
         pd.testing.assert_frame_equal(kept.jobs, schedule.jobs)
     (alone, _) = campaign(trace, ("EASY", "Harm"), ("requested",))
     assert (alone.jobs["submit_s"] == trace.jobs["submit_s"]).all()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "option"), [(["parity", "x"], "--machine"), (["whatif", "x"], "--machine"), (["when", "x"], "--queue")]
+)
+def test_an_option_that_is_needed_is_named_as_it_is_typed(arguments, option):
+    with pytest.raises(click.MissingParameter, match=f"Missing option '{option}'"):
+        cli(arguments, standalone_mode=False)
