@@ -116,53 +116,11 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     dropped as ``no-request-yet``; jobs without a queue form one queue. Raises InputError for an unknown machine size, if no job
     has a requested time (unless ``runtime``), and if no job is left.
     """
-    if not isinstance(trace, Trace):
-        raise InputError(
-            f"a {type(trace).__name__} is not a Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one"
-        )
-    if missing_request not in MISSING_REQUEST:
-        raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
-    size = procs if procs is not None else trace.procs
-    if size is None:
-        advice = advised(trace.jobs, None, usage(trace.jobs).procs)
-        hint = "N" if advice.procs is None else f"{advice.procs} ({advice.reason}), or the true number"
-        raise InputError(f"{trace.source or trace.name}: the number of processors is unknown; give --procs {hint}")
-    if not isinstance(size, Integral) or isinstance(size, bool):
-        raise InputError(f"{trace.source or trace.name}: procs is a {type(size).__name__}, not a whole number of processors")
-    if size <= 0:
-        raise InputError(f"{trace.source or trace.name}: a machine of {size} processors cannot run anything")
-    if size > limits.PROCESSORS:
-        raise InputError(f"{trace.source or trace.name}: procs must be at most {limits.PROCESSORS:,}")
-    if len(trace.jobs) > limits.JOBS:
-        raise InputError(f"{trace.source or trace.name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
-    if len(trace.jobs) == 0:
-        raise InputError(f"{trace.source or trace.name}: has no jobs")
+    size = _size(trace, procs, missing_request)
     labels = trace.jobs.index  # a user's own may repeat: then they name no job
     trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))
     work = _Work(trace.jobs, trace.unread)
-
-    work.drop(COPY, pd.Series(copies(trace.jobs)), "job_id")
-    if trace.summaries:
-        status, whole = trace.jobs["status"], trace.jobs["job_id"]
-        work.drop(PARTIAL, status.isin(PARTS) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
-    for column, largest in limits.COLUMNS.items():
-        work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
-    if not work.kept.all():
-        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # keep them out of all arithmetic
-    filled = [column for column in limits.ASKED if work.table[column].notna().any()]
-    for column in filled:
-        values = work.table[column]
-        least = 0 if column == "gpus" else 1
-        work.alter(BEYOND, ((values > limits.ASKED[column]) | (values < least)).fillna(False), column)
-    requested = work.table["procs"].fillna(0) > 0
-    allocated = work.table["allocated_procs"]
-    work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
-    work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
-    work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
-    work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
-    if "nodes" in filled and "procs_per_node" in filled:
-        shaped = work.table["nodes"] * work.table["procs_per_node"]
-        work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
+    _amounts(work, trace)
     _requests(work, trace, missing_request)
     work.drop(WIDE, work.table["procs"].fillna(0) > size, "procs")
     longer = (work.table["runtime_s"] > work.table["requested_s"]).fillna(False)
@@ -186,7 +144,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         name=trace.name,
         jobs=jobs,
         rejected_jobs=work.report(),
-        procs=int(size),
+        procs=size,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
         generated=trace.generated,
@@ -196,6 +154,58 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         notes=trace.notes,
         hashed_with=trace.hashed_with,
     )
+
+
+def _size(trace: Trace, procs: int | None, missing_request: str) -> int:
+    """Return the processors of the machine; raise InputError for what cannot be cleaned."""
+    if not isinstance(trace, Trace):
+        raise InputError(
+            f"a {type(trace).__name__} is not a Trace: read_trace reads one, and Trace(name, jobs_from(frame)) makes one"
+        )
+    if missing_request not in MISSING_REQUEST:
+        raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
+    name, size = trace.source or trace.name, procs if procs is not None else trace.procs
+    if size is None:
+        advice = advised(trace.jobs, None, usage(trace.jobs).procs)
+        hint = "N" if advice.procs is None else f"{advice.procs} ({advice.reason}), or the true number"
+        raise InputError(f"{name}: the number of processors is unknown; give --procs {hint}")
+    if not isinstance(size, Integral) or isinstance(size, bool):
+        raise InputError(f"{name}: procs is a {type(size).__name__}, not a whole number of processors")
+    if size <= 0:
+        raise InputError(f"{name}: a machine of {size} processors cannot run anything")
+    if size > limits.PROCESSORS:
+        raise InputError(f"{name}: procs must be at most {limits.PROCESSORS:,}")
+    if len(trace.jobs) > limits.JOBS:
+        raise InputError(f"{name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
+    if len(trace.jobs) == 0:
+        raise InputError(f"{name}: has no jobs")
+    return int(size)
+
+
+def _amounts(work: _Work, trace: Trace) -> None:
+    """Drop copies, parts and impossible values; take allocated processors where none are requested."""
+    work.drop(COPY, pd.Series(copies(trace.jobs)), "job_id")
+    if trace.summaries:
+        status, whole = trace.jobs["status"], trace.jobs["job_id"]
+        work.drop(PARTIAL, status.isin(PARTS) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
+    for column, largest in limits.COLUMNS.items():
+        work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
+    if not work.kept.all():
+        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # keep them out of all arithmetic
+    filled = [column for column in limits.ASKED if work.table[column].notna().any()]
+    for column in filled:
+        values = work.table[column]
+        least = 0 if column == "gpus" else 1
+        work.alter(BEYOND, ((values > limits.ASKED[column]) | (values < least)).fillna(False), column)
+    requested = work.table["procs"].fillna(0) > 0
+    allocated = work.table["allocated_procs"]
+    work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
+    work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
+    work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
+    work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
+    if "nodes" in filled and "procs_per_node" in filled:
+        shaped = work.table["nodes"] * work.table["procs_per_node"]
+        work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
 
 
 def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
