@@ -42,6 +42,8 @@ Progress: TypeAlias = Callable[[int, int], None]
 FIRST_LEG, LEG_S, LONGEST_LEG = 100_000, 0.1, 10_000_000
 """Work until the first pause of the kernel, in events and planned jobs; about the seconds between pauses, in which Python can
 report and be interrupted; and the max work between them, as a full log of plans pauses early and often."""
+DECIDED = "List"
+"""The scheduler whose place a policy of a user's own takes."""
 TRACE_SECONDS = Clock()
 """The default wall clock: the trace's seconds, as if its second 0 were a midnight."""
 

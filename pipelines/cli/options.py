@@ -261,6 +261,8 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
     Call it before any work. Files in use are the inputs, or the files of a site in them, and the other outputs. An input may be a
     name of the catalogue.
     """
+    if not any(outputs.values()):
+        return
     from pipelines.sources.catalogue import load_catalogue
     from sim.slurm.lines import FILES
 

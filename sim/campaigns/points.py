@@ -25,8 +25,7 @@ from sim.machine.nodes import Description
 from sim.metrics.predictability import predicted_start_error_s
 from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
-from sim.outcome import Decider, Outcome, simulation
-from sim.own.decide import UNDER
+from sim.outcome import DECIDED, Decider, Outcome, simulation
 from sim.policy import Policy
 from sim.replays import ReplayInput, as_replay, in_order, restored, seeded
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
@@ -210,7 +209,7 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
             begun = _begun(setting, point)
             source, foreknown = begun.predictor(setting, point)
             decider = setting.deciders.get(point.policy.scheduler)
-            policy = point.policy if decider is None else point.policy._replace(scheduler=UNDER)
+            policy = point.policy if decider is None else point.policy._replace(scheduler=DECIDED)
             outcome = simulation(
                 begun.replay.workload,
                 policy._replace(predictor=source),

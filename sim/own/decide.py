@@ -22,14 +22,11 @@ from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_fo
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
-from sim.outcome import TRACE_SECONDS, Decider
+from sim.outcome import DECIDED, TRACE_SECONDS, Decider
 from sim.own.compiled_policy import CompiledPolicy
 from sim.policy import Policy
 from sim.schedule import Schedule
 from sim.simulation import simulate_policy
-
-UNDER = "List"
-"""The scheduler that a policy replaces."""
 
 
 class Job(NamedTuple):
@@ -254,6 +251,6 @@ def decide(
     name, decides = decider(policy, name, once=True)
     on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
     schedule = simulate_policy(
-        jobs, Policy(UNDER, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on
+        jobs, Policy(DECIDED, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on
     )
     return replace(schedule, scheduler=name)
