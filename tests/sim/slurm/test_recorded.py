@@ -1,6 +1,6 @@
-"""Replays of six workloads against two real runs of each, in waits, starts and decisions.
+"""Replays of workloads against two real runs of each, in waits, starts and decisions.
 
-``tests.golden.slurm.record`` made the runs. Bounds are what came out, a little wider: they hold the model as it is.
+``tests.golden.slurm.record`` made six on Slurm 22.05; those of ``newer`` are of 24.11. Bounds are what came out, a little wider: they hold the model as it is.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.ingest.slurmctld_log import read_phases
+from pipelines.ingest.slurmctld_log import read_phases, with_log
 from pipelines.workflows.parity import read_site_jobs
 from sim.site.explained import decisions
 from sim.site.parity import fitted, open_replays, unexplained
@@ -36,11 +36,19 @@ WITHIN_5_S = {
     **{"mixed-A": 0.5, "mixed-B": 0.6},
 }
 """Starts with the phases of the log that lie so close to the record, at least. What differs begins with milliseconds."""
+NEWER = {
+    **{"het24-A": (1.0, 0.0), "het24-B": (1.0, 0.0), "resv24-A": (0.97, 0.0), "resv24-B": (0.97, 0.0)},
+    **{"qos24-A": (0.94, 0.02), "qos24-B": (0.91, 0.02), "rel24-A": (0.95, 0.08), "rel24-B": (0.98, 0.02)},
+}
+"""Runs of 24.11 with heterogeneous jobs, reservations made in the middle, two QOS a job and relative limits.
+
+The decisions that the model makes, too, at least, and those that it makes in addition, at most; as parts of the record's.
+"""
 
 
-def recorded(run: str) -> tuple[Site, pd.DataFrame, Phases]:
-    site, jobs = read_site_jobs(GOLDEN / f"{run}.txt", GOLDEN / run, "UTC")
-    return site, jobs.table, read_phases(GOLDEN / f"{run}.log.gz", site, jobs.table)
+def recorded(run: str, folder: Path = GOLDEN) -> tuple[Site, pd.DataFrame, Phases]:
+    site, jobs = read_site_jobs(folder / f"{run}.txt", folder / run, "UTC")
+    return site, jobs.table, read_phases(folder / f"{run}.log.gz", site, jobs.table)
 
 
 @pytest.mark.slow
@@ -75,6 +83,24 @@ def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agre
     asked = decisions(site, jobs).summary()
     assert asked["decisions"] >= 0.85
     assert asked["decisions_extra"] <= 0.2
+
+
+@pytest.mark.parametrize("run", [pytest.param(run, marks=() if run == "het24-A" else pytest.mark.thorough) for run in NEWER])
+def test_decisions_of_slurm_24_agree_with_the_record(run: str) -> None:
+    site, jobs, _ = recorded(run, GOLDEN / "newer")
+    site = with_log(GOLDEN / "newer" / f"{run}.log.gz", site)
+    assert site.known_release[:2] == (24, 11)
+    summary, (most, extra) = decisions(site, jobs).summary(), NEWER[run]
+    assert summary["decisions"] >= most
+    assert summary["decisions_extra"] <= extra
+
+
+@pytest.mark.thorough
+def test_a_reservation_made_in_the_middle_counts_from_then_on() -> None:
+    site, jobs, phases = recorded("resv24-B", GOLDEN / "newer")
+    sites = with_log(GOLDEN / "newer" / "resv24-B.log.gz", site), site
+    close = [(np.abs(np.floor(replay(each, jobs, phases).start_s) - jobs["start_s"]) <= 5).mean() for each in sites]
+    assert close[0] > 0.9 > 0.5 > close[1]
 
 
 def test_nodes_that_stayed_free_without_a_reason_are_named() -> None:
