@@ -212,9 +212,10 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
     from zoneinfo import ZoneInfo
 
     from pipelines.ingest.localtime import to_unix
+    from pipelines.ingest.queue_file import named_second
 
     if moment is None:
-        return int(path.stat().st_mtime) - (clean.origin_unix_s or 0)
+        return (named_second(path) or int(path.stat().st_mtime)) - (clean.origin_unix_s or 0)
     if moment.isdecimal() and len(moment) <= len(str(limits.SECONDS)):
         return int(moment)
     local = pd.to_datetime(moment, format="ISO8601", errors="coerce")
@@ -291,7 +292,7 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
-        ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h under the Slurm of {ahead.site.name}"
+        ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h with the Slurm of cluster {ahead.site.name}"
         return ran if version == SLURM else f"{name} version {version} from {ran}"
     pool = closed(ahead.by, queue.clean.procs)
     closings = "" if pool is None else f", with {len(pool.closings)} closings a week"
@@ -304,11 +305,12 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     from pipelines.report.wording import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
-    job = f"{name} ({record['procs']} processors, {words(record['requested_s'])})"
-    later = f", {words(record['wait_50_s'])} after {now}"
+    processors = "1 processor" if record["procs"] == 1 else f"{record['procs']:,} processors"
+    job = f"{name} ({processors}, limit {words(record['requested_s'])}), seen at {now}"
+    later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
     lines = [
-        f"{job}: starts {_at(record['at_50'], now)} in the median" + (later if record["at_50"] != now else f" ({now})"),
-        f"  {_between(record, '25', '75')} with 50 %, {_between(record, '10', '90')} with 80 %",
+        f"{job}: expected to start {_at(record['at_50'], now)}{later}",
+        f"  with a chance of 80 % it starts {_between(record, '10', '90')}, of 50 % {_between(record, '25', '75')}",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
         ),
@@ -322,17 +324,24 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
         lines.append(
             f"  {before['answers']:,} such answers in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}"
         )
-    for change in record["changes"]:
-        how = "surely sooner" if change["sure"] else "not surely sooner"
-        sign = "sooner" if change["mean_s"] < 0 else "later"
-        lines.append(
-            f"  with {change['what']} ({change['procs']} processors, {words(change['requested_s'])}): {words(abs(change['mean_s']))} {sign} on average, {how}"
-        )
+    lines += [f"  with {change['what']} {_gained(change)}" for change in record["changes"]]
     lines += [
         f"  answered before, at {before['now']}: {before['at_50']} (80 %: {before['at_10']} to {before['at_90']})"
         for before in earlier
     ]
     return lines
+
+
+def _gained(change: dict[str, Any]) -> str:
+    """Return what a change of the job gains, in words."""
+    from pipelines.report.wording import duration as words
+
+    job = f"({change['procs']:,} processors, limit {words(change['requested_s'])})"
+    if change["mean_s"] == 0:
+        return f"{job} it would start no sooner"
+    if change["mean_s"] > 0:
+        return f"{job} it would start {words(change['mean_s'])} later on average"
+    return f"{job} it would start {words(-change['mean_s'])} sooner on average, {'surely' if change['sure'] else 'but not surely'}"
 
 
 def _at(time_: str, now: str) -> str:
@@ -348,8 +357,10 @@ def _between(record: dict[str, Any], low: str, high: str) -> str:
 def _table(records: list[dict[str, Any]]) -> Any:
     from pipelines.report.table import Table
 
-    columns = {"job": "{job_id}", "processors": "{procs:,}", "median": "{at_50}", "10 %": "{at_10}", "90 %": "{at_90}"}
+    columns = {"job": "{job_id}", "processors": "{procs:,}", "expected start": "{at_50}"}
+    columns |= {"1 in 10 before": "{at_10}", "9 in 10 before": "{at_90}"}
     columns |= {"within 1 h": "{chance_1h:.0%}", "within 24 h": "{chance_24h:.0%}"}
     left = len(records) - _LONG
     below = f"{left:,} more wait: --json prints all" if left > 0 else ""
-    return Table.of("When jobs start", columns, records[:_LONG], note=below, left=("job",))
+    title = f"When jobs start, seen at {records[0]['now']}"
+    return Table.of(title, columns, records[:_LONG], note=below, left=("job",))

@@ -139,12 +139,17 @@ def kept_queues(folder: Path) -> dict[int, Path]:
     except OSError as error:
         raise InputError(f"{folder}: cannot be read: {error.strerror}") from error
     for path in files:
-        match = _NAMED.search(path.name)
-        second = pd.to_datetime(match[0] if match else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
-        if not isinstance(second, pd.Timestamp):
+        if (second := named_second(path)) is None:
             raise InputError(f"{path}: its name must say when the snapshot was made, by a time such as 20260301T090000Z")
-        snapshots[int(second.timestamp())] = path
+        snapshots[second] = path
     return dict(sorted(snapshots.items()))
+
+
+def named_second(path: Path) -> int | None:
+    """Return the Unix second in a snapshot's name, as ``20260301T090000Z``, or None."""
+    match = _NAMED.search(path.name)
+    second = pd.to_datetime(match[0] if match else "", format="%Y%m%dT%H%M%SZ", errors="coerce")
+    return int(second.timestamp()) if isinstance(second, pd.Timestamp) else None
 
 
 def is_held(jobs: pd.DataFrame) -> np.ndarray:
@@ -215,13 +220,16 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     """Return the queue at a Unix second as a snapshot would show it, from accounting.
 
     ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`; ``waits``, bool [jobs], by default those submitted, not
-    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held.
+    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held, but
+    a task of an array of which others run waits for the limit of its array, whose number the accounting does not have.
     """
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
     waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
     runs = (submit <= now_s) & (begun >= 0) & (begun <= now_s) & ~(jobs["end_s"].to_numpy(np.float64) <= now_s) & ~waits
     queued, runs = jobs[runs | waits], runs[runs | waits]
-    full = queued["group"].map(queued[runs]["group"].value_counts()).fillna(0) >= queued["throttle"]
+    running = queued["group"].map(queued[runs]["group"].value_counts()).fillna(0)
+    later, task = queued["eligible_s"] > now_s, queued["task"] >= 0
+    full = ((running >= queued["throttle"]) & (queued["throttle"] > 0)) | (later & task & (running > 0))
     memory = np.where(queued["memory_node"] > 0, queued["memory_node"] * queued["min_nodes"], queued["memory_cpu"] * queued["cpus"])
     requests = zip(memory, queued["min_nodes"], queued["gpus"] * queued["min_nodes"], strict=True)
     texts: dict[str, Any] = {
@@ -233,7 +241,7 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in requests]}
     texts |= {"nodes": queued["nodes"].where(runs, ""), "features": queued["features"]}
     texts |= {"after": "afterok:" + queued["after"].str.replace(",", ":")}
-    why = np.where(queued["eligible_s"] > now_s, _HELD[0], np.where(full & (queued["throttle"] > 0), "JobArrayTaskLimit", ""))
+    why = np.where(full, "JobArrayTaskLimit", np.where(later, _HELD[0], ""))
     times = {"submit_unix_s": queued["submit_s"].clip(upper=now_s), "start_unix_s": queued["start_s"].where(runs)}
     numbers = {"procs": queued["cpus"], "requested_s": queued["limit_s"], "expected_unix_s": None}
     rows = {"job_id": queued["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}

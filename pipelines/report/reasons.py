@@ -19,17 +19,15 @@ def sentences_of(reason: Mapping[str, Any], procs: int) -> list[str]:
     ``reason`` has the fields of :class:`sim.starts.reasons.Reason`.
     """
     word = f" (Slurm says {reason['by_slurm']})" if reason["by_slurm"] else ""
-    sentences = [f"it waits because of {reason['why']}{word}: {CLASSES[reason['why']]}"]
+    sentences = [f"it waits because {CLASSES[reason['why']]}{word}"]
     if reason["why"] == "next":
         sentences = ["nothing keeps it: it starts in one of the next passes of the scheduler"]
     if reason["limit"]:
         sentences.append(f"limit: {reason['limit']}")
     if reason["ahead"]:
-        hours, own = f"{reason['ahead_hours']:,.0f} processor-hours", reason["ahead_in_queue"]
         many = "1 job is" if reason["ahead"] == 1 else f"{reason['ahead']:,} jobs are"
-        sentences.append(
-            f"{many} ahead of it and {'asks' if reason['ahead'] == 1 else 'ask'} for {hours}; {own:,} of them in its queue"
-        )
+        hours = f"{reason['ahead_hours']:,.0f} processor-hours"
+        sentences.append(f"{many} ahead of it ({reason['ahead_in_queue']:,} in its own queue), with requests for {hours}")
     if reason["parts"]:
         parts = ", ".join(f"{name} {value:,.0f}" for name, value in reason["parts"].items())
         sentences.append(f"its priority is {sum(reason['parts'].values()):,.0f}: {parts}")
@@ -61,8 +59,8 @@ def sentences_of_places(places: Sequence[Mapping[str, Any]]) -> list[str]:
     sentences = []
     for place, after in zip(places, [*places[1:], None], strict=False):
         qos = f" with QOS {place['qos']}" if place["qos"] else ""
-        text = f"in {place['queue']}{qos}: starts in {duration(place['wait_50_s'])} in the median, 80 % "
-        text += f"{duration(place['wait_10_s'])} to {duration(place['wait_90_s'])}"
+        text = f"in {place['queue']}{qos}: expected to start in {duration(place['wait_50_s'])} "
+        text += f"(80 %: {duration(place['wait_10_s'])} to {duration(place['wait_90_s'])})"
         if after is not None:
             sure = "surely" if place["sooner"] >= SURE else "not surely"
             text += f"; {sure} sooner than in the next ({place['sooner']:.0%} of the simulations)"

@@ -69,7 +69,11 @@ class WhenSettings(CheckedSettings):
         default=(), title="job", description="A job to be submitted, as 'procs=16 time=2:00:00 user=ann queue=batch'."
     )
     ids: Texts = Field(default=(), title="id", description="A job of the queue, by default all that wait.")
-    now: str | None = Field(default=None, description="The site's local time of the snapshot. [default: when its file was written]")
+    now: str | None = Field(
+        default=None,
+        description="The site's local time of the snapshot. [default: the UTC time in its name, as 20260301T090000Z, "
+        "else when its file was written]",
+    )
     machine: Path | None = Field(
         default=None,
         description="The Slurm site, as queuecast parity takes it. [default: the one that the catalogue states of TRACE]",

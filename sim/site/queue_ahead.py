@@ -23,6 +23,7 @@ from models.starts.model import Questions
 from sim.site.ahead import SiteAhead
 from sim.site.reasons import SiteStanding, UsedUp, standings, used_limits, without_limit
 from sim.slurm.begin import LEAD_S
+from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.questions import blurred, start_quantiles
@@ -246,11 +247,12 @@ class TraceQueue:
             table = ahead.table.assign(**names)
             starts[name, qos] = self._elsewhere(ahead.site, table)._starts(self.jobs, alone)[:, 0]
         if not starts:
-            raise InputError(f"queue=*: no partition of {ahead.site.name} has room and time for the job")
+            raise InputError(f"queue=*: no partition of {ahead.site.name} has time for the job and nodes that suit it")
         order = sorted(starts, key=lambda place: (float(starts[place].mean()), place))
         several, places = len({qos for _, qos in order}) > 1, []
         for place, after in zip(order, [*order[1:], None], strict=True):
-            low, median, high = (float(wait) for wait in np.quantile(starts[place], (0.1, 0.5, 0.9), method="nearest"))
+            sample = blurred(starts[place][:, None], ahead.within_s)
+            low, median, high = (float(wait) for wait in np.quantile(sample, (0.1, 0.5, 0.9), method="nearest"))
             sooner = None
             if after is not None:
                 sooner = float((starts[place] < starts[after]).mean() + (starts[place] == starts[after]).mean() / 2)
@@ -258,15 +260,17 @@ class TraceQueue:
         return tuple(places)
 
     def _takers(self, row: int) -> Iterator[tuple[str, str]]:
-        """Yield each partition with room and time for the job, with each QOS that the job may have there."""
+        """Yield each partition with time for the job and nodes that suit it, with each QOS that the job may have there."""
         site, own = self.site_ahead.site, self.site_ahead.table.iloc[row]
-        nodes = {node.name: node.cpus for node in site.nodes}
+        suit = suitable(site, Suits(own["features"], own["nodelist"], own["exclude"], own["memory_node"]))
+        nodes = {node.name: node.cpus for node in site.nodes if node.name in suit and node.gpus >= own["gpus"]}
         submitter = (own["account"], own["user"])
         of_user = (association.qos for association in site.associations if (association.account, association.user) == submitter)
         granted = next(of_user, ())
         chosen = bool(self.snapshot["qos"][self.snapshot["job_id"] == self.job_id[row]].any())
         for name, part in site.partitions.items():
-            room = part.max_s >= self.jobs.requested[row] and sum(nodes[node] for node in part.nodes) >= self.jobs.procs[row]
+            cpus = [nodes[node] for node in part.nodes if node in nodes]
+            room = part.max_s >= self.jobs.requested[row] and sum(cpus) >= self.jobs.procs[row] and len(cpus) >= own["min_nodes"]
             for qos in (own["qos"],) if chosen else dict.fromkeys((own["qos"], *granted)):
                 if room and qos in site.qos and part.allows("qos", qos) and part.allows("accounts", own["account"]):
                     yield name, qos
@@ -285,11 +289,12 @@ class TraceQueue:
         return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
 
     def _changes(self, row: int, starts: np.ndarray) -> tuple[Gain, ...]:
-        changes = []
+        changes, tried = [], {(int(self.jobs.procs[row]), int(self.jobs.requested[row]))}
         for what, (wide, long) in CHANGES.items():
             procs, requested = int(np.ceil(self.jobs.procs[row] * wide)), max(int(self.jobs.requested[row] * long), 60)
-            if (procs, requested) == (self.jobs.procs[row], self.jobs.requested[row]):
+            if (procs, requested) in tried:
                 continue
+            tried.add((procs, requested))
             gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
             changes.append(Gain(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))

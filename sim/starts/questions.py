@@ -23,7 +23,7 @@ from sim.starts.ahead import Ahead
 
 AGES_S = (600, 3_600, 14_400, 86_400)
 """Waits after which a job that still waits is asked about again."""
-_SPREAD, _SPREAD_S = 0.15, 30.0
+_SPREAD, _SPREAD_S = 0.15, 90.0
 """Width by which scenarios are blurred, in the logarithm of seconds, and seconds added before taking it.
 
 Chosen on the recorded Slurm runs micro-1, pair-A and pair24-A."""

@@ -35,6 +35,7 @@ def test_the_moment_of_a_question_is_local_or_says_its_zone(tmp_path: Path) -> N
     clean = waited(jobs=5)  # Europe/Stockholm, from 2023-11-14 22:13:20 UTC on
     moments = ("60", "2023-11-14T23:14:20", "2023-11-14T22:14:20Z", "2023-11-14T17:14:20-05:00")
     assert {_now(clean, moment, tmp_path) for moment in moments} == {60}
+    assert _now(clean, None, tmp_path / "squeue-20231114T221420Z.txt") == 60, "the name of the snapshot says it"
     for moment in ("now", "today", "noon"):
         with pytest.raises(InputError, match=f"--now '{moment}': is neither a local time such as"):
             _now(clean, moment, tmp_path)
@@ -60,24 +61,26 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     site = SHARED / "slurm/micro-1.sacct.txt", "--machine", SHARED / "slurm/sites/micro", "--now"
     printed, _ = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=*")
     assert "it waits because" not in printed
-    assert "in debug with QOS normal: starts in 1 s in the median" in printed
-    assert "in normal with QOS normal: starts in 1 s in the median" in printed
-    assert "a new job (1 processors, 60 s): starts now in the median (2026-12-01 09:02)" in printed
-    assert "Predicted by 64 simulations of the next 24 h under the Slurm of parity." in printed
+    assert "in debug with QOS normal: expected to start in " in printed
+    assert "in normal with QOS normal: expected to start in " in printed
+    assert "a new job (1 processor, limit 60 s), seen at 2026-12-01 09:02: expected to start now" in printed
+    assert "Predicted by 64 simulations of the next 24 h with the Slurm of cluster parity." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
     assert (waits["reason"]["why"], waits["reason"]["by_slurm"], waits["reason"]["ahead"]) == ("resources", "Resources", 0)
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
     assert table.to_dict("records") == [waits]
-    assert table.attrs["by"] == "64 simulations of the next 24 h under the Slurm of parity"
+    assert table.attrs["by"] == "64 simulations of the next 24 h with the Slurm of cluster parity"
     (panel,) = queuecast.plot(table).axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
     assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in printed
-    assert "it waits because of resources (Slurm says Resources): too few processors are free" in printed
-    with pytest.raises(InputError, match=r"queue=\*: no partition of parity has room and time for the job"):
+    assert "it waits because too few processors are free (Slurm says Resources)" in printed
+    with pytest.raises(InputError, match=r"queue=\*: no partition of parity has time for the job and nodes that suit it"):
         queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:03:00", jobs="procs=1 time=3-00:00:00 queue=*")
+    of_kind = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=* features=bigmem")[0]
+    assert ("in normal with" in of_kind, "in debug with" in of_kind) == (True, False), "no node of debug has the feature"
 
 
 @pytest.mark.thorough
@@ -96,7 +99,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     path = tmp_path / "queue.txt"
     path.write_text(f"{HEAD}\n9001|PENDING|user1|long|16|2:00:00|2023-12-20T09:01:00|N/A\n")
     printed, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
-    assert "job 9001 (16 processors, 2.0 h): starts now in the median (2023-12-20 09:0" in printed
+    assert re.search(r"job 9001 \(16 processors, limit 2\.0 h\), seen at 2023-12-20 09:0\d: expected to start now", printed)
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
     assert re.search(r"Predicted by start-waited version \d from 64 EASY simulations of the queue\.", printed)
     assert "has no column account, so one pool under EASY replaces" in noted
@@ -112,7 +115,8 @@ def test_a_start_within_this_minute_is_called_now() -> None:
     record |= {f"at_{level}": "04:21" for level in ("10", "25", "50", "75", "90")} | {"wait_50_s": 3}
     record |= dict.fromkeys(("chance_10m", "chance_1h", "chance_4h", "chance_24h"), 1.0)
     first, second, _ = _lines(record, [])
-    assert (first, second) == ("job 7 (1 processors, 60 s): starts now in the median (04:21)", "  now with 50 %, now with 80 %")
+    assert first == "job 7 (1 processor, limit 60 s), seen at 04:21: expected to start now"
+    assert second == "  with a chance of 80 % it starts now, of 50 % now"
     first, second, *_ = _lines(record | {"at_50": "04:30", "at_75": "05:00", "at_90": "later than 06:00", "wait_50_s": 540}, [])
-    assert first.endswith("starts at 04:30 in the median, 9.0 min after 04:21")
-    assert second == "  between now and 05:00 with 50 %, between now and later than 06:00 with 80 %"
+    assert first.endswith("seen at 04:21: expected to start at 04:30, in 9.0 min")
+    assert second == "  with a chance of 80 % it starts between now and later than 06:00, of 50 % between now and 05:00"

@@ -202,6 +202,16 @@ def test_a_queue_made_of_accounting_knows_nothing_of_later() -> None:
     asked_of(queue, read_site({"slurm.conf": SITE}, "site"))
 
 
+def test_a_task_that_becomes_eligible_while_others_of_its_array_run_is_not_held() -> None:
+    runs, waits = {"start_s": NOW_S - 50, "end_s": NOW_S + 900, "nodes": "n1"}, {"eligible_s": NOW_S + 30}
+    array, other = {"group": 7, "throttle": 0}, {"group": 9, "throttle": 0}
+    jobs = asked(
+        1, {**array, **runs, "task": 0}, {**array, **waits, "task": 1}, {**other, **waits, "task": 0}, {**waits, "task": -1}
+    )
+    queue = queue_at(jobs, NOW_S)
+    assert queue["reason"].tolist() == ["", "JobArrayTaskLimit", "JobHeld", "JobHeld"], "a limit of the array lets one task run"
+
+
 def test_a_waiting_job_of_several_qos_may_run_with_each_that_the_site_has(tmp_path: Path) -> None:
     path = of_site(tmp_path / "squeue.txt", "7+0 PENDING cpu=8,mem=8G,node=2 (null) Priority (null)")
     path.write_text(path.read_text().replace("|normal|", "|normal,high,gone|"))

@@ -87,12 +87,12 @@ def test_sentences_say_what_a_user_needs() -> None:
     waiting = queue(RUNNING, {"job_id": "2", "procs": 8, "reason": "Resources"}, {"job_id": "3"})
     first, second = (vars(each) for each in reasons(waiting, ["2", "3"], 10, 1500))
     assert sentences_of(first, 8) == [
-        "it waits because of resources (Slurm says Resources): too few processors are free",
+        "it waits because too few processors are free (Slurm says Resources)",
         "it asks for 8 processors and 4 are free: enough are once 1 ends, by the limits in 25.0 min at the latest",
     ]
     assert sentences_of(second, 4) == [
-        "it waits because of priority: jobs ahead of it come first",
-        "1 job is ahead of it and asks for 8 processor-hours; 1 of them in its queue",
+        "it waits because jobs ahead of it come first",
+        "1 job is ahead of it (1 in its own queue), with requests for 8 processor-hours",
     ]
     cause = {"what": "jobs that came since and wait", "count": 3, "seconds": 600}
     assert sentence_of_cause(cause) == "3 jobs that came since and wait make it start 10.0 min later on average"
