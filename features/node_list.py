@@ -57,10 +57,10 @@ def _numbers(inside: str, room: int) -> list[str]:
     for piece in inside.split(","):
         match = _RANGE.fullmatch(piece.strip())
         if match is None:
-            raise ValueError(f"a list of nodes: [{inside[:40]}] holds {shown(piece.strip())}, no number or range")
+            raise ValueError(f"a list of nodes: [{inside[:40]}] holds {shown(piece.strip())}, which is no number or range")
         first, last = int(match[1]), int(match[2] or match[1])
         if last < first:
-            raise ValueError(f"a list of nodes: the range {piece.strip()[:40]} goes down")
+            raise ValueError(f"a list of nodes: the range {piece.strip()[:40]} ends below its beginning")
         if last - first >= room:
             raise ValueError(f"a list of nodes: it names more than {MOST:,}")
         numbers.extend(f"{number:0{len(match[1])}d}" for number in range(first, last + 1))

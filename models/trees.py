@@ -35,7 +35,7 @@ def plain_trees(booster: lightgbm.Booster) -> list[tuple[np.ndarray, np.ndarray,
             continue
         kinds = np.array(fields["decision_type"].split(), np.int64)
         if (kinds & 1).any() or (kinds >> 2).any():  # bit 0: categories; bits 2 and 3: treatment of missing values
-            raise ValueError("a tree that splits by categories or missing values has no plain form")
+            raise ValueError("a tree that splits by categories or missing values cannot be converted")
         columns = [np.array(fields[name].split(), np.int64) for name in ("split_feature", "left_child", "right_child")]
         trees.append((np.column_stack(columns), np.array(fields["threshold"].split(), np.float64), values))
     return trees

@@ -126,8 +126,7 @@ def occupied_apart(share: float | None) -> str | None:
     if share is None or abs(share - 1) < APART:
         return None
     return (
-        f"jobs occupy {share:.2f} times the processors that they ask for, by what was allocated: --procs-from allocated simulates "
-        "what they occupy"
+        f"jobs were allocated {share:.2f} times the processors that they ask for: --procs-from allocated simulates what they occupy"
     )
 
 
@@ -159,11 +158,11 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
     machine, lines = f"{procs:,} processors", []
     load = offered_load(jobs, procs)
     if load is not None and load > 1:
-        lines.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue grows without end: is --procs right?")
+        lines.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue would grow without end: check --procs")
     wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
     if len(wide):
         lines.append(
-            f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; is --procs right?"
+            f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; check --procs"
         )
     apart = occupied_apart(occupied(jobs))
     peak = usage(jobs).procs

@@ -58,7 +58,7 @@ class PolicyPredictor:
         for name, values in columns.items():
             if not np.isfinite(values).all():
                 row = int(np.flatnonzero(~np.isfinite(values))[0])
-                raise ValueError(f"row {row} (counted from 0), column {name}: {values[row]} is no {name}")
+                raise ValueError(f"row {row} (counted from 0), column {name}: {values[row]} is not a finite number")
         inputs = {**columns, **self._settings["parameters"]}
         scores = np.broadcast_to(score(self._settings["formula"], inputs), len(asked))
         return pd.DataFrame({"score": scores}, index=asked.index)
@@ -99,6 +99,6 @@ def _value(node: ast.expr, inputs: Mapping[str, np.ndarray | float]) -> np.ndarr
         case ast.Call(func=ast.Name(id=name), args=[left, right], keywords=[]) if name in ("min", "max"):
             evaluated = _TWO[name](_value(left, inputs), _value(right, inputs))
         case _:
-            raise ValueError(f"{ast.unparse(node)[:60]!r} is not part of a formula")
+            raise ValueError(f"{ast.unparse(node)[:60]!r} is not allowed in a formula")
     value = np.asarray(evaluated, np.float64)
     return np.where(np.isnan(value), 0.0, value)

@@ -76,7 +76,7 @@ class RuntimePredictor:
             named = {name: level for name, level in LEVELS.items() if name in answers}
             point, quantiles_s = self.predict_quantiles(asked, elapsed_s, (*named.values(), *quantiles))
             if len(quantiles) and not self.method.levels:
-                raise ValueError(f"quantiles: {self.method.name} tells none")
+                raise ValueError(f"quantiles: the method {self.method.name} predicts none")
             of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
             later = {PREDICTED: point, **{name: of.pop(name) for name in named}}
             answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of

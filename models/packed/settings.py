@@ -20,6 +20,6 @@ def read_settings(directory: Path) -> dict[str, Any]:
     settings = json.loads((directory / SETTINGS).read_text(encoding="utf-8"))
     if settings.get("format") != FORMAT:
         raise ValueError(
-            f"{directory / SETTINGS}: format {settings.get('format')}, this code reads format {FORMAT}: register the model again"
+            f"{directory / SETTINGS}: has format {settings.get('format')}, and this version reads {FORMAT}: register the model again"
         )
     return settings

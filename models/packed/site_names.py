@@ -50,9 +50,9 @@ def check_key(stored_with: str, what: str, required: bool = False) -> str:
     """
     key = site_key() if stored_with else ""
     if required and stored_with and not key:
-        raise ValueError(f"names in {what} are hashed, and ${VARIABLE} is not set")
+        raise ValueError(f"names in {what} are hashed: set ${VARIABLE} to the key")
     if key and check_value(key) != stored_with:
-        raise ValueError(f"names in {what} are hashed with another key than ${VARIABLE}")
+        raise ValueError(f"names in {what} were hashed with another key than ${VARIABLE} holds")
     return key
 
 

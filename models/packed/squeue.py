@@ -71,7 +71,7 @@ def _moment(table: pd.DataFrame, submit: np.ndarray) -> int:
     if _AT not in table:
         return int(np.concatenate((submit, clock_s(table, "start_time", nullable=True))).max(initial=0))
     at = clock_s(table, _AT)
-    refuse(at != at[:1], table, _AT, "is not the time in the first row")
+    refuse(at != at[:1], table, _AT, "differs from the time in the first row")
     return int(at.max(initial=0))
 
 
@@ -81,5 +81,5 @@ def _medians(table: pd.DataFrame, requested_s: np.ndarray) -> np.ndarray:
         return requested_s[:, None]
     medians = table[_MEDIAN].to_numpy(np.float64, na_value=np.nan)
     medians = np.where(np.isnan(medians), requested_s, medians)
-    refuse((medians < 1) | (medians > requested_s), table, _MEDIAN, "is not in 1..requested_s")
+    refuse((medians < 1) | (medians > requested_s), table, _MEDIAN, "is not between 1 and requested_s")
     return np.rint(medians)[:, None]

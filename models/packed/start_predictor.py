@@ -124,7 +124,7 @@ class StartModel:
                 calibrations[kind] = Calibration(shift, slope, held[f"{kind}_told"], held[f"{kind}_came"])
             recent = held["recent"]
         if recent.shape[1] != len(EDGES_S):
-            raise ValueError("the model has other bins of time: train it anew")
+            raise ValueError("this version divides time into other bins than the model: train it again")
         named = tuple(settings["columns"]), tuple(settings["plans"])
         site = *(settings[name] for name in ("procs", "origin_unix_s", "timezone")), settings.get("ahead", EASY)
         return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"], *site)

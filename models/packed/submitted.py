@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-EARLY = "is of 1970 or before: was a Unix number taken for a time? Give the wall clock"
+EARLY = "is of 1970 or before: give the wall clock as a timestamp, not as Unix seconds"
 """Error for such a time if the snapshot is of a later decade."""
 _YEAR_S = 365 * 86_400
 _YEARS_10_S = 10 * _YEAR_S
@@ -34,7 +34,12 @@ def columns(table: pd.DataFrame, optional: Sequence[str], now: pd.Timestamp) -> 
         refuse(given[name] < 1, table, name, "is below 1")
     given["local_s"] = clock_s(table.assign(**({} if "submit_time" in table else {"submit_time": now})), "submit_time")
     given["elapsed_s"] = _numbers(table, "elapsed_s") if "elapsed_s" in table else np.zeros(len(table))
-    refuse((given["elapsed_s"] < 0) | (given["elapsed_s"] > given["requested_s"]), table, "elapsed_s", "is not in 0..requested_s")
+    refuse(
+        (given["elapsed_s"] < 0) | (given["elapsed_s"] > given["requested_s"]),
+        table,
+        "elapsed_s",
+        "is not between 0 and requested_s",
+    )
     return given
 
 
@@ -45,7 +50,7 @@ def clock_s(table: pd.DataFrame, name: str, nullable: bool = False) -> np.ndarra
     """
     times = table[name]
     wrong = times.dtype.kind != "M" or times.dt.tz is not None
-    refuse(np.full(len(table), wrong), table, name, "is not a timestamp without a zone")
+    refuse(np.full(len(table), wrong), table, name, "is not a timestamp without a time zone")
     refuse(times.isna().to_numpy() & ~np.bool_(nullable), table, name, "is missing")
     return times.to_numpy("datetime64[s]").astype(np.int64)
 

@@ -72,7 +72,7 @@ class VariabilityPredictor:
         table = asked[columns].to_numpy(np.float64, na_value=np.nan)
         if np.isinf(table).any():
             row, column = np.argwhere(np.isinf(table))[0]
-            raise ValueError(f"row {row} (counted from 0), column {columns[column]}: {table[row, column]} is not a measurement")
+            raise ValueError(f"row {row} (counted from 0), column {columns[column]}: {table[row, column]} is infinite")
         return table
 
     def _probabilities(self, table: np.ndarray) -> np.ndarray:

@@ -114,7 +114,7 @@ class _Walk:
     def on_from(cls, forest: Forest, accounting: Accounting, until_s: int, submitted_s: int) -> _Walk:
         """Return a walk of ``forest`` over jobs ended since, by ``until_s``, and submitted by ``submitted_s``."""
         if not fits(forest):
-            raise ValueError("this version of Queuecast cannot extend such a forest: train it anew")
+            raise ValueError("this version of Queuecast cannot add trees to this model: train it again")
         rows = accounting.by_end(forest.at_s, until_s)
         walk = cls(accounting, rows[accounting.jobs["submit_s"].to_numpy(np.int64)[rows] <= submitted_s], forest.columns)
         walk.memory.model[: len(forest.model)] = forest.model

@@ -27,7 +27,7 @@ def calibration_curve(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.n
     """
     predicted, runtime, chances = (np.asarray(values, np.float64) for values in (quantiles, runtime_s, levels))
     if predicted.shape != (len(runtime), len(chances)):
-        raise ValueError(f"quantiles {predicted.shape} are not those of {len(runtime)} jobs at {len(chances)} levels")
+        raise ValueError(f"quantiles have the shape {predicted.shape}, not that of {len(runtime)} jobs at {len(chances)} levels")
     if not ((chances > 0) & (chances < 1)).all():
         raise ValueError(f"quantile levels {chances.tolist()} are not all between 0 and 1")
     if not np.isfinite(predicted).all():

@@ -40,7 +40,7 @@ def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence
     predicted = np.asarray(predicted_s, np.float64)
     runtime = np.asarray(runtime_s, np.float64)
     if predicted.shape != runtime.shape or predicted.ndim != 1:
-        raise ValueError(f"predictions {predicted.shape} and runtimes {runtime.shape} are not two lists of the same jobs")
+        raise ValueError(f"predictions have the shape {predicted.shape} and runtimes {runtime.shape}: give one number for each job")
     for name, values in (("prediction", predicted), ("runtime", runtime)):
         wrong = ~(np.isfinite(values) & (values > 0))
         if wrong.any():

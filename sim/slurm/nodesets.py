@@ -74,7 +74,7 @@ def with_features(site: Site, constraint: str) -> frozenset[str]:
         if token[0] in "([":
             inside = several(bracket=token[0])
             if at == len(tokens) or tokens[at][0] != ")]"["([".index(token[0])]:
-                raise InputError(f"the constraint {constraint!r} has no end of its bracket")
+                raise InputError(f"the constraint {constraint!r} lacks a closing bracket")
             at += 1
             return inside
         return frozenset(node.name for node in site.nodes if token[1] in node.features)

@@ -252,11 +252,11 @@ class Site:
         texts = []
         if self.release is None:
             texts.append(
-                f"which release of Slurm the site has is not known (config.txt says it): the rules of {shown(MODELLED)} count"
+                f"the site's release of Slurm is not known, as config.txt is missing: the rules of {shown(MODELLED)} are used"
             )
         if "prioritytype" not in self.settings:
             texts.append(
-                f"no PriorityType is given: jobs go by {'factors' if self.multifactor else 'arrival'}, the release's default"
+                f"PriorityType is missing: jobs are ordered by {'factors' if self.multifactor else 'arrival'}, the release's default"
             )
         return tuple(texts)
 

@@ -45,7 +45,7 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
     asked = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
     model = consumer_model("policy-kth-sp2", registered.version, POLICY.name)
     assert model.predict(asked)["score"].tolist() == [4 * 3600.0**2, 3600.0]
-    for wrong, error in ((asked.drop(columns="r"), "r"), (asked.assign(r=np.nan), "row 0 .*column r: nan is no r")):
+    for wrong, error in ((asked.drop(columns="r"), "r"), (asked.assign(r=np.nan), "row 0 .*column r: nan is not a finite number")):
         with pytest.raises(Exception, match=error):
             model.predict(wrong)
 

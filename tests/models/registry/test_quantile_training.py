@@ -34,7 +34,7 @@ def test_a_forest_of_another_plan_is_not_refreshed(records, at, forest, tmp_path
     other = Quantile(Forest.read(tmp_path))
     assert outdated(other)
     assert not outdated(Quantile(forest))
-    with pytest.raises(ValueError, match="cannot extend such a forest: train it anew"):
+    with pytest.raises(ValueError, match="cannot add trees to this model: train it again"):
         refresh(other, records, records.until_s)
 
 

@@ -107,7 +107,7 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, runs, classifiers)
         VariabilityPredictor(data).predict(asked)
     settings = data / "model.json"
     settings.write_text(json.dumps(json.loads(settings.read_text()) | {"format": 1}))
-    with pytest.raises(ValueError, match="format 1, this code reads format 3"):
+    with pytest.raises(ValueError, match="has format 1, and this version reads 3"):
         VariabilityPredictor(data)
 
 

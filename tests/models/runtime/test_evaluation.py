@@ -30,7 +30,7 @@ def test_stages_of_experience_share_out_the_jobs():
         ([1.0, np.nan], [1, 1], (0.5,), "row 1: prediction nan"),
         ([1.0, 2.0], [1, 0], (0.5,), "row 1: runtime 0.0"),
         ([-1.0], [1], (0.5,), "row 0: prediction -1.0"),
-        ([1.0], [1, 2], (0.5,), "not two lists of the same jobs"),
+        ([1.0], [1, 2], (0.5,), "give one number for each job"),
         ([1.0], [1], (1.0,), "not all between 0 and 1"),
     ],
 )

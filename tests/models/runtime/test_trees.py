@@ -1,4 +1,4 @@
-"""LightGBM's trees as plain arrays: every row ends in the leaf LightGBM puts it in, and what has no plain form is refused."""
+"""LightGBM's trees as plain arrays: every row ends in the leaf LightGBM puts it in, and what cannot be converted is refused."""
 
 from __future__ import annotations
 
@@ -86,5 +86,5 @@ def test_splits_by_what_is_missing_are_refused(missing: dict[str, bool]) -> None
     x, y = data(3, 200)
     x[::3, 0] = 0.0 if missing.get("zero_as_missing") else np.nan
     x[:, 1:] = 0.5  # nothing else to split by
-    with pytest.raises(ValueError, match="no plain form"):
+    with pytest.raises(ValueError, match="cannot be converted"):
         plain_trees(trained(x, y, **missing))

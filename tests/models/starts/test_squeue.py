@@ -87,10 +87,10 @@ def test_what_is_left_out_is_the_request_and_the_latest_time(predictor) -> None:
         ("procs", PROCS + 1, "row 2 .*column procs: 65 is more than the machine's 64"),
         ("start_time", pd.Timestamp("2030-01-01"), "row 2 .*column start_time: 2030-01-01 .*is after the question"),
         ("submit_time", pd.NaT, "row 2 .*column submit_time: NaT is missing"),
-        ("submit_time", pd.Timestamp(1_711_800, unit="s"), "row 2 .*column submit_time: 1970-.*was a Unix number taken for a time"),
-        ("at_time", pd.Timestamp("2030-01-01"), "row 2 .*column at_time: 2030-01-01 .*is not the time in the first row"),
+        ("submit_time", pd.Timestamp(1_711_800, unit="s"), "row 2 .*column submit_time: 1970-.*give the wall clock as a timestamp"),
+        ("at_time", pd.Timestamp("2030-01-01"), "row 2 .*column at_time: 2030-01-01 .*differs from the time in the first row"),
         ("job_id", "0", "row 2 .*column job_id: 0 appears twice"),
-        ("predicted_50_s", 1e6, "row 2 .*column predicted_50_s: 1000000.0 is not in 1..requested_s"),
+        ("predicted_50_s", 1e6, "row 2 .*column predicted_50_s: 1000000.0 is not between 1 and requested_s"),
     ],
 )
 def test_a_wrong_value_is_refused_by_row_and_column(predictor, name: str, value: object, says: str) -> None:

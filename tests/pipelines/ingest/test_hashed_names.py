@@ -94,7 +94,7 @@ def test_no_name_is_left_and_all_else_is_the_same(both):
 
 def test_another_key_and_none_are_detected_by_a_model(both, tmp_path, monkeypatch):
     model, asked = predictor(both[1], "last2", tmp_path / "a"), submissions(both[0]).tail(3)
-    for key, why in ((OTHER, "are hashed with another key than"), ("", "are hashed, and .* is not set"), ("short", "at least 16")):
+    for key, why in ((OTHER, "were hashed with another key than"), ("", "are hashed: set .* to the key"), ("short", "at least 16")):
         monkeypatch.setenv(VARIABLE, key)
         with pytest.raises(ValueError, match=why):
             model.predict(asked)

@@ -39,9 +39,9 @@ def test_a_release_is_read_as_slurm_writes_it(text: str, release: tuple[int, int
 
 def test_a_release_that_nothing_states_is_said_and_changes_what_slurm_takes_by_default() -> None:
     unknown, new = read_site({"slurm.conf": CONF}, "site"), of(NEW)
-    assert unknown.assumed[0] == "which release of Slurm the site has is not known (config.txt says it): the rules of 22.05.8 count"
+    assert unknown.assumed[0] == "the site's release of Slurm is not known, as config.txt is missing: the rules of 22.05.8 are used"
     assert (unknown.multifactor, new.multifactor) == (False, True)
-    assert new.assumed == ("no PriorityType is given: jobs go by factors, the release's default",)
+    assert new.assumed == ("PriorityType is missing: jobs are ordered by factors, the release's default",)
     late, drifting = draw_phases(new, 3, 1), draw_phases(unknown, 3, 1)
     assert (late.turn_length_s, late.turn_s < 0.005) == (1.0, True)
     assert drifting.turn_length_s == 1.004
