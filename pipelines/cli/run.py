@@ -166,12 +166,13 @@ def _night(day: str, trace: str, system: str | None) -> bool:
 
 def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
+    from pipelines.sources.catalogue import load_catalogue
     from pipelines.storage.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_site(lake, name)
     print_comparison(lake, name)
-    if settings.starts and not lake.has("start_model", name):
+    if (settings.starts or load_catalogue()[name].starts) and not lake.has("start_model", name):
         note(f"{name}: no model of starts was made; the log of queue_states in Dagster says why")
     click.echo("registry    " + serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")

@@ -38,7 +38,7 @@ _ANYWHERE = "*"
 """The queue of a job that may be submitted to any."""
 
 
-@click.command(epilog=f"A Slurm site makes the snapshot with: {COMMAND}")
+@click.command(epilog=f"A Slurm site makes the snapshot with:\n\n\b\n{COMMAND}")
 @click.argument("trace")
 @options(WhenSettings)
 @json_option

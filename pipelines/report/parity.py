@@ -59,12 +59,12 @@ def answer(parity: Parity) -> list[str]:
     else:
         waits += (
             f"{summary['replays']} replays give {mean:,.1f} s [{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies "
-            f"{lies} the range that the phases of Slurm's clocks make. Of {HELD_MEANS[1]} recorded runs, {HELD_MEANS[0]} lie in theirs."
+            f"{lies} the range that the phases of Slurm's clocks make. Such a range held {HELD_MEANS[0]} of {HELD_MEANS[1]} recorded runs."
         )
     starts = (
         f"{summary['within_1_s']:.0%} of starts lie within 1 s of the record, {summary['within_5_s']:.0%} within 5 s, "
         f"{summary['within_30_s']:.0%} within 30 s. From the recorded states, {summary['decisions']:.1%} of the starts are decided "
-        f"as recorded, and {summary['decisions_extra']:.1%} as many that did not happen."
+        f"as recorded, and starts that did not happen are {summary['decisions_extra']:.1%} as many."
     )
     return [waits, starts]
 

@@ -90,11 +90,11 @@ def answer(study: WhatIf) -> list[str]:
             why = f"{' and '.join(losing)} of the jobs, killed or never started"
         return [f"Nothing here is surely better: {why}."]
     metrics = study.effects[name].metrics
-    brings = f"{_of(metrics[WEIGHED[0]])} of the mean wait ({metrics[WEIGHED[0]].baseline:,.0f} s)"
-    others = ", ".join(f"{_SHORT[metric]} {_of(metrics[metric])}" for metric in WEIGHED[1:])
+    wait = f"the mean wait of {metrics[WEIGHED[0]].baseline:,.0f} s by {_of(metrics[WEIGHED[0]])}"
+    others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in WEIGHED[1:])
     verdict, what = study.verdict(name), study.candidates[name].what or name
     if name in study.better:
-        lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better; “{name}” is: {what}."
+        lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better, but “{name}” is: {what}."
     elif verdict == "mixed":
         lead = f"No candidate is better for all; the nearest is “{name}”: {what}."
     elif verdict == "better" + HERE:
@@ -102,7 +102,7 @@ def answer(study: WhatIf) -> list[str]:
     else:
         which = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
         lead = f"Nothing here is surely better; {which} “{name}”."
-    return [lead, f"It brings {brings}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
+    return [lead, f"It changes {wait}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
 
 
 def _of(measured: Measured) -> str:
@@ -149,14 +149,14 @@ def first(study: WhatIf) -> Table:
     rows: list[Row] = [
         [name.text, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells
     ]
-    shown = [row for at, row in enumerate(rows) if at < MOST_ROWS or row[0] in study.better]
-    return Table("", ["candidate", "verdict", "wait %", "interval"], shown, left=["verdict"])
+    shown = max(MOST_ROWS, len(study.better))
+    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:shown], left=["verdict"])
 
 
 def candidates(study: WhatIf) -> Table:
-    """Return the change of each metric under each candidate that was judged."""
+    """Return the change of each metric under each candidate that was judged, first those that are surely better."""
     rows: list[Row] = []
-    for name in study.ranked:
+    for name in sorted(study.ranked, key=lambda name: name not in study.better):
         verdict = study.verdict(name)
         elsewhere = study.changes[name].rule is not None and verdict != BOUND
         verdict = f"loses {study.lost(name):.0%} of jobs" if verdict == LOSES else verdict
