@@ -129,7 +129,7 @@ def scraped(metrics: Metrics) -> Callable[[], Coroutine[None, None, Response]]:
         try:
             return Response(await metrics.text(), media_type=CONTENT_TYPE)
         except ImportError:
-            return _refusal(501, "metrics need prometheus_client: pip install queuecast[server]")
+            return _refusal(501, "metrics need prometheus_client, which the extra 'server' of the package brings")
         except InputError as error:
             return _refusal(503, str(error))
 

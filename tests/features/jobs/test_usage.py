@@ -60,5 +60,5 @@ def test_work_allocated_apart_from_work_requested_is_warned_of_in_place_of_the_p
     jobs = table([(0, 0, 100, 100), (0, 0, 100, 100)]).assign(allocated_procs=pd.array([allocated] * 2, "Int64"))
     trace = Trace("a", jobs, procs=120)
     (line,) = doubts(jobs, 180, clean(trace).rejected_jobs)
-    assert line.startswith("jobs occupy") == doubtful
+    assert line.startswith("jobs were allocated") == doubtful
     assert clean(with_allocated(trace)).jobs["procs"].tolist() == [allocated] * 2
