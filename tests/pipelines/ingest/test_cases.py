@@ -129,7 +129,7 @@ def test_few_early_jobs_do_not_switch_off_the_check_of_processors() -> None:
 def test_jobs_that_occupy_more_than_they_ask_for_are_warned_of(name: str) -> None:
     kept = cleaned(name)
     lines = doubts(kept.jobs, kept.procs, kept.rejected_jobs)
-    assert [line.startswith("jobs occupy") for line in lines] == [True]
+    assert [line.startswith("jobs were allocated") for line in lines] == [True]
     shown = inspected(read(name))
     assert "--procs-from allocated" in shown
     assert "records that overlap" not in shown
