@@ -94,7 +94,7 @@ def answer(study: WhatIf) -> list[str]:
     others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in WEIGHED[1:])
     verdict, what = study.verdict(name), study.candidates[name].what or name
     if name in study.better:
-        lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better, but “{name}” is: {what}."
+        lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better; “{name}” is: {what}."
     elif verdict == "mixed":
         lead = f"No candidate is better for all; the nearest is “{name}”: {what}."
     elif verdict == "better" + HERE:
