@@ -154,7 +154,7 @@ def first(study: WhatIf) -> Table:
 
 
 def candidates(study: WhatIf) -> Table:
-    """Return the change of each metric under each candidate that was judged, first those that are surely better."""
+    """Return the metrics' changes under each judged candidate, the surely better first."""
     rows: list[Row] = []
     for name in sorted(study.ranked, key=lambda name: name not in study.better):
         verdict = study.verdict(name)
