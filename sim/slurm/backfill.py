@@ -7,7 +7,16 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import holds, lowest, occupy, pick, put, room_on
-from sim.slurm.plans import clear_map, first_ending_after, free_throughout, next_return, overlaps, reserve
+from sim.slurm.plans import (
+    clear_map,
+    first_ending_after,
+    free_throughout,
+    futile_until,
+    next_return,
+    note_futile,
+    overlaps,
+    reserve,
+)
 from sim.slurm.preempt import make_room, may_preempt, without_preemptable
 from sim.slurm.queue import (
     drop_started,
@@ -26,6 +35,7 @@ from sim.slurm.state import (
     BACKFILL,
     BACKFILL_DIRTY,
     BEGUN,
+    COUNTED,
     CYCLES,
     INTERVALS,
     LOW,
@@ -38,6 +48,7 @@ from sim.slurm.state import (
     SHIFT,
     SPLIT,
     STAMP,
+    TOTAL,
     TRIED,
 )
 from sim.slurm.together import forget_starts, note_start, start_of_others, start_together
@@ -185,24 +196,43 @@ def plan(job, partition, others, now, slurm):
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
     skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
-    later, skipped, done, total = max(second, others), False, 0, _begin_count(slurm)
+    later, skipped = max(second, others), False
     slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
+    compares = skips and len(slurm.reservations.start) == 0
+    lacked = compares and others <= second  # whether all looks so far lacked processors
+    most = futile_until(job, partition, limit, slurm) if compares else 0
+    sure = slack = 0
     if len(slurm.reservations.start) == 0:
         open_to(job, partition, second, second, slurm, room.usable)
     while True:
         begin, end = later, later + limit
         if skips and not whole and begin > second + rules.bf_window:
+            if lacked:
+                note_futile(job, partition, limit, begin, slurm)
             return 0
         first = first_ending_after(begin, slurm)
         later = _next_look(job, partition, begin, end, first, slurm)
-        count = free_throughout(begin, end, first, slurm)
-        if skips and (later > 0 or not whole):
-            done, total = _count_free(later if later > 0 else second + rules.bf_window, ask.cpus[job], done, total, slurm)
-            if total < ask.cpus[job]:  # a search would find nothing before the next look
-                if later == 0:
-                    return 0
+        if skips and begin < later < most:
+            if later >= sure or later - begin > slack:
+                slack = later - begin
+                sure = futile_until(job, partition, limit - slack, slurm)
+            if later < sure:
                 skipped = True
                 continue
+        count = free_throughout(begin, end, first, slurm)
+        if skips and (later > 0 or not whole):
+            until = later if later > 0 else second + rules.bf_window
+            free = _count_free(until, ask.cpus[job], slurm)
+            if free < ask.cpus[job]:  # a search would find nothing before the next look
+                if later > 0:
+                    skipped = True
+                    continue
+                if lacked:
+                    note_futile(job, partition, limit, begin, slurm)
+                return 0
+        if lacked and begin > second:
+            note_futile(job, partition, limit, begin, slurm)
+        lacked = False
         when, chosen = will_run(job, partition, second, begin, later, slurm) if count >= ask.min_nodes[job] else (0, 0)
         if ask.exclusive[job] != 0 and chosen > 0:
             _count_whole_nodes(job, chosen, slurm)
@@ -235,6 +265,7 @@ def plan(job, partition, others, now, slurm):
                     return 0
                 if chosen > 0:
                     start(job, partition, chosen, BACKFILL, now, slurm)
+                    slurm.numbers[COUNTED] = NONE
                     if rules.grows:
                         _limit_to_plans(job, second, limit, slurm)
                     elif rules.time_min_as_soft_limit == 0:
@@ -292,17 +323,21 @@ def _begin_count(slurm):
         room.sooner[node] = slurm.now.cpus[node]
     for word in range(len(room.counted)):
         room.counted[word], room.coming[word] = 0, slurm.now.idle[word]
-    return 0
+    slurm.numbers[COUNTED] = slurm.numbers[TOTAL] = 0
 
 
 @kernel
-def _count_free(second, need, done, total, slurm):
-    """Return the number of jobs ended by ``second``, and of processors in ``mask`` free then.
+def _count_free(second, need, slurm):
+    """Return the number of processors in ``mask`` free by ``second``, or one that is at least ``need``.
 
-    The count stops once ``need`` processors are free. It continues from the previous call, in which ``done`` jobs had ended and
-    ``total`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node, ``coming`` the nodes with any.
+    The count stops once ``need`` processors are free. It continues from the previous call, if that was not for a later time: then
+    ``COUNTED`` jobs had ended and ``TOTAL`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node,
+    ``coming`` the nodes with any.
     """
-    state, room = slurm.now, slurm.room
+    state, room, done = slurm.now, slurm.room, slurm.numbers[COUNTED]
+    if done == NONE or (done > 0 and state.limit_end[state.running[done - 1]] > second):
+        _begin_count(slurm)
+    done, total = slurm.numbers[COUNTED], slurm.numbers[TOTAL]
     for word in range(len(room.mask)):
         changed = (room.mask[word] ^ room.counted[word]) & room.coming[word]
         while changed != 0:
@@ -318,7 +353,8 @@ def _count_free(second, need, done, total, slurm):
             put(room.coming, node)
             room.sooner[node] += state.taken[at]
             total += state.taken[at] if holds(room.counted, node) else 0
-    return done, total
+    slurm.numbers[COUNTED], slurm.numbers[TOTAL] = done, total
+    return total
 
 
 @kernel

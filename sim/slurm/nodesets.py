@@ -33,10 +33,10 @@ class Suits(NamedTuple):
 
 def as_set(nodes: Iterable[int], size: int) -> np.ndarray:
     """Return a set of nodes, out of ``size`` nodes, as bits: int64 [words]."""
-    bits = np.zeros((size >> SHIFT) + 1, np.int64)
+    bits = np.zeros((size >> SHIFT) + 1, np.uint64)
     for node in nodes:
-        bits[node >> SHIFT] |= 1 << (node & LOW)
-    return bits
+        bits[node >> SHIFT] |= np.uint64(1 << (node & LOW))
+    return bits.view(np.int64)
 
 
 def suitable(site: Site, wish: Suits) -> frozenset[str]:

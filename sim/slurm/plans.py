@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.slurm.choice import count_bits
-from sim.slurm.state import INTERVALS, LOW, NO_TIME, REACH, SHIFT, SPLIT
+from sim.slurm.state import COUNTED, FUTILE, INTERVALS, LOW, NO_TIME, NONE, REACH, SHIFT, SPLIT
 
 
 @apart
@@ -22,6 +22,8 @@ def clear_map(second, slurm):
     for node in range(len(room.clear)):
         room.clear[node] = NO_TIME
     slurm.numbers[INTERVALS] = 1
+    slurm.numbers[FUTILE] = 0
+    slurm.numbers[COUNTED] = NONE
 
 
 @kernel
@@ -35,6 +37,34 @@ def first_ending_after(second, slurm):
         else:
             last = middle
     return first
+
+
+@kernel
+def note_futile(job, partition, limit, until, slurm):
+    """Note that all looks for ``job`` before ``until`` lacked processors.
+
+    Unless an earlier note says as much: see :func:`futile_until`.
+    """
+    futile, rows = slurm.room.futile, slurm.numbers[FUTILE]
+    if rows < len(futile) and futile_until(job, partition, limit, slurm) < until:
+        futile[rows, 0], futile[rows, 1] = partition, slurm.ask.cpus[job]
+        futile[rows, 2], futile[rows, 3] = limit, until
+        slurm.numbers[FUTILE] = rows + 1
+
+
+@kernel
+def futile_until(job, partition, shortest, slurm):
+    """Return until when earlier searches of this cycle prove that ``job`` lacks processors.
+
+    That is 0 if none does. They were for as many processors or fewer, on the same nodes, and free for ``shortest`` seconds or less: the limit of ``job``
+    less the time from its look to the next. Nodes free for the job from a look to the end of its limit are then free for the
+    earlier one at the next look, too. In a cycle plans and jobs are only added, so what was too little remains so.
+    """
+    futile, until = slurm.room.futile, 0
+    for row in range(slurm.numbers[FUTILE]):
+        if futile[row, 2] <= shortest and futile[row, 1] <= slurm.ask.cpus[job] and futile[row, 0] == partition:
+            until = max(until, futile[row, 3])
+    return until
 
 
 @kernel

@@ -25,6 +25,7 @@ def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, gr
         memory=counts[6],
         gpus=counts[7],
         clear=counts[8],
+        futile=np.zeros((128, 4), np.int64),
         weight=2 * hardware.weight,
         mask=masks[0],
         usable=masks[1],

@@ -46,8 +46,11 @@ import numpy as np
     NOW_ONLY,  # whether the job tried by a cycle may start but gets no plan
     TRIED,  # the partition in which the job is tried
     ABLE,  # the number of nodes with processors for the job
+    FUTILE,  # rows of CycleScratch.futile in use
+    COUNTED,  # of backfill's last count: jobs ended by then, NONE: it must begin anew
+    TOTAL,  # and processors free
     NUMBERS,
-) = range(36)
+) = range(39)
 """Slots of ``Slurm.numbers``."""
 
 NO_TIME = 1 << 62
@@ -64,7 +67,7 @@ OTHER, CPUS, NODES, BILLING = range(4)
 NONE = -1
 OF_PARENT = -1.0
 """Shares of an association with Fairshare=parent."""
-SHIFT, LOW = 5, 31
+SHIFT, LOW = 6, 63
 """In a set of nodes, node ``n`` is bit ``n & LOW`` of word ``n >> SHIFT``."""
 
 
@@ -387,6 +390,7 @@ class CycleScratch(NamedTuple):
     [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or
     cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]:
     when the first plan begins, s. For topology.py: ``left``, and ``required``, ``distance`` and ``joined`` [switches].
+    ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
     """
 
     room: np.ndarray
@@ -415,6 +419,7 @@ class CycleScratch(NamedTuple):
     shared: np.ndarray
     merged: np.ndarray
     clear: np.ndarray
+    futile: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
     foreseen: np.ndarray
