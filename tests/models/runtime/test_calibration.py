@@ -39,7 +39,7 @@ def test_twice_the_loss_averaged_over_even_levels_is_the_continuous_ranked_proba
 @pytest.mark.parametrize(
     ("quantiles", "levels", "says"),
     [
-        (np.ones((2, 1)), [0.5], "not those of 3 jobs at 1 levels"),
+        (np.ones((2, 1)), [0.5], "not that of 3 jobs at 1 levels"),
         (np.ones((3, 1)), [1.0], "not all between 0 and 1"),
         (np.array([[1.0], [np.nan], [1.0]]), [0.5], "row 1: a quantile is not a finite number"),
     ],

@@ -27,7 +27,7 @@ def only() -> None:
 @dg.asset(partitions_def=traces, check_specs=[dg.AssetCheckSpec("sound", asset="first", blocking=True)])
 def first() -> dg.MaterializeResult:
     """Fails a check that blocks."""
-    return dg.MaterializeResult(check_results=[broken("sound", 3, of=4)])
+    return dg.MaterializeResult(check_results=[broken("sound", 3, rows=4)])
 
 
 @dg.asset(partitions_def=traces, deps=[first])
