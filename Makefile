@@ -6,8 +6,8 @@ READY  := $(VENV)/.ready
 KERNELS := $(VENV)/.kernels
 # half of the lock's packages: their downloads and files keep one process waiting, so two do it at once
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r
-# a quarter of the installed code, of which next to nothing is ever imported: compiled when it is
-SELDOM  := /tests/|/site-packages/(databricks|fontTools|google|moto|mypyc?|pip|pygments|setuptools)/
+# a third of the installed code, of which next to nothing is ever imported: compiled when it is
+SELDOM  := /tests/|/site-packages/(databricks|docker|docutils|fontTools|git|google|grpc|gunicorn|moto|mypyc?|pip|pygments|setuptools|snowballstemmer|sphinx|wcwidth|websockets)/
 # one worker more than cores, as a sixth of the time of tests is waiting;
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end;
 # a worker that dies is not replaced, as pytest-xdist then waits for ever if the test was its module's last

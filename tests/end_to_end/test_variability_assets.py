@@ -205,6 +205,7 @@ def test_a_second_run_reads_nothing_twice_and_registers_nothing(
     assert not simulated_site.simulate_site(home)
 
 
+@pytest.mark.thorough
 def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

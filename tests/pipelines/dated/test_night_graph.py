@@ -97,6 +97,7 @@ def made_by(result: dg.ExecuteInProcessResult) -> set[str]:
     return {event.asset_key.to_user_string() for event in result.get_asset_materialization_events() if event.asset_key}
 
 
+@pytest.mark.thorough
 def test_a_run_of_a_day_is_not_its_night(home: Home) -> None:
     assert home.nights() == set(), "the night of the day is still missing"
     assert not home.lake.has("nights", "arriving")

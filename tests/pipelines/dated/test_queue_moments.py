@@ -83,7 +83,7 @@ def kept(lake: Lake, date: Dated, ended_by_s: float = np.inf) -> tuple[pd.DataFr
     return lake.read_for(clean, "queue_states")
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     lake, date = Lake(place / "home/lake"), Dated("runtime-site", UNTIL_S, UNTIL_S)
     table, marks = kept(lake, date)

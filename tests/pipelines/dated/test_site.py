@@ -68,7 +68,7 @@ def test_a_night_sees_of_the_record_what_accounting_held_then(place: Path) -> No
     assert site_of("tiers", "2026-11-24").at_s < table["submit_s"].min()  # type: ignore[union-attr]
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.usefixtures("undrawn_pictures")
 def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     names = [str(day.date()) for day in pd.date_range("2026-10-20", periods=30)]
