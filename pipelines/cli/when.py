@@ -102,7 +102,7 @@ def answered(settings: WhenSettings) -> Answers:
         named = jobs[column].dropna()
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
             what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
-            note(f"{path}: the record of {clean.name} lacks the {column} of {what}: other jobs predict them")
+            note(f"{path}: {clean.name} has no earlier job of the {column} of {what}, so other jobs predict them")
     associated = {association.user for association in record.site.associations} - {""} if record.site is not None else None
     if record.site is not None and associated:
         for user in sorted({str(user) for user in new["user"].dropna()} - associated):

@@ -7,6 +7,7 @@ name the candidate: :func:`sim.site.change.change` does.
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -58,7 +59,7 @@ class Changed(NamedTuple):
 
 
 @dataclass(frozen=True)
-class KindOfChange:
+class KindOfChange(ABC):
     """A kind of change: ``value`` is a table of keys if it is ``tabular``, else one text."""
 
     value: Any
@@ -66,9 +67,9 @@ class KindOfChange:
     resources: ClassVar[bool] = False
     """Whether it is of nodes or demand, which are no settings."""
 
+    @abstractmethod
     def apply(self, now: Changed, seed: int) -> Changed:
         """Return what was changed by then, changed by this, too; InputError for a wrong value."""
-        raise NotImplementedError
 
 
 class SlurmConf(KindOfChange):

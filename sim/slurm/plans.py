@@ -56,9 +56,10 @@ def note_futile(job, partition, limit, until, slurm):
 def futile_until(job, partition, shortest, slurm):
     """Return until when earlier searches of this cycle prove that ``job`` lacks processors.
 
-    That is 0 if none does. They were for as many processors or fewer, on the same nodes, and free for ``shortest`` seconds or less: the limit of ``job``
-    less the time from its look to the next. Nodes free for the job from a look to the end of its limit are then free for the
-    earlier one at the next look, too. In a cycle plans and jobs are only added, so what was too little remains so.
+    That is 0 if none does. They were for as many processors or fewer, in the same partition, whose nodes are counted whatever
+    features a job asks for, and free for ``shortest`` seconds or less: the limit of ``job`` less the time from its look to the
+    next. Nodes free for the job from a look to the end of its limit are then free for the earlier one at the next look, too. In a
+    cycle plans and jobs are only added, so what was too little remains so.
     """
     futile, until = slurm.room.futile, 0
     for row in range(slurm.numbers[FUTILE]):
