@@ -105,7 +105,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     assert "has no column account, so one pool under EASY replaces" in noted
     _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
     assert "waited has no earlier job of the user of 1 of 2 jobs, such as 'nobody', so other jobs predict them" in noted
-    assert "lacks the queue of" in noted
+    assert "no earlier job of the queue of" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
 
 
