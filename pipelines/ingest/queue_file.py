@@ -24,6 +24,7 @@ from pipelines.ingest.slurm_ids import TASKS
 from pipelines.ingest.squeue_json import as_lines
 from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
+from sim.starts.reasons import STANDING_STILL, class_of
 
 _FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS PriorityLong tres-alloc NodeList Reason Dependency Feature"
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
@@ -55,7 +56,7 @@ _SIZED = r"\d+(\.\d+)?[KMGTPE]?"
 _WHOLE_TRES = re.compile(rf"([\w/:.-]+={_SIZED},)*[\w/:.-]+={_SIZED}")
 _CUT_WIDTH = 20
 """Width to which squeue's --Format cuts a column, where none is asked for."""
-_HELD, _FAR_S, _YEAR_S = ("JobHeld", "DependencyNeverSatisfied"), 10 * 365 * 86_400, 365 * 86_400
+_HELD, _FAR_S, _YEAR_S = "JobHeld", 10 * 365 * 86_400, 365 * 86_400
 
 
 @dataclass(frozen=True)
@@ -154,7 +155,7 @@ def named_second(path: Path) -> int | None:
 
 def is_held(jobs: pd.DataFrame) -> np.ndarray:
     """Tell which jobs of a snapshot are held, or never start, bool [jobs]."""
-    return jobs["reason"].str.startswith(_HELD).to_numpy(bool)
+    return jobs["reason"].map(class_of).isin(STANDING_STILL).to_numpy(bool)
 
 
 def limited(jobs: pd.DataFrame, site: Site | None) -> pd.DataFrame:
@@ -191,7 +192,7 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
         # since 24.11 a waiting job may name several QOS
         every_qos = [name for name in job["qos"].split(",") if name in site.qos] or [job["qos"] or next(iter(site.qos))]
         every_qos.sort(key=lambda name: -site.qos[name].priority if name in site.qos else 0)
-        held = job["reason"].startswith(_HELD)
+        held = class_of(job["reason"]) in STANDING_STILL
         has_begin_time = job["reason"] == "BeginTime" and not pd.isna(job["expected_unix_s"])
         begins = job["submit_unix_s"] + _FAR_S if held else int(job["expected_unix_s"]) if has_begin_time else -1
         rows.append(
@@ -241,7 +242,7 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in requests]}
     texts |= {"nodes": queued["nodes"].where(runs, ""), "features": queued["features"]}
     texts |= {"after": "afterok:" + queued["after"].str.replace(",", ":")}
-    why = np.where(full, "JobArrayTaskLimit", np.where(later, _HELD[0], ""))
+    why = np.where(full, "JobArrayTaskLimit", np.where(later, _HELD, ""))
     times = {"submit_unix_s": queued["submit_s"].clip(upper=now_s), "start_unix_s": queued["start_s"].where(runs)}
     numbers = {"procs": queued["cpus"], "requested_s": queued["limit_s"], "expected_unix_s": None}
     rows = {"job_id": queued["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}

@@ -38,7 +38,7 @@ from sim.slurm.state import NONE, QUEUED, RUNNING, Slurm
 
 _CLASSES = {ARRAY: "limit", PARTITION: "limit", LIMIT: "limit", RESERVED: "reservation", NOT_UP: "node", PRIORITY: "priority"}
 _CLASSES |= {RESOURCES: "resources", DEPENDENCY: "dependency", BEGIN: "begin time", STARTS: "next"}
-_CODES = {name: code for code, name in _CLASSES.items()}
+_CODES = {name: code for code, name in _CLASSES.items()} | {"planned": RESERVED, "maintenance": RESERVED, "request": LIMIT}
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ snapshot itself shows: jobs ahead, or too few free processors. The rules of a si
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -13,32 +14,59 @@ import numpy as np
 import pandas as pd
 
 CLASSES = {
+    "never": "a job that it depends on did not end as it asked, so it never starts",
     "dependency": "another job has to end first",
     "begin time": "it asked not to begin before a time",
-    "held": "it is held, by its user or by an administrator",
-    "limit": "a limit of its user, account, QOS or partition is used up",
+    "held": "it is held, by its user, an administrator or Slurm",
+    "refused": "its account, QOS, reservation or constraints are not allowed or do not exist any more",
+    "request": "it asks for more, or less, than a limit allows a single job: it starts only once the request or the limit has changed",
+    "licenses": "licenses that it asks for are in use",
+    "limit": "a limit of its user, account, QOS, partition or array is used up",
+    "maintenance": "nodes that it needs are reserved for maintenance",
+    "planned": "its nodes are reserved for another job that is planned, or for a reservation; none of them is down",
     "reservation": "its reservation has not begun, or nodes are reserved for others",
-    "node": "a node that it needs is down or drained, or its partition is closed",
-    "resources": "too few processors are free",
+    "partition": "its partition is down or inactive",
+    "node": "a node that it needs is down or drained",
+    "unavailable": "nodes that it needs are down, drained or reserved for other jobs",
+    "resources": "too few processors, or other resources, are free",
     "priority": "jobs ahead of it come first",
+    "other": "the scheduler names something else than processors, jobs ahead or limits",
     "next": "nothing: it starts in one of the next passes of the scheduler",
 }
-"""Classes of reasons, the first that holds first, and what they mean."""
-_WORDS = (
-    ("Dependency", "dependency"),
-    ("BeginTime", "begin time"),
-    ("JobHeld", "held"),
-    ("Reservation", "reservation"),
-    ("ReqNodeNotAvail", "node"),
-    ("NodeDown", "node"),
-    ("PartitionDown", "node"),
-    ("PartitionInactive", "node"),
-    ("Priority", "priority"),
-    ("Resources", "resources"),
-    *((word, "limit") for word in ("QOS", "Assoc", "Max", "JobArrayTaskLimit", "Licenses", "Partition")),
+"""Classes of reasons, and what they mean."""
+_WORDS = tuple(
+    (re.compile(pattern), of_class)
+    for pattern, of_class in (
+        ("DependencyNeverSatisfied", "never"),
+        ("Dependency", "dependency"),
+        ("BeginTime", "begin time"),
+        ("JobHeld|JobHoldMaxRequeue|BadConstraints|.*requeued (in )?held", "held"),
+        ("(QOS|Account)NotAllowed|Invalid(QOS|Account)|Constraints|Reservation(Deleted|Invalid|.* has ended)", "refused"),
+        (
+            r"(QOS|Assoc)?Max\w*Per(Job|Node|Limit)|QOSMin|Partition(Node|Time)Limit|PartitionConfig|(Association|QOS)TimeLimit",
+            "request",
+        ),
+        ("Licenses", "licenses"),
+        ("QOS|Assoc|Max|JobArrayTaskLimit|AccountingPolicy|Job is at or exceeds", "limit"),
+        ("ReqNodeNotAvail, ?Reserved for maintenance", "maintenance"),
+        ("ReqNodeNotAvail, ?May be reserved", "planned"),
+        ("ReqNodeNotAvail, ?UnavailableNodes:.|NodeDown", "node"),
+        ("ReqNodeNotAvail|Nodes required for job are", "unavailable"),
+        ("Reservation", "reservation"),
+        ("Partition(Down|Inactive)", "partition"),
+        ("Resources", "resources"),
+        ("Priority", "priority"),
+        ("(?!None$).", "other"),
+    )
 )
-"""Beginnings of Slurm's words, and their classes; the first that fits counts (slurm.h, ``job_state_reason``)."""
-_NOT_AHEAD = ("dependency", "begin time", "held")
+"""Beginnings of Slurm's words, and their classes; the first that fits counts.
+
+They are those of ``job_state_reason.c``, and the texts that ``node_scheduler.c`` and others write in their place: without a node
+that is down, ReqNodeNotAvail says "May be reserved for other job".
+"""
+STANDING_STILL = ("held", "never")
+"""Classes of jobs that do not start until a person changes them."""
+_NOT_AHEAD = ("never", "dependency", "begin time", "held", "refused", "request")
 
 
 @dataclass(frozen=True)
@@ -64,8 +92,12 @@ class Reason:
 
 
 def class_of(by_slurm: str) -> str:
-    """Return the class of Slurm's word for a reason; "" for a word that says nothing."""
-    return next((of_class for word, of_class in _WORDS if by_slurm.startswith(word)), "")
+    """Return the class of Slurm's word for a reason; "" for a word that says nothing.
+
+    Some of its texts have underscores for blanks.
+    """
+    word = by_slurm.replace("_", " ")
+    return next((of_class for pattern, of_class in _WORDS if pattern.match(word)), "")
 
 
 def class_by_queue(ahead: int, procs: int, free: int) -> str:

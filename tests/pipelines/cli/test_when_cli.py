@@ -76,7 +76,7 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
     assert f"answered before, at 2026-12-01 09:02: {waits['at_50']} (80 %: " in printed
-    assert "it waits because too few processors are free (Slurm says Resources)" in printed
+    assert "it waits because too few processors, or other resources, are free (Slurm says Resources)" in printed
     with pytest.raises(InputError, match=r"queue=\*: no partition of parity has time for the job and nodes that suit it"):
         queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:03:00", jobs="procs=1 time=3-00:00:00 queue=*")
     of_kind = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=* features=bigmem")[0]

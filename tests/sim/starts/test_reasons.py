@@ -28,14 +28,33 @@ RUNNING = {"job_id": "1", "runs": True, "start_unix_s": 1000, "procs": 6, "reque
         ("QOSMaxJobsPerUserLimit", "limit"),
         ("AssocGrpCPUMinutesLimit", "limit"),
         ("MaxNodesPerUser", "limit"),
+        ("MaxJobsPerAccount", "limit"),
         ("JobArrayTaskLimit", "limit"),
+        ("QOSMaxWallDurationPerJobLimit", "request"),
+        ("AssocMaxCpuMinutesPerJobLimit", "request"),
+        ("MaxMemPerLimit", "request"),
+        ("QOSMinGRES", "request"),
+        ("PartitionTimeLimit", "request"),
+        ("QOSNotAllowed", "refused"),
+        ("InvalidAccount", "refused"),
+        ("ReservationDeleted", "refused"),
+        ("Licenses", "licenses"),
         ("Dependency", "dependency"),
-        ("DependencyNeverSatisfied", "dependency"),
+        ("DependencyNeverSatisfied", "never"),
         ("BeginTime", "begin time"),
         ("JobHeldUser", "held"),
+        ("JobHoldMaxRequeue", "held"),
+        ("launch_failure_limit_exceeded_requeued_held", "held"),
+        ("job requeued in held state", "held"),
         ("Reservation", "reservation"),
         ("ReqNodeNotAvail, UnavailableNodes:n1", "node"),
-        ("PartitionDown", "node"),
+        ("ReqNodeNotAvail, May be reserved for other job", "planned"),
+        ("ReqNodeNotAvail, Reserved for maintenance", "maintenance"),
+        ("ReqNodeNotAvail", "unavailable"),
+        ("Nodes required for job are DOWN, DRAINED or reserved for jobs in higher priority partitions", "unavailable"),
+        ("NodeDown", "node"),
+        ("PartitionDown", "partition"),
+        ("BurstBufferStageIn", "other"),
         ("None", ""),
         ("", ""),
     ],
@@ -43,6 +62,13 @@ RUNNING = {"job_id": "1", "runs": True, "start_unix_s": 1000, "procs": 6, "reque
 def test_words_of_slurm_have_their_classes(by_slurm: str, expected: str) -> None:
     assert class_of(by_slurm) == expected
     assert not expected or expected in CLASSES
+
+
+def test_no_node_is_called_down_where_slurm_keeps_nodes_for_another_job() -> None:
+    planned = queue({"job_id": "2", "reason": "ReqNodeNotAvail, May be reserved for other job"})
+    (sentence,) = sentences_of(vars(reasons(planned, ["2"], 10, 1500)[0]), 4)
+    assert "its nodes are reserved for another job that is planned" in sentence
+    assert "drained" not in sentence
 
 
 def test_without_a_word_the_queue_says_why() -> None:
@@ -87,7 +113,7 @@ def test_sentences_say_what_a_user_needs() -> None:
     waiting = queue(RUNNING, {"job_id": "2", "procs": 8, "reason": "Resources"}, {"job_id": "3"})
     first, second = (vars(each) for each in reasons(waiting, ["2", "3"], 10, 1500))
     assert sentences_of(first, 8) == [
-        "it waits because too few processors are free (Slurm says Resources)",
+        "it waits because too few processors, or other resources, are free (Slurm says Resources)",
         "it asks for 8 processors and 4 are free: enough are once 1 ends, by the limits in 25.0 min at the latest",
     ]
     assert sentences_of(second, 4) == [
