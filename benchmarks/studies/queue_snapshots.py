@@ -22,8 +22,8 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.standing import SCOPES, inputs
 from models.packed.queue_state import NOT_YET
-from models.packed.start_distribution import LEVELS, at_levels
-from models.starts.daily import answered_daily
+from models.packed.start_distribution import LEVELS
+from models.starts.daily import quantiles_daily
 from models.starts.evaluation import INTERVALS
 
 NEEDED = ("poll_time", "submit_time", "start_time", "req_cpus", "time_limit_sec")
@@ -137,8 +137,7 @@ def judged(path: Path, first: int, last: int, seed: int) -> dict[str, object]:
     asked, (at_s, start_s) = asked_of(table, first), waits_of(table)
     if not asked.any():
         raise InputError(f"{path}: has no rows of the days {first} to {last}")
-    distributions = answered_daily(described(table), at_s, start_s, int(at_s[asked].min()), seed)
-    answers = at_levels(distributions[asked], np.array(LEVELS))
+    answers = quantiles_daily(described(table), at_s, start_s, int(at_s[asked].min()), seed)[asked]
     started = start_s[asked] < NOT_YET
     notes = [f"{(~started).sum():,} jobs without a start are not judged"] if not started.all() else []
     unread = sorted(name for name in pq.read_schema(path).names if FUTURE.fullmatch(name))

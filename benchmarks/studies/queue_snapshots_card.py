@@ -15,9 +15,9 @@ from benchmarks.common.card import Card, parser, study
 from benchmarks.studies.queue_snapshots import asked_of, described, figures, waiting_jobs, waits_of
 from features.clock import DAY_S
 from features.statistics import Ratio, interval_of_change, surely
-from models.packed.start_distribution import LEVELS, at_levels
+from models.packed.start_distribution import LEVELS
 from models.runtime.distribution import losses
-from models.starts.daily import answered_daily
+from models.starts.daily import quantiles_daily
 
 FIRST, LAST, RENEWED_DAYS, LAST_WAITS = 31, 61, 8, 200
 OURS, BASELINES = "ours", ("LightGBM, started jobs", "partition's last waits", "all waits")
@@ -63,7 +63,7 @@ def measured(shared: pd.DataFrame | object) -> pd.DataFrame:
     table = waiting_jobs(shared / "queues" / "graham-2021.parquet", LAST)  # type: ignore[operator]
     states, asked = described(table), asked_of(table, FIRST)
     at_s, start_s = waits_of(table)
-    ours = at_levels(answered_daily(states, at_s, start_s, int(at_s[asked].min()))[asked], np.array(LEVELS))
+    ours = quantiles_daily(states, at_s, start_s, int(at_s[asked].min()))[asked]
     waited, day, rows = (start_s - at_s)[asked].astype(np.float64), table["day"].to_numpy(np.int64)[asked], []
     for method, answers in {OURS: ours, **baselines(table, states, asked)}.items():
         loss = losses(answers, np.array(LEVELS), waited).mean(axis=1) / HOURS

@@ -9,7 +9,7 @@ import pytest
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.standing import inputs
-from models.packed.start_distribution import EDGES_S, at_waits
+from models.packed.start_distribution import EDGES_S, LEVELS, at_levels, at_waits
 from models.starts import daily
 from models.starts.training import spread
 
@@ -65,6 +65,20 @@ def test_answers_know_the_past_alone() -> None:
     assert ((at_waits(judged, waited) > 0.1) & (at_waits(judged, waited) < 0.9)).mean() > 0.6
     with pytest.raises(InputError, match="fewer than 100 jobs started"):
         answered(table, 0)
+
+
+def test_medians_move_half_way_to_least_squares_and_know_the_past_alone() -> None:
+    table, since_s = noons(), 10 * DAY_S
+    columns = inputs(table).to_numpy(np.float64), table["at_s"].to_numpy(), table["start_s"].to_numpy()
+    quantiles_s, judged = daily.quantiles_daily(*columns, since_s), columns[1] >= since_s
+    assert np.isnan(quantiles_s[~judged]).all()
+    assert (np.diff(quantiles_s[judged], axis=1) >= 0).all()
+    still = at_levels(answered(table, since_s), np.array(LEVELS))[judged]
+    moved = quantiles_s[judged] / np.maximum(still, 1e-9)
+    assert moved[:, 1:] == pytest.approx(np.repeat(moved[:, 1:2], len(LEVELS) - 1, axis=1)), "all levels move alike"
+    assert len(np.unique(moved[:, 3].round(3))) > 10
+    later = np.where(columns[2] >= columns[1].max(), columns[2] * 3, columns[2])
+    assert np.array_equal(quantiles_s, daily.quantiles_daily(columns[0], columns[1], later, since_s), equal_nan=True)
 
 
 def test_recent_errors_to_one_side_widen_both_sides_and_leave_the_median() -> None:
