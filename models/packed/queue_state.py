@@ -60,6 +60,11 @@ FEATURES = {
     "submitted_day": "in the last day",
     "fits_requested_s": "until so many processors are free by requests, if none of the waiting jobs starts",
     "fits_predicted_s": "the same by predictions",
+    "queue_ahead": "those ahead that are of its queue",
+    "queue_ahead_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "account_ahead": "those ahead that are of its account",
+    "account_ahead_predicted": "their predicted runtimes, in seconds of the whole machine",
+    "account_running": "processors that its account holds, in parts of the machine",
 }
 """Descriptions of the features of a waiting job, in the order of the columns."""
 PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
@@ -82,15 +87,17 @@ class QueueJobs(NamedTuple):
     requested: np.ndarray
     user: np.ndarray
     queue: np.ndarray
+    account: np.ndarray
     quantiles: np.ndarray
 
 
-def by_priority(priority: np.ndarray) -> np.ndarray:
+def by_priority(priority: np.ndarray, submit: np.ndarray, aside: np.ndarray) -> np.ndarray:
     """Return the order of jobs by priority, then by submission, int64 [jobs].
 
-    0 is the first. ``priority`` float64 [jobs] is the site's, NaN where it is not known: these jobs come last.
+    0 is the first. ``priority`` float64 [jobs] is the site's, NaN where it is not known: these jobs come behind those with one.
+    Jobs ``aside`` (bool [jobs]), such as held ones, come behind all, as they keep no other job from starting.
     """
-    order = np.argsort(-priority, kind="stable")  # NaN sorts last
+    order = np.lexsort((submit, -priority, aside))  # NaN sorts last
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank
@@ -189,7 +196,7 @@ def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, featu
     """Write the state for ``job`` at ``now``; the columns are those of ``FEATURES``."""
     width, machine = jobs.procs[job], 1.0 * procs
     free, running, waiting = procs, size[1], size[0]
-    held_queue = held_user = area_requested = area_predicted = 0.0
+    held_queue = held_user = held_account = area_requested = area_predicted = 0.0
     waits, counts = np.zeros(3), np.zeros(3)  # of running jobs alike in width, of the queue, of the user
     last_start, last_wait = np.full(5, _LONG_AGO), np.zeros(5)
     since, since_alike, started_hour, submitted_hour, submitted_day = _FAR, _FAR, 0, 0, 0
@@ -216,13 +223,16 @@ def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, featu
             held_user += others / machine
             waits[2] += wait
             counts[2] += 1
+        if jobs.account[other] == jobs.account[job]:
+            held_account += others / machine
         started_hour += ran < _HOUR_S
         submitted_hour += now - jobs.submit[other] < _HOUR_S
         submitted_day += now - jobs.submit[other] < _DAY_S
         slot = np.argmin(last_start)
         if jobs.start[other] > last_start[slot]:
             last_start[slot], last_wait[slot] = jobs.start[other], wait
-    numbers, areas = np.zeros(6), np.zeros(6)  # ahead, no wider, no longer, of the queue, of the user, all
+    # ahead, no wider, no longer, of the queue, of the user, all; ahead and of the queue, ahead and of the account
+    numbers, areas = np.zeros(8), np.zeros(8)
     ages = np.full(3, -1.0)  # of those no wider, alike in width, of the queue
     ahead_no_wider, waiting_procs, waiting_requested, oldest = 0, 0.0, 0.0, -1
     for i in range(waiting):
@@ -240,6 +250,8 @@ def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, featu
         _count(numbers, areas, 3, same_queue, area)
         _count(numbers, areas, 4, jobs.user[other] == jobs.user[job], area)
         _count(numbers, areas, 5, True, area)
+        _count(numbers, areas, 6, before and same_queue, area)
+        _count(numbers, areas, 7, before and jobs.account[other] == jobs.account[job], area)
         ahead_no_wider += before and others <= width
         if others <= width:
             ages[0] = max(ages[0], age)
@@ -291,6 +303,11 @@ def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, featu
     features[41] = submitted_day
     features[42] = _earliest(width, free, left[0], wide, running)
     features[43] = _earliest(width, free, left[1], wide, running)
+    features[44] = numbers[6]
+    features[45] = areas[6]
+    features[46] = numbers[7]
+    features[47] = areas[7]
+    features[48] = held_account
 
 
 @kernel

@@ -2,13 +2,16 @@
 
 A row is a job that runs or waits. ``procs`` and ``requested_s`` are whole numbers from 1; ``submit_time`` and ``start_time`` are
 timestamps, the site's wall clock without a zone; the start is null for a job that waits. Optional are the texts ``job_id``,
-``user`` and ``queue``, null if unknown, the site's ``priority`` of a job (null or left out: jobs submitted before stand ahead),
-the predicted median of the runtime ``predicted_50_s`` (null or left out: the request),
+``user``, ``queue``, ``account`` and ``reason`` (squeue's word for why a job waits: held jobs are ahead of none), null if unknown,
+the site's ``priority`` of a job (null or left out: jobs submitted before stand ahead), the predicted median of the runtime
+``predicted_50_s`` (null or left out: the request),
 and ``at_time``, the moment of the question (left out: the latest time). Packed unchanged into registered models.
 """
 
 from __future__ import annotations
 
+import re
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +21,18 @@ from .queue_state import NOT_YET, QueueJobs, by_priority
 from .submitted import EARLY, as_unix_s, clock_s, columns, refuse
 
 REQUIRED = ("procs", "requested_s", "submit_time", "start_time")
-_TEXTS, _MEDIAN, _AT, _PRIORITY = ("job_id", "user", "queue"), "predicted_50_s", "at_time", "priority"
+_TEXTS, _MEDIAN, _AT, _PRIORITY = ("job_id", "user", "queue", "account", "reason"), "predicted_50_s", "at_time", "priority"
+
+ASIDE = {
+    "never": "DependencyNeverSatisfied",
+    "dependency": "Dependency",
+    "begin time": "BeginTime",
+    "held": "JobHeld|JobHoldMaxRequeue|BadConstraints|.*requeued (in )?held",
+    "refused": "(QOS|Account)NotAllowed|Invalid(QOS|Account)|Constraints|Reservation(Deleted|Invalid|.* has ended)",
+    "request": r"(QOS|Assoc)?Max\w*Per(Job|Node|Limit)|QOSMin|Partition(Node|Time)Limit|PartitionConfig|(Association|QOS)TimeLimit",
+}
+"""Beginnings of Slurm's words for jobs that could not start if all others had, by their class; the first that fits counts."""
+_ANY_ASIDE = re.compile("|".join(f"(?:{pattern})" for pattern in ASIDE.values()))
 
 
 class QueueSnapshot(NamedTuple):
@@ -60,10 +74,20 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
     submit = np.minimum(as_unix_s(submit, zone), start)
     row = np.argsort(submit, kind="stable")
     numbers = (submit, start, np.full(len(table), NOT_YET), given["procs"], given["requested_s"])
-    codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue"))
+    codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue", "account"))
     jobs = QueueJobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
     priority = table[_PRIORITY].to_numpy(np.float64, na_value=np.nan) if _PRIORITY in table else np.full(len(table), np.nan)
-    return QueueSnapshot(jobs, row, at_s, at, by_priority(priority[row]))
+    aside = stand_aside(given["reason"]) if "reason" in given else np.zeros(len(table), bool)
+    return QueueSnapshot(jobs, row, at_s, at, by_priority(priority[row], jobs.submit, aside[row]))
+
+
+def stand_aside(reasons: Sequence[str | None]) -> np.ndarray:
+    """Tell which waiting jobs keep no other job from starting, bool [jobs].
+
+    ``reasons`` are squeue's words for why they wait.
+    """
+    aside = {word: word is not None and _ANY_ASIDE.match(word.replace("_", " ")) is not None for word in {*reasons}}
+    return np.array([aside[word] for word in reasons], bool)
 
 
 def _moment(table: pd.DataFrame, submit: np.ndarray) -> int:

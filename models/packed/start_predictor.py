@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from .queue_state import NOT_YET, states
+from .queue_state import FEATURES, NOT_YET, states
 from .settings import read_settings
 from .squeue import read_queue
 from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
@@ -126,6 +126,8 @@ class StartModel:
         if recent.shape[1] != len(EDGES_S):
             raise ValueError("this version divides time into other bins than the model: train it again")
         named = tuple(settings["columns"]), tuple(settings["plans"])
+        if named[0] != tuple(FEATURES):
+            raise ValueError("this version describes a queue by other columns than the model: train it again")
         site = *(settings[name] for name in ("procs", "origin_unix_s", "timezone")), settings.get("ahead", EASY)
         return cls(settings["method"], *named, trees, calibrations, recent, settings["trained_s"], settings["snapshot_s"], *site)
 

@@ -27,7 +27,8 @@ Inputs, a row a job that runs or waits:
 * `requested_s`: whole number, the requested time in seconds, from 1
 * `submit_time`: a timestamp, the site's wall clock without a time zone
 * `start_time`: the same; null if the job waits, also where squeue guesses a start
-* `user`, `queue` (optional): text, null where unknown; it matters only which jobs share them
+* `user`, `queue`, `account` (optional): text, null where unknown; it matters only which jobs share them
+* `reason` (optional): text, squeue's word for why a job waits; held jobs and those that wait for others or a time are ahead of none
 * `priority` (optional): a number, the site's; waiting jobs of a higher one stand ahead, without it those submitted before
 * `job_id` (optional): text, to refuse a job that is there twice
 * `predicted_50_s` (optional): median of the runtime in seconds, as `runtime-<trace>` answers at the submission; left out or null, \
@@ -59,6 +60,8 @@ _ASKED = {
     "job_id": DataType.string,
     "user": DataType.string,
     "queue": DataType.string,
+    "account": DataType.string,
+    "reason": DataType.string,
     "predicted_50_s": DataType.double,
     "priority": DataType.double,
     "at_time": DataType.datetime,

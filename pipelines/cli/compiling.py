@@ -88,7 +88,7 @@ def _describe(trace: Trace) -> None:
     submit_s, one = trace.jobs["submit_s"].to_numpy(np.int64), np.ones(len(trace.jobs), np.int64)
     runtime_features(trace.jobs, submit_s, submit_s)
     simulate(trace.jobs, procs=trace.procs, predictor="quantile")
-    queue = QueueJobs(submit_s, submit_s, submit_s, one, one, one, one, quantiles=one[:, None])
+    queue = QueueJobs(submit_s, submit_s, submit_s, one, one, one, one, one, quantiles=one[:, None])
     states(queue, np.arange(1), submit_s[:1], submit_s[:1], procs=1)
 
 

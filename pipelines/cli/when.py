@@ -233,7 +233,7 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     from pipelines.ingest.accounting import duration
     from pipelines.ingest.queue_file import OF_SLURM
 
-    keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features")
+    keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features", "reservation", "priority")
     fields = dict(part.split("=", 1) for part in text.split() if "=" in part)
     if set(fields) - set(keys) or not {"procs", "time"} <= set(fields) or len(fields) != len(text.split()):
         raise InputError(
@@ -243,6 +243,12 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
         seconds = duration(fields["time"])
     except ValueError:
         seconds = 0.0
+    try:
+        priority = float(fields.pop("priority", "nan"))
+    except ValueError:
+        priority = np.inf
+    if np.isinf(priority):
+        raise InputError(f"--job {shown(text)}: priority is a number, the site's, as squeue's PriorityLong")
     procs = fields["procs"]
     if not (procs.isdecimal() and len(procs) <= 9 and int(procs) >= 1 and 1 <= seconds <= limits.SECONDS):
         raise InputError(f"--job {shown(text)}: procs is a whole number of at least 1, and time as in 2:00:00 or 1-00:00:00")
@@ -251,7 +257,7 @@ def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
         **dict.fromkeys(("user", "queue", "start_unix_s", "expected_unix_s")),
         **fields,
     }
-    row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(procs), "requested_s": int(seconds)}
+    row |= {"job_id": f"{_NEW}{number}", "runs": False, "procs": int(procs), "requested_s": int(seconds), "priority": priority}
     return row | {"submit_unix_s": now_unix_s}
 
 

@@ -26,7 +26,10 @@ from pipelines.ingest.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 from sim.starts.reasons import STANDING_STILL, class_of
 
-_FIELDS = "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS PriorityLong tres-alloc NodeList Reason Dependency Feature"
+_FIELDS = (
+    "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS PriorityLong tres-alloc NodeList Reason "
+    "Reservation Dependency Feature"
+)
 COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
 """Command that makes a snapshot of a Slurm site."""
 COLUMNS = {
@@ -64,11 +67,10 @@ class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
     Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of ``OF_SLURM``,
-    ``throttle``, the tasks of its array that may run at once (0: all), and the site's ``priority``, NaN where it is not told. The
-    start is null for a waiting job;
-    ``expected_unix_s`` is the start that the site's scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit
-    (:func:`limited`). ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm site
-    forward needs; ``notes`` are texts.
+    ``reservation``, the one that it asks for, ``throttle``, the tasks of its array that may run at once (0: all), and the site's
+    ``priority``, NaN where it is not known. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's
+    scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit (:func:`limited`). ``left_out`` counts rows of other
+    states; ``absent`` names missing columns that simulating a Slurm site forward needs; ``notes`` are texts.
     """
 
     jobs: pd.DataFrame
@@ -110,11 +112,12 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         row = _row(fields, state in RUNNING, where, place)
         row |= {name: _text(cells[texts[name]]) if name in texts else "" for name in OF_SLURM}
         _refuse_cut(row, where)
+        row["reservation"] = _text(cells[head.index("reservation")]) if "reservation" in head else ""
         row["priority"] = _priority(cells[head.index("priority")] if "priority" in head else "", where)
         tasks = _tasks(row, where)
         shared += len(tasks) if len(tasks) > 1 else 0
         rows.extend(tasks)
-    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "priority", "throttle"])
+    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "reservation", "priority", "throttle"])
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} appears twice; run squeue with --array so that each task has its own line"
@@ -211,7 +214,8 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
                 },
                 **{"after": after_of({"dependency": job["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
                 **{"throttle": _throttle(job, running[number])},
-                **{"exclusive": False, **dict.fromkeys(("reservation", "licenses", "nodelist", "exclude"), "")},
+                "reservation": job["reservation"] if isinstance(job.get("reservation"), str) else "",
+                **{"exclusive": False, **dict.fromkeys(("licenses", "nodelist", "exclude"), "")},
             }
         )
     return pd.DataFrame(rows)
@@ -221,8 +225,9 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     """Return the queue at a Unix second as a snapshot would show it, from accounting.
 
     ``jobs`` are those of :class:`pipelines.ingest.slurm_jobs.SlurmJobs`; ``waits``, bool [jobs], by default those submitted, not
-    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held, but
-    a task of an array of which others run waits for the limit of its array, whose number the accounting does not have.
+    cancelled, and not started before that second. Facts known only later are left out: a job not yet eligible is held, unless it
+    has a reservation, for which it waits, or is a task of an array of which others run: then it waits for the limit of its array,
+    whose number the accounting does not have.
     """
     begun, submit, gone = (jobs[name].to_numpy(np.float64) for name in ("start_s", "submit_s", "cancel_s"))
     waits = (submit <= now_s) & ((begun >= now_s) | ~(begun >= 0)) & ~((gone >= 0) & (gone <= now_s))
@@ -242,7 +247,9 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
     texts |= {"tres": [f"mem={mib}M,node={nodes}" + f",gres/gpu={gpus}" * (gpus > 0) for mib, nodes, gpus in requests]}
     texts |= {"nodes": queued["nodes"].where(runs, ""), "features": queued["features"]}
     texts |= {"after": "afterok:" + queued["after"].str.replace(",", ":")}
-    why = np.where(full, "JobArrayTaskLimit", np.where(later, _HELD, ""))
+    reserved = later & (queued["reservation"] != "")
+    why = np.select([full, reserved, later], ["JobArrayTaskLimit", "Reservation", _HELD], "")
+    texts |= {"reservation": queued["reservation"]}
     times = {"submit_unix_s": queued["submit_s"].clip(upper=now_s), "start_unix_s": queued["start_s"].where(runs)}
     numbers = {"procs": queued["cpus"], "requested_s": queued["limit_s"], "expected_unix_s": None}
     rows = {"job_id": queued["job_id"], "runs": runs, **numbers, **times, **texts, "reason": np.where(runs, "", why)}

@@ -16,7 +16,7 @@ from features.errors import InputError
 
 _COLUMNS = (
     *("JOBID", "STATE", "USER", "PARTITION", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "ACCOUNT", "QOS", "TRES_ALLOC"),
-    *("PRIORITY", "NODELIST", "REASON", "DEPENDENCY", "FEATURES"),
+    *("PRIORITY", "NODELIST", "REASON", "RESERVATION", "DEPENDENCY", "FEATURES"),
 )
 
 
@@ -50,7 +50,7 @@ def _cells(job: dict[str, Any], place: ZoneInfo) -> list[str]:
     values += [_time(job.get(name), place) for name in ("submit_time", "start_time")]
     values += [job.get(name) for name in ("account", "qos")] + [job.get("tres_alloc_str") or job.get("tres_req_str")]
     values += [_number(job.get("priority"))]
-    values += [job.get(name) for name in ("nodes", "state_reason", "dependency", "features")]
+    values += [job.get(name) for name in ("nodes", "state_reason", "resv_name", "dependency", "features")]
     return ["" if value is None else str(value) for value in values]
 
 

@@ -27,7 +27,7 @@ from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import Served
 from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
 from pipelines.serving.site_registry import RUNTIMES, STARTS
-from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, jobs_of, predicted
+from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, predicted, queue_of
 
 V = TypeVar("V", bound=LoadedVersion)
 _FIELDS = FIELDS | starts.FIELDS
@@ -87,14 +87,14 @@ class Service:
     async def _start(self, question: StartQuestion) -> dict[str, Any]:
         loaded, now_s = self._loaded(question.model or "", LoadedStarts), self.clock()
         clock_s = loaded.clock_s(question, now_s)
-        standing, jobs = jobs_of(question, clock_s)
+        queue = queue_of(question, clock_s)
         trace = loaded.name.removeprefix(STARTS)
         runtimes = next((model.loaded for model in self.models if model.name == f"{RUNTIMES}{trace}"), None)
         if isinstance(runtimes, Loaded) and runtimes.predictor.method.levels:
-            jobs = await predicted(runtimes, standing, question.job.user, jobs)
-        answer = loaded.answer(question, jobs, clock_s)
+            queue = queue._replace(jobs=await predicted(runtimes, queue.users, queue.jobs))
+        answer = loaded.answer(question, queue, clock_s)
         if self.log is not None:
-            self.log.put([loaded.entry(question, answer, jobs, now_s)])
+            self.log.put([loaded.entry(question, answer, queue.jobs, now_s)])
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     def _loaded(self, name: str, kind: type[V]) -> V:

@@ -10,18 +10,17 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from functools import partial
-from operator import attrgetter
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WrapValidator
-from pydantic_core import PydanticSerializationError, to_json
 
 from features import limits
 from features.errors import InputError
-from models.packed.queue_state import NOT_YET, QueueJobs, states
+from models.packed.queue_state import NOT_YET, QueueJobs, by_priority, states
 from models.packed.site_names import hashed, site_key
+from models.packed.squeue import stand_aside
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.runtime.remaining import LEVELS as OF_RUNTIMES
@@ -29,10 +28,11 @@ from models.starts.bulk import chances
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
-from sim.starts.reasons import CLASSES, class_by_queue
+from pipelines.serving.queue_columns import SUBMITTED, QueueColumns, plain_columns
+from sim.starts.reasons import CLASSES, class_by_queue, class_of
 
-MOST_QUEUED, REMEMBERED, LINES = 20_000, 100_000, 4
-"""Max numbers of jobs of a queue, of cached predictions of runtimes, and of cached queues."""
+MOST_QUEUED, REMEMBERED = 20_000, 100_000
+"""Max numbers of jobs of a queue, and of cached predictions of runtimes."""
 _SOON_S = 60
 """A job whose median wait is shorter is said to start now."""
 Seconds = Annotated[int, Field(ge=0, le=limits.SECONDS)]
@@ -47,12 +47,22 @@ class Submitted(BaseModel):
     procs: int = Field(ge=1, le=limits.PROCESSORS)
     requested_s: int = Field(ge=1, le=limits.SECONDS)
     queue: Text | None = None
+    account: Text | None = None
+    priority: float | None = Field(
+        None,
+        allow_inf_nan=False,
+        description="the site's, as squeue's PriorityLong: waiting jobs of a higher one are ahead, then those submitted before; "
+        "a job without one is behind those with one",
+    )
+    reason: Text | None = Field(
+        None, description="squeue's Reason of a waiting job: one that is held, or waits for others or for a time, is ahead of none"
+    )
 
 
 class QuestionedJob(Submitted):
     """The job that is asked about."""
 
-    waits_s: Seconds = Field(0, description="how long it has waited: jobs that were submitted since are behind it")
+    waits_s: Seconds = Field(0, description="how long it has waited: jobs of its priority that were submitted since are behind it")
 
 
 class Queued(Submitted):
@@ -63,59 +73,16 @@ class Queued(Submitted):
     running_s: Seconds | None = Field(None, description="how long it has run; null: it waits")
 
 
-@dataclass
-class Standing:
-    """The jobs of a queue at a second, in order of submission, without the one asked about.
-
-    ``codes`` has the codes of users and of queues by name. Quantiles come from ``told_by``; if it is None, they are requests.
-    """
-
-    users: list[str | None]
-    codes: tuple[dict[str | None, int], dict[str | None, int]]
-    jobs: QueueJobs
-    told_by: Loaded | None = None
-
-
-class QueueColumns(list[Any]):
-    """The columns of a given queue, with its :class:`Standing` at the last second.
-
-    Many questions have the same queue. Columns are lists, kept instead of jobs, which the garbage collector would visit.
-    """
-
-    clock_s: int | None = None
-    standing: Standing
-
-    def at(self, clock_s: int) -> Standing:
-        """Return the jobs in the queue at a second.
-
-        Raises Unanswerable for a job without the time of its submission, or with one after that second.
-        """
-        if self.clock_s != clock_s:
-            self.standing, self.clock_s = _standing(self, clock_s), clock_s
-        return self.standing
-
-
-_lines: dict[bytes, QueueColumns] = {}
-
-
-def _line(value: Any, validated: Callable[[Any], list[Queued]]) -> list[Any]:
-    """Validate a queue, or return it from the cache; leave one unknown field of each job.
-
-    To leave it here takes a fifth of the time of each job's own check. The key is text, in which 1, 1.0 and true differ.
-    """
-    if not isinstance(value, list):
-        return validated(value)
-    try:
-        as_json = to_json(value, inf_nan_mode="constants")
-    except PydanticSerializationError as error:
-        raise ValueError("a text holds half a character") from error
-    if as_json not in _lines:
-        rows = [*map(_TOLD, validated([one_unknown(Queued.__pydantic_fields__, job) for job in value]))]
-        line = QueueColumns(map(list, zip(*rows, strict=True)) if rows else ([] for _ in range(7)))
-        for old in list(_lines)[: 1 - LINES]:
-            del _lines[old]
-        _lines[as_json] = line
-    return _lines[as_json]
+def _columns(value: Any, validated: Callable[[Any], list[Queued]]) -> QueueColumns:
+    """Validate a queue as columns or, if anything in it may be wrong, job by job, which names the field."""
+    few = isinstance(value, list) and len(value) <= MOST_QUEUED
+    columns = plain_columns(value) if few else None
+    if columns is None:
+        unknown = [one_unknown(Queued.__pydantic_fields__, job) for job in value] if isinstance(value, list) else value
+        jobs = validated(unknown)
+        columns = QueueColumns({name: [getattr(job, name) for job in jobs] for name in Queued.__pydantic_fields__})
+        columns[SUBMITTED] = [None if time is None else int((time - _EPOCH).total_seconds()) for time in columns[SUBMITTED]]
+    return columns
 
 
 class StartQuestion(Given):
@@ -124,23 +91,42 @@ class StartQuestion(Given):
     model: Text | None = Field(None, description="which one, where several are served")
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
-    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_line)]
+    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_columns)]
     job: Annotated[QuestionedJob, BeforeValidator(partial(one_unknown, QuestionedJob.__pydantic_fields__))]
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 
 _EPOCH = datetime(1970, 1, 1)
-_TOLD = attrgetter("user", "queue", "procs", "requested_s", "submit_time", "waits_s", "running_s")
 FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
-class Why(BaseModel):
-    """Why a job waits: all jobs that have waited longer are ahead of it."""
+class QueueAtOnce(NamedTuple):
+    """The jobs of a queue at a second, in order of submission, and last the one asked about.
 
-    why: str = Field(description="priority: jobs ahead come first; resources: too few processors are free; next: nothing")
+    ``jobs`` have times of the wall clock, and requests as quantiles. ``users`` are theirs. ``rank`` int64 [jobs] is that of
+    :func:`models.packed.queue_state.by_priority`, and ``aside`` bool [jobs] tells which keep no other job from starting.
+    """
+
+    jobs: QueueJobs
+    users: list[str | None]
+    rank: np.ndarray
+    aside: np.ndarray
+
+
+class Why(BaseModel):
+    """Why a job waits.
+
+    Jobs of a higher priority are ahead or, where no job has one, those that have waited longer.
+    """
+
+    why: str = Field(
+        description="by the job's reason, if it has one: " + ", ".join(CLASSES) + "; otherwise priority (jobs ahead come first), "
+        "resources (too few processors are free) or next (nothing)"
+    )
     ahead: int = Field(description="jobs that wait ahead of it")
     ahead_hours: float = Field(description="processor-hours that they ask for")
     ahead_in_queue: int = Field(description="those of its own queue")
+    ahead_in_account: int = Field(description="those of its own account")
     free: int = Field(description="processors that no job holds")
 
 
@@ -174,7 +160,7 @@ class LoadedStarts(LoadedVersion):
         job = {"user": None, "procs": 1, "requested_s": 3600}
         question = StartQuestion.model_validate({"procs": 1, "now": now, "queue": [], "job": job})
         clock_s = self.clock_s(question, now_s)
-        waits = list(self.answer(question, jobs_of(question, clock_s)[1], clock_s)["quantiles"].values())
+        waits = list(self.answer(question, queue_of(question, clock_s), clock_s)["quantiles"].values())
         if waits != sorted(waits) or waits[0] < 0:
             raise InputError(f"version {self.number} of {self.name}: predicts quantiles {waits} s, which must ascend from 0")
 
@@ -190,16 +176,15 @@ class LoadedStarts(LoadedVersion):
     def _zone(self) -> ZoneInfo:
         return ZoneInfo(self.predictor.timezone or "UTC")
 
-    def answer(self, question: StartQuestion, jobs: QueueJobs, clock_s: int) -> dict[str, Any]:
-        """Answer about the last of ``jobs`` at the second ``clock_s`` of the wall clock."""
-        model, at = self.predictor, np.array([clock_s])
+    def answer(self, question: StartQuestion, queue: QueueAtOnce, clock_s: int) -> dict[str, Any]:
+        """Answer about the last job of ``queue`` at the second ``clock_s`` of the wall clock."""
+        model, at, jobs = self.predictor, np.array([clock_s]), queue.jobs
         procs = question.procs or model.procs
         if not procs:
             raise Unanswerable("procs is missing, and the model does not know the machine's", "procs")
         if question.job.procs > procs:
             raise Unanswerable(f"job.procs: {question.job.procs:,} are more than the machine's {procs:,}", "job.procs")
-        rank = _ranks(jobs)
-        state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs, rank)
+        state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs, queue.rank)
         if model.method == RECENT:
             distribution = model.chances(state)
         else:  # as the model answers, by compiled code
@@ -211,7 +196,7 @@ class LoadedStarts(LoadedVersion):
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
         unix_s = datetime.fromtimestamp(clock_s, UTC).replace(tzinfo=self._zone).timestamp()
         age = int(unix_s) - (model.origin_unix_s or 0) - model.at_s
-        why = _why(jobs, rank, procs)
+        why = _why(queue, question.job, procs)
         answer = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
         return answer | {"snapshot_age_s": age}
 
@@ -230,36 +215,66 @@ class LoadedStarts(LoadedVersion):
         return start_entry(now_s, self.name, self.number, {**facts, **figures})
 
 
-def jobs_of(question: StartQuestion, clock_s: int) -> tuple[Standing, QueueJobs]:
-    """Return the queue's jobs in order of submission, and all jobs, the one asked about last.
+def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
+    """Return the jobs of a question at a second of the wall clock.
 
-    Times are of the wall clock, quantiles are requests. QueueJobs started in this second run. Raises Unanswerable as :meth:`QueueColumns.at`.
+    Raises Unanswerable for a job without the time of its submission, or with one after that second.
     """
     assert isinstance(question.queue, QueueColumns)
-    job, standing = question.job, question.queue.at(clock_s)
-    user, queue = (codes.get(name, len(codes)) for codes, name in zip(standing.codes, (job.user, job.queue), strict=True))
-    last = (clock_s - job.waits_s, NOT_YET, NOT_YET, job.procs, job.requested_s, user, queue)
-    submit, start, end, procs, requested, users, queues = (
-        np.append(column, value) for column, value in zip(standing.jobs[:-1], last, strict=True)
+    job = question.job
+    columns = {name: [*values, getattr(job, name, None)] for name, values in question.queue.items()}
+    submit, start = _times(columns, clock_s)
+    order = np.append(np.argsort(submit[:-1], kind="stable"), len(submit) - 1)
+
+    procs, requested = (np.array(columns[name], np.int64)[order] for name in ("procs", "requested_s"))
+    user, queue, account = (_codes(columns[name])[order] for name in ("user", "queue", "account"))
+    not_yet = np.full(len(order), NOT_YET)
+    jobs = QueueJobs(submit[order], start[order], not_yet, procs, requested, user, queue, account, requested[:, None])
+
+    priority, aside = np.array(columns["priority"], np.float64)[order], stand_aside(columns["reason"])[order]
+    users = [columns["user"][row] for row in order.tolist()]
+    return QueueAtOnce(jobs, users, by_priority(priority, jobs.submit, aside), aside)
+
+
+def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return submissions and starts, seconds of the wall clock, int64 [jobs]; a job that started in this second runs."""
+    submit, waits, ran = (
+        np.array([-1 if seconds is None else seconds for seconds in columns[name]], np.int64)
+        for name in (SUBMITTED, "waits_s", "running_s")
     )
-    return standing, QueueJobs(submit, start, end, procs, requested, users, queues, requested[:, None])
+    has_time = submit >= 0
+    for field, why, wrong in (
+        ("waits_s", "give either submit_time or waits_s", has_time == (waits >= 0)),
+        (SUBMITTED, "is after now", submit > clock_s),
+    ):
+        for row in np.flatnonzero(wrong)[:1]:
+            raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
+    start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
+    until = np.minimum(start, clock_s)
+    return np.where(has_time, np.minimum(submit, until), until - waits), start
 
 
-def _ranks(jobs: QueueJobs) -> np.ndarray:
-    """Return each job's place in order of submission, int64 [jobs]; all but the last of ``jobs`` are in that order."""
-    others = len(jobs.submit) - 1
-    place = int(np.searchsorted(jobs.submit[:-1], jobs.submit[-1], "right"))
-    return np.concatenate((np.arange(place), np.arange(place, others) + 1, [place]))
+def _codes(names: Sequence[str | None]) -> np.ndarray:
+    codes = {name: code for code, name in enumerate(dict.fromkeys(names))} | {None: -1}
+    return np.array([codes[name] for name in names], np.int64)
 
 
-def _why(jobs: QueueJobs, rank: np.ndarray, procs: int) -> dict[str, Any]:
-    """Return the fields of :class:`Why` for the last of ``jobs``."""
-    ahead, runs = np.flatnonzero((jobs.start == NOT_YET) & (rank < rank[-1])), jobs.start < NOT_YET
-    free = max(procs - int(jobs.procs[runs].sum()), 0)
+def _why(queue: QueueAtOnce, job: QuestionedJob, procs: int) -> dict[str, Any]:
+    """Return the fields of :class:`Why` for the last job of ``queue``."""
+    jobs, rank = queue.jobs, queue.rank
+    ahead = np.flatnonzero((jobs.start == NOT_YET) & (rank < rank[-1]) & ~queue.aside)
+    free = max(procs - int(jobs.procs[jobs.start < NOT_YET].sum()), 0)
     hours = float((jobs.procs[ahead].astype(float) * jobs.requested[ahead]).sum() / 3600)
-    in_queue = int((jobs.queue[ahead] == jobs.queue[-1]).sum())
-    why = class_by_queue(len(ahead), int(jobs.procs[-1]), free)
-    return {"why": why, "ahead": len(ahead), "ahead_hours": round(hours, 1), "ahead_in_queue": in_queue, "free": free}
+    in_queue, in_account = (int((column[ahead] == column[-1]).sum()) for column in (jobs.queue, jobs.account))
+    why = class_of(job.reason or "") or class_by_queue(len(ahead), job.procs, free)
+    return {
+        "why": why,
+        "ahead": len(ahead),
+        "ahead_hours": round(hours, 1),
+        "ahead_in_queue": in_queue,
+        "ahead_in_account": in_account,
+        "free": free,
+    }
 
 
 def _card(
@@ -275,43 +290,8 @@ def _card(
     return lines | {"Chance to start within 1 h": f"{shares['1h']:.0%}"}
 
 
-def _standing(line: QueueColumns, clock_s: int) -> Standing:
-    users, queues, procs, requested, times, *durations = line
-    waits, ran = (np.array([-1 if seconds is None else seconds for seconds in durations_s], np.int64) for durations_s in durations)
-    has_time = np.array([time is not None for time in times], bool)
-    submit = np.array([0 if time is None else (time - _EPOCH).total_seconds() for time in times]).astype(np.int64)
-    for field, why, wrong in (
-        ("waits_s", "give either submit_time or waits_s", has_time == (waits >= 0)),
-        ("submit_time", "is after now", has_time & (submit > clock_s)),
-    ):
-        for row in np.flatnonzero(wrong)[:1]:
-            raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
-    start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
-    until = np.minimum(start, clock_s)
-    submit = np.where(has_time, np.minimum(submit, until), until - waits)
-    order = np.argsort(submit, kind="stable")
-    users, queues = ([names[row] for row in order.tolist()] for names in (users, queues))
-    columns = [np.array(column, np.int64)[order] for column in (submit, start, np.full(len(order), NOT_YET), procs, requested)]
-    (user, of_user), (queue, of_queue) = _codes(users), _codes(queues)
-    jobs = QueueJobs._make([*columns, user, queue, columns[-1][:, None]])
-    return Standing(users, (of_user, of_queue), jobs)
-
-
-def _codes(names: Sequence[str | None]) -> tuple[np.ndarray, dict[str | None, int]]:
-    codes: dict[str | None, int] = {None: -1}
-    return np.array([codes.setdefault(name, len(codes)) for name in names], np.int64), codes
-
-
-async def predicted(runtimes: Loaded, standing: Standing, user: str | None, jobs: QueueJobs) -> QueueJobs:
-    """Return ``jobs``, the last one of ``user``, with a model's quantiles of their runtimes."""
-    if standing.told_by is not runtimes:
-        quantiles = await _quantiles(runtimes, standing.users, standing.jobs)
-        standing.jobs, standing.told_by = standing.jobs._replace(quantiles=quantiles), runtimes
-    last = QueueJobs._make(column[-1:] for column in jobs)
-    return jobs._replace(quantiles=np.concatenate((standing.jobs.quantiles, await _quantiles(runtimes, [user], last))))
-
-
-async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: QueueJobs) -> np.ndarray:
+async def predicted(runtimes: Loaded, users: Sequence[str | None], jobs: QueueJobs) -> QueueJobs:
+    """Return ``jobs``, which are those of ``users``, with a model's quantiles of their runtimes."""
     keys = list(zip(users, *(column.tolist() for column in (jobs.procs, jobs.requested, jobs.submit)), strict=True))
     quantiles = {key: runtimes.cached[key] for key in keys if key in runtimes.cached}
     new = list(dict.fromkeys(key for key in keys if key not in quantiles))
@@ -324,4 +304,5 @@ async def _quantiles(runtimes: Loaded, users: Sequence[str | None], jobs: QueueJ
         quantiles.update((key, runtimes.cached[key]) for key in part)
     if len(runtimes.cached) > REMEMBERED:
         runtimes.cached.clear()
-    return np.array([quantiles[key] for key in keys], np.int64).reshape(len(keys), len(OF_RUNTIMES))
+    rows = np.concatenate([quantiles[key] for key in keys])
+    return jobs._replace(quantiles=rows.reshape(len(keys), len(OF_RUNTIMES)))

@@ -17,6 +17,7 @@ from features.jobs import identity
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.queue_state import NOT_YET, QueueJobs, by_priority
+from models.packed.squeue import stand_aside
 from models.packed.start_predictor import EASY
 from models.starts.evaluation import quality
 from pipelines.ingest.queue_file import asked_of, limited
@@ -83,7 +84,11 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
             f"a job asks for {int(snapshot['procs'][wide].iloc[0]):,} processors, and the machine of {clean.name} has {clean.procs:,}"
         )
     later = snapshot.assign(submit_s=snapshot["submit_unix_s"].astype(np.int64) - origin, runtime_s=1)
-    texts = {name: pd.Categorical(pd.array([*past[name].astype(object), *later[name]], dtype="str")) for name in ("user", "queue")}
+    later = later.assign(group=later.reindex(columns=["account"])["account"].replace("", None))
+    texts = {
+        name: pd.Categorical(pd.array([*past[name].astype(object), *later[name]], dtype="str"))
+        for name in ("user", "queue", "group")
+    }
     numbers = {
         name: np.concatenate((past[name].to_numpy(np.int64), later[name].to_numpy(np.int64)))
         for name in ("submit_s", "procs", "requested_s", "runtime_s")
@@ -102,13 +107,14 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     quantiles = np.repeat(numbers["requested_s"][order][:, None], told_of.quantiles.shape[1], axis=1)
     quantiles[first:] = told_of.quantiles
     submit_s, procs, requested_s = (numbers[name][order] for name in ("submit_s", "procs", "requested_s"))
-    user, queue = codes(trace.jobs, "user"), codes(trace.jobs, "queue")
-    jobs = QueueJobs(submit_s, starts[order], ends[order], procs, requested_s, user, queue, quantiles)
+    user, queue, account = (codes(trace.jobs, name) for name in texts)
+    jobs = QueueJobs(submit_s, starts[order], ends[order], procs, requested_s, user, queue, account, quantiles)
     live = jobs.end == NOT_YET
     running, waiting = np.flatnonzero(live & (jobs.start < NOT_YET)), np.flatnonzero(live & (jobs.start == NOT_YET))
     job_id = np.concatenate((np.full(len(past), ""), snapshot["job_id"].astype(str)))[order]
     priority = snapshot.reindex(columns=["priority"])["priority"].to_numpy(np.float64)
-    rank = by_priority(np.concatenate((np.full(len(past), np.nan), priority))[order])
+    aside = stand_aside([*[""] * len(past), *snapshot["reason"].fillna("")])
+    rank = by_priority(np.concatenate((np.full(len(past), np.nan), priority))[order], submit_s, aside[order])
     if record.site is None or record.requests is None:
         pool = Ahead(clean.procs, scenarios=scenarios or SCENARIOS, seed=seed, pool=closed(record.ahead, clean.procs))
         return TraceQueue(trace, jobs, running, waiting, job_id, now_s, pool, snapshot, rank)

@@ -33,8 +33,10 @@ from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.slurm.state import (
     ABSENT,
+    BACKFILL_DIRTY,
     CHANGED_AT,
     CYCLE,
+    DIRTY,
     DRAINED,
     JOINED,
     LAST_ASKED,
@@ -288,6 +290,9 @@ def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> 
     if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
         follow_events([(last, DECAY, 0)], slurm)
     numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
+    # also before the first start of a record
+    numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
+    numbers[CHANGED_AT] = now_ms
     turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
     while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:
         turns += 1

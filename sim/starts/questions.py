@@ -41,9 +41,8 @@ def queued(clean: CleanTrace, start_s: np.ndarray, end_s: np.ndarray, seed: int 
     requested = jobs["requested_s"].to_numpy(np.int64)
     quantiles = from_table(told_along(jobs, end_s, clean.clock, seed), requested)
     submit, procs = jobs["submit_s"].to_numpy(np.int64), jobs["procs"].to_numpy(np.int64)
-    return QueueJobs(
-        submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, codes(jobs, "user"), codes(jobs, "queue"), quantiles
-    )
+    user, queue, account = (codes(jobs, name) for name in ("user", "queue", "group"))
+    return QueueJobs(submit, start_s, np.maximum(end_s, start_s + 1), procs, requested, user, queue, account, quantiles)
 
 
 def moments(submit_s: np.ndarray, start_s: np.ndarray, since_s: int, until_s: int) -> tuple[np.ndarray, np.ndarray]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
+from models.packed.squeue import ASIDE, stand_aside
+
 CLASSES = {
     "never": "a job that it depends on did not end as it asked, so it never starts",
     "dependency": "another job has to end first",
@@ -37,15 +39,7 @@ CLASSES = {
 _WORDS = tuple(
     (re.compile(pattern), of_class)
     for pattern, of_class in (
-        ("DependencyNeverSatisfied", "never"),
-        ("Dependency", "dependency"),
-        ("BeginTime", "begin time"),
-        ("JobHeld|JobHoldMaxRequeue|BadConstraints|.*requeued (in )?held", "held"),
-        ("(QOS|Account)NotAllowed|Invalid(QOS|Account)|Constraints|Reservation(Deleted|Invalid|.* has ended)", "refused"),
-        (
-            r"(QOS|Assoc)?Max\w*Per(Job|Node|Limit)|QOSMin|Partition(Node|Time)Limit|PartitionConfig|(Association|QOS)TimeLimit",
-            "request",
-        ),
+        *((pattern, of_class) for of_class, pattern in ASIDE.items()),
         ("Licenses", "licenses"),
         ("QOS|Assoc|Max|JobArrayTaskLimit|AccountingPolicy|Job is at or exceeds", "limit"),
         ("ReqNodeNotAvail, ?Reserved for maintenance", "maintenance"),
@@ -66,7 +60,6 @@ that is down, ReqNodeNotAvail says "May be reserved for other job".
 """
 STANDING_STILL = ("held", "never")
 """Classes of jobs that do not start until a person changes them."""
-_NOT_AHEAD = ("never", "dependency", "begin time", "held", "refused", "request")
 
 
 @dataclass(frozen=True)
@@ -118,7 +111,7 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int)
     runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
     free = max(procs - int(runs["procs"].sum()), 0)
     words = waits["reason"].fillna("").astype(str) if "reason" in waits else pd.Series("", waits.index)
-    counts = ~words.map(class_of).isin(_NOT_AHEAD).to_numpy(bool)
+    counts = ~stand_aside(words)
     by_priority = "priority" in waits and counts.any() and waits.loc[counts, "priority"].notna().all()
     rank = waits["submit_unix_s"].astype(np.float64)
     if by_priority:

@@ -48,12 +48,18 @@ def waited(jobs: int = 900, days: int = 40, seed: int = 5, pool: Closed | None =
 
 
 def start_model(at_s: int, procs: int, origin_unix_s: int, timezone: str) -> StartModel:
-    """Return a model of made states, whose waits follow the width, the queue and predicted runtimes."""
+    """Return a model of made states, whose waits follow the width, the queue, what is ahead and predicted runtimes."""
     draw, names = np.random.default_rng(0), list(FEATURES)
     states = draw.uniform(0.0, 1.0, (3_000, len(FEATURES)))
-    for name, most in (("waiting", 400.0), ("waiting_predicted", 9e3), ("running_predicted", 9e3), ("fits_predicted_s", 9e3)):
+    for name, most in (
+        ("waiting", 400.0),
+        ("ahead", 400.0),
+        ("waiting_predicted", 9e3),
+        ("running_predicted", 9e3),
+        ("fits_predicted_s", 9e3),
+    ):
         states[:, names.index(name)] *= most
-    of_queue = states[:, names.index("waiting")] * states[:, names.index("width")]
+    of_queue = (states[:, names.index("waiting")] + states[:, names.index("ahead")]) * states[:, names.index("width")]
     waits = np.floor((1.0 + of_queue + states[:, names.index("running_predicted")]) * draw.exponential(size=3_000))
     tree = grow(states, states[:, list(PLANS)], None, waits, np.zeros(3_000, bool), growth=Growth(trees=40))
     rising = np.array([0.0, 0.5, 1.0]), np.array([0.0, 0.6, 1.0])

@@ -30,8 +30,8 @@ def some_queue(count: int = 70) -> tuple[pd.DataFrame, QueueJobs]:
     start = np.where(runs, draw.integers(submit, AT_S), NOT_YET)
     requested, user, queue = draw.integers(600, 90_000, count), draw.integers(-1, 5, count), draw.integers(0, 2, count)
     median = np.where(draw.random(count) < 0.2, requested, draw.integers(1, 600, count))
-    procs = draw.integers(1, 5, count)
-    jobs = QueueJobs(submit, start, np.full(count, NOT_YET), procs, requested, user, queue, median[:, None])
+    procs, account = draw.integers(1, 5, count), draw.integers(0, 3, count)
+    jobs = QueueJobs(submit, start, np.full(count, NOT_YET), procs, requested, user, queue, account, median[:, None])
     submitted, started = (
         local_clock_s(np.where(each == NOT_YET, 0, each), ORIGIN_S, ZONE).astype("datetime64[s]") for each in (submit, start)
     )
@@ -40,6 +40,7 @@ def some_queue(count: int = 70) -> tuple[pd.DataFrame, QueueJobs]:
             "job_id": [str(number) for number in range(count)],
             "user": [None if each < 0 else f"user{each}" for each in user],
             "queue": [f"queue{each}" for each in queue],
+            "account": [f"account{each}" for each in account],
             "procs": procs,
             "requested_s": requested,
             "submit_time": submitted,
@@ -67,7 +68,7 @@ def test_a_queue_is_answered_as_its_states_are(predictor) -> None:
     read = read_queue(table, PROCS, ZONE, 0)
     unix = QueueJobs(jobs.submit + ORIGIN_S, np.where(jobs.start == NOT_YET, NOT_YET, jobs.start + ORIGIN_S), *jobs[2:])
     assert (read.row == order).all()
-    for ours, theirs in zip(read.jobs._replace(user=unix.user, queue=unix.queue), unix, strict=True):
+    for ours, theirs in zip(read.jobs._replace(user=unix.user, queue=unix.queue, account=unix.account), unix, strict=True):
         assert (ours == theirs).all()
 
 

@@ -5,6 +5,8 @@ import pytest
 
 from models.packed.queue_state import FEATURES, NOT_YET, QueueJobs, by_priority, states
 
+_BY_RANK = ("ahead", "queue_ahead", "account_ahead", "oldest_s", "oldest_width")
+
 
 def some_jobs(seed: int, count: int = 40) -> QueueJobs:
     """Return jobs of a few users on a machine of 16 processors, which may overlap in any way."""
@@ -15,9 +17,8 @@ def some_jobs(seed: int, count: int = 40) -> QueueJobs:
     end = start + np.minimum(draw.integers(30, 2000, count), requested)
     runtimes = np.sort(draw.integers(1, 2000, (count, 5)), axis=1)
     quantiles = np.minimum(runtimes, requested[:, None])
-    return QueueJobs(
-        submit, start, end, draw.integers(1, 9, count), requested, draw.integers(0, 3, count), draw.integers(0, 2, count), quantiles
-    )
+    user, queue, account = (draw.integers(0, most, count) for most in (3, 2, 2))
+    return QueueJobs(submit, start, end, draw.integers(1, 9, count), requested, user, queue, account, quantiles)
 
 
 def left(jobs: QueueJobs, job: int, ran: int) -> int:
@@ -108,6 +109,11 @@ def described(jobs: QueueJobs, job: int, now: int, procs: int) -> dict[str, floa
         "submitted_day": len([each for each in runs + waits if now - jobs.submit[each] < 86400]),
         "fits_requested_s": fits(by_request),
         "fits_predicted_s": fits(by_prediction),
+        "queue_ahead": len([each for each in ahead if each in same["q"]]),
+        "queue_ahead_predicted": area([each for each in ahead if each in same["q"]]),
+        "account_ahead": len([each for each in ahead if jobs.account[each] == jobs.account[job]]),
+        "account_ahead_predicted": area([each for each in ahead if jobs.account[each] == jobs.account[job]]),
+        "account_running": share([each for each in runs if jobs.account[each] == jobs.account[job]]),
     }
 
 
@@ -148,12 +154,17 @@ def test_jobs_of_a_higher_priority_are_ahead_and_without_priorities_those_submit
     priority = np.random.default_rng(seed).permutation(len(row)).astype(np.float64)
     priority[::7] = np.nan  # unknown: behind all
     ahead = list(FEATURES).index("ahead")
-    ranked = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority))
+    ranked = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority, jobs.submit, np.zeros(len(row), bool)))
     for job in row:
         now, value = jobs.submit[job], np.nan_to_num(priority, nan=-1.0)
         waits = (jobs.submit <= now) & (row < job) & (jobs.start >= now)
         assert ranked[job, ahead] == (waits & ((value > value[job]) | ((value == value[job]) & (row < job)))).sum()
     by_submission = states(jobs, row, jobs.submit, jobs.submit, 16)
-    assert np.array_equal(by_submission, states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(np.full(len(row), np.nan))))
-    others = [number for number, name in enumerate(FEATURES) if not name.startswith(("ahead", "oldest_s", "oldest_width"))]
+    unknown, none = np.full(len(row), np.nan), np.zeros(len(row), bool)
+    assert np.array_equal(by_submission, states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(unknown, jobs.submit, none)))
+    held = row % 3 == 0
+    behind = states(jobs, row, jobs.submit, jobs.submit, 16, by_priority(priority, jobs.submit, held))
+    assert (behind[~held, ahead] <= ranked[~held, ahead]).all()
+    assert (behind[held, ahead] >= ranked[held, ahead]).all()
+    others = [number for number, name in enumerate(FEATURES) if not name.startswith(_BY_RANK)]
     assert np.array_equal(ranked[:, others], by_submission[:, others])

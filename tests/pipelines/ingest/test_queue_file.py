@@ -212,6 +212,14 @@ def test_a_task_that_becomes_eligible_while_others_of_its_array_run_is_not_held(
     assert queue["reason"].tolist() == ["", "JobArrayTaskLimit", "JobHeld", "JobHeld"], "a limit of the array lets one task run"
 
 
+def test_a_job_that_becomes_eligible_with_its_reservation_is_not_held() -> None:
+    jobs = asked(1, {"eligible_s": NOW_S + 30, "reservation": "course"}, {"eligible_s": NOW_S + 30})
+    queue = queue_at(jobs.assign(end_s=-1), NOW_S)
+    assert queue["reason"].tolist() == ["Reservation", "JobHeld"]
+    assert is_held(queue).tolist() == [False, True]
+    assert asked_of(queue, read_site({"slurm.conf": SITE}, "site"))["reservation"].tolist() == ["course", ""]
+
+
 def test_a_waiting_job_of_several_qos_may_run_with_each_that_the_site_has(tmp_path: Path) -> None:
     path = of_site(tmp_path / "squeue.txt", "7+0 PENDING cpu=8,mem=8G,node=2 (null) Priority (null)")
     path.write_text(path.read_text().replace("|normal|", "|normal,high,gone|"))

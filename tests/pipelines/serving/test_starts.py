@@ -20,7 +20,6 @@ from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, St
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
 from models.starts.evaluation import quality
-from pipelines.serving import starts
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.judging import judge, started
@@ -58,21 +57,22 @@ def queue(count: int = 40, seed: int = 1) -> tuple[list[dict], QueueJobs]:
     draw = np.random.default_rng(seed)
     waits, ran = draw.integers(0, 9_000, count), draw.integers(1, 9_000, count)
     runs, procs, requested = draw.random(count) < 0.4, draw.integers(1, 9, count), draw.integers(60, 40_000, count)
-    user, of = draw.integers(0, 5, count), draw.integers(0, 2, count)
+    user, of, account = draw.integers(0, 5, count), draw.integers(0, 2, count), draw.integers(0, 3, count)
     entries = [
         {"user": f"user{user[row]}", "procs": int(procs[row]), "requested_s": int(requested[row]), "waits_s": int(waits[row])}
-        | {"running_s": int(ran[row]) if runs[row] else None, "queue": f"q{of[row]}"}
+        | {"running_s": int(ran[row]) if runs[row] else None, "queue": f"q{of[row]}", "account": f"a{account[row]}"}
         for row in range(count)
     ]
     start = np.append(np.where(runs, CLOCK_S - ran, NOT_YET), NOT_YET)
     submit = np.append(np.where(runs, CLOCK_S - ran, CLOCK_S) - waits, CLOCK_S)
     order = np.append(np.argsort(submit[:-1], kind="stable"), count)
     requested = np.append(requested, 3_600)
-    columns = (submit, start, np.full(count + 1, NOT_YET), np.append(procs, 8), requested, np.append(user, 3), np.append(of, 0))
+    names = (np.append(user, 3), np.append(of, 0), np.append(account, 1))
+    columns = (submit, start, np.full(count + 1, NOT_YET), np.append(procs, 8), requested, *names)
     return entries, QueueJobs(*(each[order].astype(np.int64) for each in columns), requested[order, None])
 
 
-JOB = {"user": "user3", "procs": 8, "requested_s": 3_600, "queue": "q0"}
+JOB = {"user": "user3", "procs": 8, "requested_s": 3_600, "queue": "q0", "account": "a1"}
 
 
 def start(app: FastAPI, body: object, status: int = 200) -> dict:
@@ -81,12 +81,14 @@ def start(app: FastAPI, body: object, status: int = 200) -> dict:
     return answer
 
 
-def expected(predictor: StartPredictor, jobs: QueueJobs) -> pd.Series:
-    """Return what the registered model answers its consumers about the last of ``jobs``."""
+def expected(predictor: StartPredictor, jobs: QueueJobs, **further: object) -> pd.Series:
+    """Return what the registered model answers its consumers about the last of ``jobs``, with ``further`` columns."""
     queue = pd.DataFrame({"procs": jobs.procs, "requested_s": jobs.requested, "user": jobs.user.astype(str)})
-    queue = queue.assign(queue=jobs.queue.astype(str), submit_time=jobs.submit.astype("datetime64[s]"))
+    queue = queue.assign(
+        queue=jobs.queue.astype(str), account=jobs.account.astype(str), submit_time=jobs.submit.astype("datetime64[s]")
+    )
     started = np.where(jobs.start == NOT_YET, np.datetime64("NaT"), np.minimum(jobs.start, CLOCK_S).astype("datetime64[s]"))
-    return predictor.predict(queue.assign(start_time=started)).iloc[-1]
+    return predictor.predict(queue.assign(start_time=started, **further)).iloc[-1]
 
 
 def same(answer: dict, row: pd.Series) -> bool:
@@ -117,6 +119,7 @@ def test_an_answer_says_why_the_job_waits(registry):
         "ahead": len(waiting),
         "ahead_hours": round(sum(each["procs"] * each["requested_s"] for each in waiting) / 3_600, 1),
         "ahead_in_queue": sum(each["queue"] == JOB["queue"] for each in waiting),
+        "ahead_in_account": sum(each["account"] == JOB["account"] for each in waiting),
         "free": free,
     }
     alone = {"procs": 9, "queue": [{**entries[0], "procs": 4, "running_s": 60}], "job": JOB}
@@ -135,6 +138,32 @@ def test_a_job_that_has_waited_is_answered_behind_older_jobs_and_in_lines_for_a_
     assert list(card) == ["Expected start", "With 80 %", "Waits because of", "Chance to start within 1 h"]
     assert card["With 80 %"] == f"between {times['0.1'][:-3]} and {times['0.9'][:-3]}"
     assert card["Waits because of"].startswith(f"priority: jobs ahead of it come first; {older} ahead of it ask for ")
+
+
+def test_jobs_of_a_higher_priority_are_ahead_and_held_jobs_are_not(registry, predictor):
+    (entries, jobs), app = queue(300), service(registry)
+    priority = np.random.default_rng(4).permutation(len(entries)).astype(float)
+    reasons = ["JobHeldUser" if row % 5 == 0 else "Priority" if row % 2 else None for row in range(len(entries))]
+    queued = [{**entry, "priority": priority[row], "reason": reasons[row]} for row, entry in enumerate(entries)]
+    job = {**JOB, "priority": 200.5}
+    answer = start(app, {"queue": queued, "job": job})
+
+    waiting = [each for each in queued if each["running_s"] is None]
+    ahead = [each for each in waiting if each["priority"] > 200.5 and each["reason"] != "JobHeldUser"]
+    assert 0 < answer["reason"]["ahead"] == len(ahead) < len(waiting) - 2
+    assert answer["reason"]["ahead_in_account"] == sum(each["account"] == JOB["account"] for each in ahead)
+    order = np.append(np.argsort([CLOCK_S - (each["running_s"] or 0) - each["waits_s"] for each in entries], kind="stable"), -1)
+    further = {"priority": np.append(priority, 200.5)[order], "reason": [[*reasons, None][row] for row in order]}
+    row = expected(predictor, jobs, **further)
+    assert same(answer, row)
+    assert not same(answer, expected(predictor, jobs)), "priorities are inputs of the model"
+    first = start(app, {"queue": queued, "job": {**JOB, "priority": 1_000}})
+    assert (first["reason"]["ahead"], first["card"]["Chance to start within 1 h"] != "") == (0, True)
+    behind = start(app, {"queue": queued, "job": JOB})["reason"]["ahead"]
+    assert behind == sum(each["reason"] != "JobHeldUser" for each in waiting), "a job without a priority is behind those with one"
+    limit = start(app, {"queue": queued, "job": {**job, "reason": "QOSMaxJobsPerUserLimit"}})
+    assert limit["reason"]["why"] == "limit"
+    assert limit["card"]["Waits because of"].startswith("limit: a limit of its user")
 
 
 def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_path: Path):
@@ -172,13 +201,12 @@ def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strict
     assert answers[:4] == answers[:3:-1]
     assert answers[0]["quantiles"] != answers[1]["quantiles"]
     for question, answer in zip(questions, answers, strict=False):
-        starts._lines.clear()
         assert start(service(registry, NAME, "runtime-made"), question) == answer
     assert start(app, {**questions[0], "now": before}, status=422)["field"] == "queue[3].submit_time"
     entries[3]["procs"] = True
     assert start(app, questions[0], status=422)["field"] == "queue[3].procs"
     entries[3] = {**entries[3], "procs": 1, "user": "\ud800"}
-    assert start(app, questions[0], status=422)["field"] == "queue"
+    assert start(app, questions[0], status=422)["field"] == "queue[3].user"
 
 
 @pytest.mark.parametrize(
@@ -192,6 +220,10 @@ def test_a_queue_that_was_told_before_is_answered_as_if_it_was_not_and_as_strict
         ({"waits_s": None, "submit_time": "2100-01-01 00:00:00"}, "submit_time"),
         ({"state": "PENDING"}, "state"),
         ({"waits_s": None}, "waits_s"),
+        ({"priority": "high"}, "priority"),
+        ({"priority": float("nan")}, "priority"),
+        ({"account": 7}, "account"),
+        ({"reason": "x" * 1_001}, "reason"),
     ],
 )
 def test_a_queue_with_a_wrong_field_is_refused_in_one_line_that_names_it(registry, changes, field):

@@ -176,6 +176,14 @@ def test_the_end_of_a_job_that_never_started_changes_nothing() -> None:
     np.testing.assert_array_equal(starts_ahead(site, ended, NOW_S, runtimes), starts_ahead(site, jobs, NOW_S, runtimes))
 
 
+def test_jobs_that_wait_where_none_has_started_yet_start_at_once() -> None:
+    site = read_site({"slurm.conf": SITE}, "site")
+    jobs = asked(1, {}).assign(submit_s=NOW_S - 1)
+    for now_s in (NOW_S, NOW_S + 30 * 86_400):
+        starts = starts_ahead(site, jobs, now_s, np.full((4, 1), 150.0))
+        assert (starts < 120).all(), "the first pass starts it, whatever the time since its submission"
+
+
 def test_usage_of_the_moment_orders_users_who_wait() -> None:
     conf = SITE + "PriorityType=priority/multifactor\nPriorityWeightFairshare=1000\n"
     dump = "Cluster - 'c':DefaultQOS='normal'\nParent - 'root'\nAccount - 'a':Fairshare=1\nParent - 'a'\n"

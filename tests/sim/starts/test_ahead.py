@@ -42,7 +42,7 @@ def scheduled(table: pd.DataFrame, scheduler: str = "EASY", pool: Closed | None 
     )
     same = np.zeros(len(table), np.int64)
     return QueueJobs(
-        submit, start, start + runtime, procs, requested, codes(table, "user"), same, np.repeat(runtime[:, None], 3, axis=1)
+        submit, start, start + runtime, procs, requested, codes(table, "user"), same, same, np.repeat(runtime[:, None], 3, axis=1)
     )
 
 
@@ -105,7 +105,7 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
     submit = np.arange(count) * (4 * WEEK_S // count)
     end = submit + 2000
     end[-120:] = NOT_YET
-    jobs = QueueJobs(submit, submit + 1000, end, *(np.full(count, each) for each in (4, 5000, 0, 0)), np.full((count, 1), 900))
+    jobs = QueueJobs(submit, submit + 1000, end, *(np.full(count, each) for each in (4, 5000, 0, 0, 0)), np.full((count, 1), 900))
     now = int(submit[-1])
     for coming in arrivals(jobs, now, 20, seed=3):
         back = now + coming.after_s - jobs.submit[coming.row]
@@ -129,6 +129,7 @@ def test_jobs_that_are_taken_out_leave_the_runtimes_of_all_others() -> None:
         requested=np.array([60, 5_000, 5_000]),
         user=np.zeros(3, np.int64),
         queue=np.zeros(3, np.int64),
+        account=np.zeros(3, np.int64),
         quantiles=quantiles,
     )
     ahead = Ahead(2, scenarios=64)
