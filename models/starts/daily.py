@@ -33,8 +33,8 @@ On days 13 to 30 of Graham's noons a weight of 0.5 lowers the mean squared error
 def quantiles_daily(states: np.ndarray, at_s: np.ndarray, start_s: np.ndarray, since_s: int, seed: int = 0) -> np.ndarray:
     """Return quantiles of waits, seconds, NaN before ``since_s``.
 
-    Float64 [questions, ``LEVELS``]. They are those of :func:`answered_daily`, moved in the logarithm of seconds: their median moves half of the way to what least
-    squares predict of that logarithm. Arguments and errors are those of that function.
+    Float64 [questions, ``LEVELS``]. They are those of :func:`answered_daily`, moved in the logarithm of seconds: their median
+    moves half of the way to what least squares predict of that logarithm. Arguments and errors are those of that function.
     """
     quantiles_s = at_levels(answered_daily(states, at_s, start_s, since_s, seed), np.array(LEVELS))
     median = np.log10(np.maximum(quantiles_s[:, LEVELS.index(0.5)], 1.0))
