@@ -111,7 +111,7 @@ def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int)
     runs, waits = queue[queue["runs"].astype(bool)], queue[~queue["runs"].astype(bool)]
     free = max(procs - int(runs["procs"].sum()), 0)
     words = waits["reason"].fillna("").astype(str) if "reason" in waits else pd.Series("", waits.index)
-    counts = ~stand_aside(words)
+    counts = ~stand_aside(words.tolist())
     by_priority = "priority" in waits and counts.any() and waits.loc[counts, "priority"].notna().all()
     rank = waits["submit_unix_s"].astype(np.float64)
     if by_priority:
