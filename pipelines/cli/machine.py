@@ -21,7 +21,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from sim.slurm.lines import EXPORT, FILES
 
     if commands:
-        click.echo("mkdir site && cd site      # all files but slurm.conf may be missing")
+        click.echo("mkdir site && cd site      # slurm.conf must be there, and topology.conf for topology/tree")
         click.echo("\n".join((*FILES.values(), EXPORT)))
         return
     if site is None:

@@ -16,8 +16,8 @@ import pandas as pd
 from features.errors import InputError
 from pipelines.ingest.localtime import zone
 from pipelines.ingest.text import text_of
-from sim.slurm.begin import LEAD_S, Phases, clock_settings, origin_of
-from sim.slurm.releases import read_release
+from sim.slurm.begin import LEAD_S, SLACK_S, Phases, clock_settings, origin_of
+from sim.slurm.releases import THREADS_TOGETHER, read_release
 from sim.slurm.site import UNLIMITED, Outage, Site
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
@@ -126,15 +126,17 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     origin, (every, interval, period) = origin_of(jobs), clock_settings(site)
     whole = jobs["submit_s"].to_numpy(np.float64)
     parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole
-    turns = np.array(seen["turn"]) - origin
-    turn, turn_length = _clock(turns, 1.0, 0.06)
-    cycles = np.array(seen["cycle"] or [float(origin)]) - origin
-    cycle, cycle_length = _clock(cycles, float(interval), 0.06)
+    turns = np.unique(np.array(seen["turn"]) - origin)
+    turn, turn_length = _clock(turns)
+    cycles = np.unique(np.array(seen["cycle"] or [float(origin)]) - origin)
     several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
     lone = [job for job in shown if job[0] not in several and job[2] > 0]
     begins = [when for when in seen["decay"] if when <= first] or seen["decay"][:1]  # slurmctld may have begun anew since
     decay, spread = (begins[-1], 0.0) if begins else _computed(lone, period)
     decay -= origin
+    if begins and site.known_release >= THREADS_TOGETHER:
+        both = cycles[cycles > decay + interval][:1] - interval
+        decay = max([decay, *both[both < decay + 1].tolist()])
     start = float(whole.min()) - origin
     full = next((when - origin for when in seen["full"]), start) - start
     full -= every * max(-(-full // every), 0)
@@ -142,7 +144,7 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
     poll = decay + _FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
-    return Phases(turn, cycle, decay % period, parts, turn_length, poll, full, turned, cycle_length, seconds, spread)
+    return Phases(turn, float(cycles[0]), decay % period, parts, turn_length, poll, full, turned, seconds, spread, cycles, turns)
 
 
 def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:
@@ -170,23 +172,23 @@ def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, 
     return float(low) - _STEP_S, float(period - gaps.max() + 2 * _STEP_S)
 
 
-def _clock(seen: np.ndarray, usual: float, slack: float) -> tuple[float, float]:
-    """Return the time of a clock's first turn, and its period, from turns ``seen`` in the log.
+def _clock(seen: np.ndarray) -> tuple[float, float]:
+    """Return the first turn of the background loop, and its period, from the passes ``seen`` in the log.
 
-    The period is about ``usual`` seconds; it drifts by up to 5 ms. Times farther than ``slack`` from a turn are ignored.
+    The period is a second and up to 7 ms. Passes farther than ``SLACK_S`` from a turn are ignored.
     """
     best: tuple[np.ndarray, np.ndarray] = np.zeros(1), seen[:1]
-    for length in usual + np.arange(0.0, 0.007, 0.0005):
+    for length in 1.0 + np.arange(0.0, 0.007, 0.0005):
         counts, kept = [0], [0]
         for at in range(1, len(seen)):
             since = seen[at] - seen[kept[-1]]
             turns = round(since / length)
-            if turns > 0 and abs(since - turns * length) < slack + 0.002 * turns:
+            if turns > 0 and abs(since - turns * length) < SLACK_S + 0.002 * turns:
                 counts.append(counts[-1] + turns)
                 kept.append(at)
         if len(kept) > len(best[0]):
             best = np.array(counts, np.float64), seen[kept]
     if len(best[0]) < 3:
-        return float(seen[0]), usual
+        return float(seen[0]), 1.0
     length, first = np.polyfit(best[0], best[1], 1)
     return float(first), float(length)

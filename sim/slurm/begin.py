@@ -52,6 +52,8 @@ LEAD_S = 30
 """Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
 TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second plus its own work (1,003 to 1,005 ms measured)."""
+SLACK_S = 0.06
+"""How far a clock's turns in the log may be from its fit."""
 LATE_S = 0.005
 """How long after a whole second the background loop turns since 23.11, at most (measured)."""
 EPILOG_MS = 16
@@ -71,10 +73,11 @@ class Phases(NamedTuple):
 
     ``turn_s``, ``cycle_s``, ``decay_s`` and ``poll_s`` are the first turn, cycle, computation of priorities and poll of time
     limits, in seconds from the beginning of the replay. ``parts_s`` float64 [jobs] are added to the submissions.
-    ``turn_length_s`` is the time between turns of the background loop, ``cycle_length_s`` between cycles, 0: bf_interval.
+    ``turn_length_s`` is the time between turns of the background loop.
     ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
     from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
-    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``drains`` float64 [outages] says where in its time an
+    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s`` and ``passes_s`` are those of the log,
+    in order: a replay's keep to them where they are close. ``drains`` float64 [outages] says where in its time an
     order to drain a node came, from 0 (the default), the earliest, to 1.
     """
 
@@ -86,9 +89,10 @@ class Phases(NamedTuple):
     poll_s: float = 0.0
     full_s: float = -LEAD_S
     asked_s: float = -LEAD_S
-    cycle_length_s: float = 0.0
     runtimes_s: np.ndarray | None = None
     decay_spread_s: float = 0.0
+    cycles_s: np.ndarray = np.empty(0)
+    passes_s: np.ndarray = np.empty(0)
     drains: np.ndarray | None = None
 
 
@@ -149,7 +153,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         direct="epilog" in settings,
         memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
         turn_us=round(phases.turn_length_s * 1e6),
-        cycle_ms=round(phases.cycle_length_s * 1000) or between * 1000,
+        cycle_ms=between * 1000,
         first_turn_ms=int(phases.turn_s * 1000),
         poll_ms=int(phases.poll_s * 1000),
         epilog_ms=round(site.epilog_s * 1000) + EPILOG_MS,
@@ -199,10 +203,20 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Sl
         room,
         plans,
         slots.meters(),
+        np.round(phases.cycles_s * 1000).astype(np.int64),
+        *_passes(phases),
         _numbers(rules, phases, int(jobs["submit_s"].min()) - origin),
     )
     share_out(slurm)
     return slurm
+
+
+def _passes(phases: Phases) -> tuple[np.ndarray, np.ndarray]:
+    """Return when the log has passes at turns of the background loop, and when between them, int64 ms."""
+    turns = (phases.passes_s - phases.turn_s) / phases.turn_length_s
+    at_turns = np.abs(turns - np.round(turns)) * phases.turn_length_s < SLACK_S
+    ms = np.round(phases.passes_s * 1000).astype(np.int64)
+    return ms[at_turns], ms[~at_turns]
 
 
 def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:

@@ -7,6 +7,8 @@ From controller.c, ``_slurmctld_background``, and backfill.c, ``backfill_agent``
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
@@ -54,6 +56,10 @@ IDLE_MS = 2 * 86_400_000
 """After this time with an empty machine and nothing to come, jobs still waiting never start."""
 REQUEUE_MS = 121_000
 """A requeued job starts at the earliest after this time (121 s measured): then its last credentials are void."""
+_DIRECT_MS = 10
+"""How long after a job's nodes have answered its direct pass may stand in the log."""
+_CYCLE_MS, _TURN_MS = 500, 100
+"""How close cycles and passes of the log are to a replay's clocks that they correct, as clocks drift with slurmctld's work."""
 _ALL = 1 << 30
 
 
@@ -80,6 +86,24 @@ def next_clock(now, submitted_all, slurm):
     if numbers[OUTAGE] < len(slurm.outages.time_ms):
         when = min(when, slurm.outages.time_ms[numbers[OUTAGE]])
     return max(when, now + 1)
+
+
+@kernel
+def _next_cycle(now, slurm):
+    """Return when the next cycle after one at ``now`` is due, in ms.
+
+    It is the next one of the log: a cycle takes time, and where nothing has changed the scheduler looks again each second.
+    """
+    due = now + slurm.rules.cycle_ms
+    logged = _logged(slurm.cycles, due - _CYCLE_MS, due + slurm.rules.calc_period * 1000 + _CYCLE_MS)
+    return due if logged == NONE else logged
+
+
+@kernel
+def _logged(times, first, last):
+    """Return the first of the log's times from ``first`` to ``last`` ms, or NONE."""
+    at = np.searchsorted(times, first)
+    return times[at] if at < len(times) and times[at] <= last else NONE
 
 
 @kernel
@@ -134,7 +158,8 @@ def work(now, ended, ends, submitted, slurm):
         job = _completing(slurm)
         numbers[CLEARED] += 1
         clear(job, now, slurm)
-        if rules.direct or state.killed[job] != 0:
+        direct = _logged(slurm.direct, state.end_ms[job], now + _DIRECT_MS) != NONE
+        if direct or rules.direct or state.killed[job] != 0:
             begin_pass(rules.depth, now, slurm)
         else:
             ask_for_pass(now, slurm)
@@ -174,10 +199,9 @@ def change_site(row, slurm):
 def catch_up(now, slurm):
     """Advance the clocks that were not run while no job waited."""
     numbers, rules = slurm.numbers, slurm.rules
-    between = rules.cycle_ms
-    if numbers[CYCLE] < now:
-        numbers[LAST_CYCLE] = numbers[CYCLE] + (now - 1 - numbers[CYCLE]) // between * between
-        numbers[CYCLE] = numbers[LAST_CYCLE] + between
+    while numbers[CYCLE] < now:
+        numbers[LAST_CYCLE] = numbers[CYCLE]
+        numbers[CYCLE] = _next_cycle(numbers[CYCLE], slurm)
     period = rules.calc_period * 1000
     if rules.multifactor and numbers[DECAY] < now:
         last = numbers[DECAY] + (now - 1 - numbers[DECAY]) // period * period
@@ -294,19 +318,31 @@ def expect_turn(now, slurm):
         if full >= now:
             break
         numbers[LAST_FULL] = numbers[LAST_ASKED] = full
-    numbers[TICK] = turn_from(now + 1, slurm)
+    turn = turn_from(now + 1 - _TURN_MS, slurm)
+    while True:
+        logged = _logged(slurm.passes, turn - _TURN_MS, turn + _TURN_MS)
+        numbers[TICK] = turn if logged == NONE else logged
+        if numbers[TICK] > now:
+            break
+        turn = turn_from(turn + 1, slurm)
 
 
 @kernel
 def turn(now, slurm):
-    """Turn the background loop once: a full pass, a requested one, or none."""
-    numbers, rules = slurm.numbers, slurm.rules
+    """Turn the background loop once: a full pass, a requested one, or none.
+
+    At a turn on a whole second slurmctld's own clock may be one behind. So a pass comes a second sooner or later: as in the log.
+    """
+    numbers, rules, passes = slurm.numbers, slurm.rules, slurm.passes
     numbers[TICK] = NO_TIME
-    if now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
+    here = rules.turns_on_seconds and _logged(passes, now - _TURN_MS, now + _TURN_MS) != NONE
+    late = rules.turns_on_seconds and not here and _logged(passes, now + _TURN_MS, now + _TURN_MS + 1000) != NONE
+    asked = numbers[REQUESTS] > 0 and (here or now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay)
+    if not late and now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
         numbers[LAST_FULL] = numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0
         begin_pass(_ALL, now, slurm)
-    elif numbers[REQUESTS] > 0 and now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay:
+    elif not late and asked:
         numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0
         begin_pass(rules.depth, now, slurm)
@@ -339,4 +375,4 @@ def wake(now, slurm):
         numbers[BACKFILL_DIRTY] = 0
         cycle(now, False, slurm)
     numbers[LAST_CYCLE] = now
-    numbers[CYCLE] = now + rules.cycle_ms
+    numbers[CYCLE] = _next_cycle(now, slurm)

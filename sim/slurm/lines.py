@@ -28,7 +28,10 @@ FILES = {
     EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
     EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
 }
-"""The files of a site's folder, and the command that makes each; all but the first may be missing."""
+"""The files of a site's folder, and the command that makes each.
+
+The first must be there, and topology.conf for topology/tree.
+"""
 EXPORT = (
     "sacct --allusers --parsable2 --duplicates --starttime 2026-01-01 --format JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,"
     "Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqMem,ReqTRES,NodeList,Priority,Flags,Reservation,Reason,"

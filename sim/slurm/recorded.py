@@ -125,10 +125,16 @@ def _start_as_recorded(job, now, slurm):
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
     if chosen != asked and (asked <= most or chosen == 0):  # the record lacks the processors of each node, or the nodes
-        chosen, asked = 0, min(asked, most)
+        chosen, asked, left, free = 0, min(asked, most), slurm.ask.cpus[job], 0
+        for node in range(len(room.room)):
+            free += max(state.cpus[node], 0) if holds(room.usable, node) else 0
+        as_slurm = free >= left  # else a job is still on these nodes that had ended
         for node in range(len(room.room)):
             if chosen < asked and holds(room.usable, node):
-                room.chosen[chosen], room.take[chosen] = node, max(1, slurm.ask.cpus[job] // asked)
+                others = asked - chosen - 1
+                even, first = (left + others) // (others + 1), min(state.cpus[node], left - others)
+                room.chosen[chosen], room.take[chosen] = node, max(first if as_slurm else even, 1)
+                left -= room.take[chosen]
                 chosen += 1
     start(job, slurm.ask.partition[slurm.ask.records[job]], chosen, MAIN, now, slurm)
     drop_started(slurm)

@@ -13,6 +13,8 @@ MODELLED: Release = (22, 5, 8)
 """The release whose rules count where a site's is not known."""
 WHOLE_SECONDS: Release = (23, 11, 0)
 """Since then the background loop turns at whole seconds (849babd875)."""
+THREADS_TOGETHER: Release = (23, 11, 6)
+"""Since then slurmctld starts computing priorities where it starts backfill, once its state is read (f5fe8a5a47)."""
 MULTIFACTOR: Release = (23, 11, 0)
 """Since then priority/multifactor is the default of PriorityType."""
 BOTH_QOS: Release = (25, 11, 1)
@@ -29,6 +31,7 @@ _SINCE: dict[str, Release] = {
     "multiplies_gpus": (25, 11, 0),  # nodes for GPUs by processors x GPUs, before by their sum (55f588b16e)
     "takes_first": (26, 5, 0),  # a job of at most one node takes the first that fits, by weight (295100b5f6)
     "shuns_completing": (23, 11, 0),  # COMPLETING nodes are taken last (55b5c8ca3a)
+    "turns_on_seconds": WHOLE_SECONDS,
     "grows": (25, 5, 3),  # --time-min grows to the next plan (dedc92b367)
 }
 

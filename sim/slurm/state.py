@@ -145,6 +145,7 @@ class Rules(NamedTuple):
     multiplies_gpus: bool
     takes_first: bool
     shuns_completing: bool
+    turns_on_seconds: bool
     grows: bool
     time_min_as_soft_limit: int
 
@@ -446,7 +447,10 @@ class Plans(NamedTuple):
 
 
 class Slurm(NamedTuple):
-    """Everything that Slurm's scheduler reads and changes."""
+    """Everything that Slurm's scheduler reads and changes.
+
+    ``cycles``, ``passes`` and ``direct``, passes at the end of a job, int64, are in slurmctld's log, in order, ms.
+    """
 
     rules: Rules
     hardware: Hardware
@@ -459,4 +463,7 @@ class Slurm(NamedTuple):
     room: CycleScratch
     plans: Plans
     meters: Meters
+    cycles: np.ndarray
+    passes: np.ndarray
+    direct: np.ndarray
     numbers: np.ndarray

@@ -34,7 +34,7 @@ FORMAT = (
     "NodeList,Priority,Constraints,Flags,Reservation,Reason,SubmitLine"
 )
 LOGGED = (
-    "_slurm_rpc_submit_batch_job: JobId=|sched: Running job scheduler|sched: Allocate JobId|_attempt_backfill: (beginning|no jobs)"
+    "_slurm_rpc_submit_batch_(?:het_)?job: JobId=|sched: Running job scheduler|sched: Allocate JobId|_attempt_backfill: (beginning|no jobs)"
     "|sched/backfill: |priority/multifactor: init: |[Pp]reempt|[Rr]equeue|_job_complete: JobId=\\d+ (done|WEXIT)"
 )
 COLUMNS = ["submit_s", "user", "account", "partition", "qos", "tasks", "nodes", "mem_mb", "gpus", "constraint", "limit_min"]

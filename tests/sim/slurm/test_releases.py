@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from sim.site.replay import replay
-from sim.slurm.begin import draw_phases
+from sim.slurm.begin import draw_phases, origin_of
 from sim.slurm.files import read_site
 from sim.slurm.releases import read_release
 from sim.slurm.site import Site
@@ -56,6 +56,25 @@ def test_a_component_ends_its_partition_and_since_24_11_a_further_one_the_pass()
     jobs["submit_s"] = [1_000_001, 1_000_001, 1_000_005, 1_000_010]
     assert np.isfinite(replay(of(OLD, conf), jobs, 1).start_s).tolist() == [False, False, False, True]
     assert not np.isfinite(replay(of(NEW, conf), jobs, 1).start_s).any()
+
+
+def test_a_replay_keeps_to_the_passes_and_cycles_of_a_log() -> None:
+    def starts(conf: str, release: str = OLD, **phases: float | np.ndarray) -> list[float]:
+        site = of(release, conf)
+        jobs = jobs_of({"cpus": 32, "runtime_s": 25}, {"cpus": 32}).assign(partition="low")
+        drawn = draw_phases(site, 2, 0)._replace(parts_s=np.full(2, 0.5), full_s=0.0, **phases)
+        return (replay(site, jobs, drawn).start_s - jobs["submit_s"].min()).round(1).tolist()
+
+    first_s = float(1_000_001 - origin_of(jobs_of({})))
+    conf = "PriorityType=priority/basic\n" + CONF.replace("bf_interval=1,sched_interval=1,", "bf_interval=10,sched_interval=600,")
+    slow = conf.replace("batch_sched_delay=0", "batch_sched_delay=600")
+    cycles = {"cycle_s": first_s + 2, "asked_s": 0.0}
+    assert starts(slow, **cycles) == [2, 32]
+    assert starts(slow, **cycles, cycles_s=first_s + np.array([2.0, 12.4, 27.4])) == [2, 27.4]
+    quick = "SchedulerType=sched/builtin\n" + conf.replace("batch_sched_delay=0", "batch_sched_delay=30")
+    passes = {"turn_s": 0.002, "asked_s": -30.0}
+    assert starts(quick, NEW, **passes) == [1, 31]
+    assert starts(quick, NEW, **passes, passes_s=first_s + np.array([1.0, 30.0])) == [1, 30]
 
 
 def test_components_start_together_or_not_at_all() -> None:
