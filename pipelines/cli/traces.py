@@ -39,9 +39,29 @@ def _list() -> None:
             state = str(entry.path)
         else:
             state = f"queuecast fetch {name}" if entry.remote else f"missing: {entry.path}"
-        rows.append([name, one_line(entry.title), str(entry.procs or ""), entry.missing_request, _checksum(entry), state])
-    headings = ["name", "what it is", "processors", "missing requests", "checksum", "state"]
-    Table("", headings, rows, left=["what it is", "missing requests", "checksum", "state"]).show()
+        machine = entry.machine_path.name if entry.machine else ""
+        rows.append(
+            [
+                name,
+                one_line(entry.title),
+                str(entry.procs or ""),
+                machine,
+                entry.missing_request,
+                _checksum(entry),
+                _stated_in(entry),
+                state,
+            ]
+        )
+    headings = ["name", "what it is", "processors", "machine", "missing requests", "checksum", "stated in", "state"]
+    Table("", headings, rows, left=["what it is", "machine", "missing requests", "checksum", "stated in", "state"]).show()
+
+
+def _stated_in(entry: Entry) -> str:
+    """Return the file that has an entry, and the keys that it has from an earlier run alone."""
+    from pipelines.sources.catalogue import PACKAGED
+
+    place = "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name
+    return f"{place}; {', '.join(entry.run_with)}: of a run" if entry.run_with else place
 
 
 def _checksum(entry: Entry) -> str:

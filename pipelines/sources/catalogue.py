@@ -34,7 +34,20 @@ MADE = ("generated", "simulated")
 PROCESSORS = ("cpus", "nodes")
 RECORDED = "recorded"
 """Value of ``sha256_content`` if it is to be recorded at the first download (:mod:`pipelines.sources.recorded`)."""
-_NO_KEYS = ("name", "stated_in", "recorded")
+_NO_KEYS = ("name", "stated_in", "recorded", "run_with")
+_OF_RUNS = (
+    "procs",
+    "timezone",
+    "missing_request",
+    "processors",
+    "cpus_per_node",
+    "procs_from",
+    "cluster",
+    "grows",
+    "starts",
+    "since",
+)
+"""Keys that the options of a run set."""
 _LONGEST_NAME = 255  # bytes, in all common file systems
 
 
@@ -43,6 +56,7 @@ class Entry:
     """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
 
     ``stated_in`` is the file that has the entry; ``recorded`` is the day on which its checksum was recorded, if it was not stated.
+    ``run_with`` names the keys that it has from an earlier run alone.
     """
 
     name: str
@@ -67,6 +81,7 @@ class Entry:
     since: str = ""
     stated_in: Path = PACKAGED
     recorded: str = ""
+    run_with: tuple[str, ...] = ()
 
     @property
     def remote(self) -> bool:
@@ -134,15 +149,34 @@ class Entry:
 def load_catalogue() -> dict[str, Entry]:
     """Return all entries by name: packaged, the site's, and those of traces that were run.
 
-    Later ones replace earlier ones. Raises InputError with file, entry and key.
+    A site's entry replaces a packaged one, and so does that of a run. What a site states counts before what a run left: see
+    :func:`with_options_of_runs`. Raises InputError with file, entry and key.
     """
     entries = read_catalogue(PACKAGED)
-    if (site := settings_file()) is not None:
-        entries |= read_catalogue(site)
-    if exists(remembered()):
-        entries |= read_catalogue(remembered())
+    site = settings_file()
+    stated = {} if site is None else read_catalogue(site)
+    entries |= stated
+    kept = read_catalogue(remembered()) if exists(remembered()) else {}
+    for name, entry in kept.items():
+        entries[name] = with_options_of_runs(stated[name], entry) if name in stated else entry
     records = recorded()
     return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
+
+
+def with_options_of_runs(stated: Entry, kept: Entry) -> Entry:
+    """Return the entry that a site states, with those options of an earlier run that it leaves open.
+
+    The file of the run replaces only a stated file that is told by its checksum.
+    """
+    options = {key: getattr(kept, key) for key in _OF_RUNS if not is_stated(stated, key) and is_stated(kept, key)}
+    told_by_checksum = stated.checked or stated.unrecorded
+    place = {"place": str(kept.path)} if told_by_checksum and kept.place and not kept.remote else {}
+    return replace(stated, **options, **place, run_with=tuple(options))
+
+
+def is_stated(entry: Entry, key: str) -> bool:
+    """Tell whether an entry states a key, and not its default."""
+    return bool(getattr(entry, key) != getattr(Entry, key))
 
 
 def _with_recorded(entry: Entry, record: RecordedDownload | None) -> Entry:

@@ -1,7 +1,7 @@
 """Traces that have been run, by name with place and options, for the nightly run."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import fields
 from datetime import UTC, date, datetime
@@ -15,14 +15,24 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.usage import doubts
 from pipelines.ingest.read import cleaned_for, find_entry, is_accounting, read_trace
 from pipelines.ingest.source import trace_name
-from pipelines.sources.catalogue import MADE, Entry, catalogue_entry, load_catalogue, remembered
+from pipelines.sources.catalogue import (
+    MADE,
+    Entry,
+    catalogue_entry,
+    is_stated,
+    load_catalogue,
+    read_catalogue,
+    remembered,
+    with_options_of_runs,
+)
 from pipelines.sources.settings import changing, editable
+from pipelines.sources.site_file import settings_file
 from pipelines.storage.home import local_home
 from pipelines.storage.places import is_url
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
-_MOVED = ("name", "place", "machine", "queues", "stated_in", "recorded")
+_MOVED = ("name", "place", "machine", "queues", "stated_in", "recorded", "run_with")
 """Fields of an entry that are not copied unchanged to its table in another file."""
 
 
@@ -31,11 +41,12 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
 
     ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
     processors cpus_per_node procs_from cluster grows starts``; None means not given. The trace is read and cleaned first, so that nothing is kept
-    on which the nightly run would fail. Raises InputError for a trace that cannot be used, and if the name of a file already
-    belongs to another trace, whose results would be replaced.
+    on which the nightly run would fail. Raises InputError for a trace that cannot be used, for an option that contradicts what the
+    site's catalogue states, and if the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
-    entry = find_entry(spec, catalogue)
+    stated = _stated_by_site()
+    entry = find_entry(spec, catalogue) or _stated_file(Path(spec).absolute(), stated)
     table: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if entry is None:
         name = trace_name(spec)
@@ -48,13 +59,37 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         if not table and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
         table = {**_as_table(entry), **table}
+        if name in stated:
+            _check_agrees(stated[name], options)
     table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     new_entry = catalogue_entry(name, table, remembered())
+    if name in stated:
+        new_entry = with_options_of_runs(stated[name], new_entry)
     cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
     _change(lambda tables: tables.update({name: table}))
     return name
+
+
+def _stated_by_site() -> dict[str, Entry]:
+    """Return the entries of the site's own catalogue, without what runs left."""
+    site = settings_file()
+    return {} if site is None else read_catalogue(site)
+
+
+def _stated_file(path: Path, stated: Mapping[str, Entry]) -> Entry | None:
+    """Return the entry that a site states of the file ``path``, under the name that the file gives."""
+    entry = stated.get(trace_name(path))
+    return entry if entry is not None and entry.place and entry.path.absolute() == path else None
+
+
+def _check_agrees(stated: Entry, options: Mapping[str, Any]) -> None:
+    """Raise InputError if an option of a run contradicts its trace's entry in the site's catalogue."""
+    for key, value in options.items():
+        own = getattr(stated, key)
+        if value is not None and is_stated(stated, key) and value != own:
+            raise InputError(f"{stated.name}: {key} is {own} in {stated.stated_in}, and the run asks for {value}: change it there")
 
 
 def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:

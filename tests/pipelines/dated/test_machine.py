@@ -62,8 +62,12 @@ def test_a_trace_remembered_with_other_options_keeps_its_machine(
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     assert clean.machine is not None
     remember("arriving", missing_request="runtime")
-    assert load_catalogue()["arriving"].stated_in == remembered()
+    assert load_catalogue()["arriving"].stated_in == tmp_path / "queuecast.toml"
+    assert load_catalogue()["arriving"].run_with == ("missing_request", "since")
     assert read_known("arriving").machine == clean.machine
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "/dev/null")
+    assert load_catalogue()["arriving"].stated_in == remembered()
+    assert read_known("arriving").machine == clean.machine, "also where the site's catalogue is not seen"
     lake = Lake(tmp_path / "lake")
     lake.write_clean(clean)
     assert lake.read_clean("arriving").machine == clean.machine, "whatever the catalogue says now"

@@ -182,9 +182,27 @@ def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsew
     assert (trace.source, trace.procs, trace.missing_request) == (str(path), 32, "runtime")
     (elsewhere / "copy").mkdir()
     (elsewhere / "copy" / "A-1.swf").write_text(SWF)
-    assert remember("copy/A-1.swf", procs=16) == "a-1"
+    assert remember("copy/A-1.swf", timezone="Asia/Tokyo") == "a-1"
     assert read_known("a-1").source == str(elsewhere / "copy" / "A-1.swf")
-    assert read_known("a-1").procs == 16
+    assert read_known("a-1").timezone == "Asia/Tokyo"
+    assert refusal(remember, "a-1", procs=16) == (
+        f"a-1: procs is 32 in {elsewhere}/queuecast.toml, and the run asks for 16: change it there"
+    )
+
+
+def test_what_the_site_states_of_a_trace_counts_before_what_an_earlier_run_left(elsewhere: Path) -> None:
+    (elsewhere / "a.swf").write_text(SWF)
+    assert remember("a.swf", procs=96, starts=True) == "a"
+    (elsewhere / "site").mkdir()
+    (elsewhere / "site" / "slurm.conf").write_text("ClusterName=c\n")
+    (elsewhere / "queuecast.toml").write_text('[traces.a]\nplace = "a.swf"\nmachine = "site"\nprocs = 64\n')
+    entry = load_catalogue()["a"]
+    assert (entry.machine_path, entry.procs, entry.starts) == (elsewhere / "site", 64, True)
+    assert entry.run_with == ("starts", "since")
+    printed = CliRunner().invoke(traces_command, env={"COLUMNS": "250"}).stdout
+    (line,) = (line for line in printed.splitlines() if line.startswith("│ a "))
+    assert "queuecast.toml; starts, since: of a run" in " ".join(line.split())
+    assert remember("a.swf") == "a", "the file that the site states may still be named by its path"
 
 
 def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
