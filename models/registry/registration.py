@@ -26,7 +26,7 @@ from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
 from mlflow.utils.file_utils import local_file_uri_to_path
 
-from features.errors import InputError
+from features.errors import InputError, meant
 from features.names import check_name
 from models.packed.settings import FORMAT
 from models.registry.loading import CONTENT, data_hash
@@ -37,6 +37,8 @@ from models.registry.tracking import Tracking
 from models.registry.unregistered import unregistered
 from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made, why_of
 
+_MOST_NAMES = 1_000
+"""Number of registered models that are looked through for a name like one that is missing."""
 _NUMBER = r"(-?\d+(\.\d+)?(e-?\d+)?|nan|-?inf)"
 version = cache(metadata.version)
 """Return a package's version, cached: a lookup reads a file, and each new model names several packages."""
@@ -291,8 +293,18 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion") -
     if model_version is None and alias == "champion" and (best := version_at(tracking, name, "simulated")) is not None:
         raise InputError(f"{name}: {why_of(best)}")
     if model_version is None:
-        raise unregistered(name, alias, f" at {tracking.place}")
+        raise unregistered(name, alias, f" at {tracking.place}", alternatives(tracking, name))
     return model_version
+
+
+def alternatives(tracking: Tracking, name: str) -> str:
+    """Return the aliases of a model or, if it is missing, the names like it; else ""."""
+    names = [model.name for model in tracking.client.search_registered_models(max_results=_MOST_NAMES)]
+    if name in names:
+        aliases = sorted(tracking.client.get_registered_model(name).aliases)
+        return f"its aliases: {', '.join(aliases) or 'none'}"
+    longer = sorted(other for other in names if other.startswith(name))
+    return f"did you mean {' or '.join(longer[:3])}?" if longer else meant(name, names)
 
 
 def _name_model(tracking: Tracking, name: str, tags: Mapping[str, str], description: str) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from pathlib import Path
 from threading import Event, Thread
 from typing import TYPE_CHECKING
@@ -15,6 +14,8 @@ from pipelines.cli.notes import note
 from pipelines.cli.options import Duration, listening
 
 if TYPE_CHECKING:
+    from fastapi import FastAPI
+
     from pipelines.serving.models import Served
 
 ENDS_S, IDLE_S = 10, 75
@@ -53,16 +54,19 @@ def command(
     still answered. There are no passwords: any program that reaches the port can ask.
     """
     served = _served(models)
+    from models.registry.unregistered import unregistered
+    from pipelines.cli.web import check_port
     from pipelines.serving.app import Service, application
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import follow_registry
     from pipelines.serving.site_registry import SiteRegistry
 
+    check_port(host, port)
     registry = SiteRegistry()
     for model in served:
         loaded = model.follow(registry)
         if model.missing:
-            raise InputError(model.problem)
+            raise unregistered(model.name, model.alias, alternatives=registry.alternatives(model.name))
         _tell(model, loaded)
     log = None
     if log_directory is not None:
@@ -106,7 +110,7 @@ def _tell(served: Served, loaded: bool) -> None:
         note(f"{at}: the registry answers again")
 
 
-def _run(app: Callable, host: str, port: int, names: tuple[str, ...]) -> None:
+def _run(app: FastAPI, host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve until SIGTERM or Ctrl-C."""
     import gc
     import signal
@@ -123,6 +127,7 @@ def _run(app: Callable, host: str, port: int, names: tuple[str, ...]) -> None:
         host,
         port,
         names,
+        around=app.state.metrics.measured,
         log_level="info",
         server_header=False,
         lifespan="off",

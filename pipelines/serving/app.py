@@ -4,6 +4,7 @@ Answers come from arrays in memory, in the one thread of the event loop. Long re
 """
 
 import asyncio
+import re
 import sys
 import time
 import traceback
@@ -31,6 +32,7 @@ from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, p
 
 V = TypeVar("V", bound=LoadedVersion)
 _FIELDS = FIELDS | starts.FIELDS
+_JSON = re.compile(r"application/([^;\s]+\+)?json\s*(;|$)", re.IGNORECASE)
 LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
@@ -146,12 +148,13 @@ def application(service: Service) -> FastAPI:
         max_body_size=LARGEST,
         exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
     )
-    refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 405, 413, 422, 500, 503)}
+    refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 405, 413, 415, 422, 500, 503)}
     app.add_api_route("/predict", service.predict, methods=["POST"], response_model=OneAnswer | ManyAnswers, responses=refusals)
     app.add_api_route("/start", service.start, methods=["POST"], response_model=StartAnswer, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
-    app.add_api_route("/metrics", scraped(Metrics(service.models)), methods=["GET"], response_class=Response, response_model=None)
+    app.state.metrics = Metrics(service.models)
+    app.add_api_route("/metrics", scraped(app.state.metrics), methods=["GET"], response_class=Response, response_model=None)
 
     async def docs() -> HTMLResponse:
         return HTMLResponse(docs_page(app.openapi()))
@@ -170,6 +173,12 @@ async def _refuse_request(request: Request, error: HTTPException) -> JSONRespons
 
 async def _refuse_fields(request: Request, error: RequestValidationError) -> JSONResponse:
     """Refuse with the first wrong field, without pydantic's names of the forms of a question."""
+    kind = request.headers.get("content-type", "")
+    if not _JSON.match(kind):  # the body was not parsed
+        return _refusal(
+            415,
+            f"the request has {f'the content-type {kind[:60]!a}' if kind else 'no content-type'}, and must have application/json",
+        )
     first = error.errors()[0]
     *within, last = first["loc"]
     place = [step for step in within if isinstance(step, int) or step in _FIELDS]

@@ -11,26 +11,35 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+import pandas as pd
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
 from features.clock import DAY_S
 from pipelines.serving.models import Served
 from pipelines.serving.site_registry import RUNTIMES, STARTS
 
 if TYPE_CHECKING:
+    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 EVERY_S = 300.0
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 WAITS = {"0.5": 0.5, "0.9": 0.9}
 """Quantiles of the waits of the last day, by their label."""
+PATHS = ("/predict", "/start", "/health", "/metrics", "/docs", "/openapi.json")
+"""Paths that are counted by name; all others are one, so that a client cannot make labels."""
+BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+"""Upper bounds of the histogram of answers: an answer about a job takes milliseconds, one about a queue up to a second."""
 
 
-@dataclass
+@dataclass(eq=False)
 class Metrics:
-    """Metrics of the served ``models`` and of the traces that they are of."""
+    """Metrics of the served ``models``, of the traces that they are of, and of requests."""
 
     models: Sequence[Served]
     _of_traces: list[Metric] = field(default_factory=list)
     _read_s: float = -EVERY_S
+    _registry: CollectorRegistry | None = None
 
     async def text(self) -> bytes:
         """Return all metrics as OpenMetrics text."""
@@ -40,21 +49,58 @@ class Metrics:
         if time.monotonic() - self._read_s >= EVERY_S:
             self._of_traces = await asyncio.to_thread(lambda: [*_of_traces(self.models)])
             self._read_s = time.monotonic()
-        registry = CollectorRegistry(auto_describe=False)
-        registry.register(_Collected([*_of_models(self.models, time.time()), *self._of_traces]))
-        text: bytes = generate_latest(registry)
+        if self._registry is None:
+            self._registry = CollectorRegistry(auto_describe=False)
+            self._registry.register(self)
+        text: bytes = generate_latest(self._registry)
         return text
 
-
-class _Collected:
-    """Metrics in the form that a registry of prometheus_client asks for."""
-
-    def __init__(self, metrics: list[Metric]) -> None:
-        self.metrics = metrics
-
     def collect(self) -> list[Metric]:
-        """Return the metrics."""
-        return self.metrics
+        """Return the metrics of models and traces, for a registry of prometheus_client."""
+        return [*_of_models(self.models, time.time()), *self._of_traces]
+
+    def measured(self, app: ASGIApp) -> ASGIApp:
+        """Return ``app`` with its requests counted and timed, as it is without prometheus_client."""
+        try:
+            from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
+        except ImportError:
+            return app
+        self._registry = CollectorRegistry(auto_describe=False)
+        self._registry.register(self)
+        ProcessCollector(registry=self._registry)
+        labels = ["path", "status"]
+        requests = Counter(
+            "queuecast_requests", "Requests by path and status; 400 and more are refusals.", labels, registry=self._registry
+        )
+        seconds = Histogram(
+            "queuecast_request_seconds",
+            "Seconds from a request's head to the end of its answer.",
+            ["path"],
+            unit="seconds",
+            registry=self._registry,
+            buckets=BOUNDS_S,
+        )
+
+        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
+            if scope["type"] != "http":
+                await app(scope, receive, send)
+                return
+            path = scope["path"] if scope["path"] in PATHS else "other"
+            began_s, status = time.perf_counter(), 500
+
+            async def noted(message: Message) -> None:
+                nonlocal status
+                if message["type"] == "http.response.start":
+                    status = message["status"]
+                await send(message)
+
+            try:
+                await app(scope, receive, noted)
+            finally:
+                requests.labels(path, status).inc()
+                seconds.labels(path).observe(time.perf_counter() - began_s)
+
+        return counted
 
 
 def _of_models(models: Sequence[Served], now_s: float) -> Iterable[Metric]:
@@ -110,9 +156,9 @@ def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
             start_s = read_features(seen, clean).start_s
             day = clean.jobs.assign(wait_s=start_s - clean.jobs["submit_s"], start_s=start_s)
             day = day[day["start_s"] > day["start_s"].max() - DAY_S]
-            for queue, waits in day.groupby(day["queue"].astype(object).fillna(""), sort=True)["wait_s"]:
+            for partition, waits in day.groupby(partitions(day), sort=True)["wait_s"]:
                 for label, level in WAITS.items():
-                    wait.add_metric([trace, str(queue), label], float(waits.quantile(level)))
+                    wait.add_metric([trace, str(partition), label], float(waits.quantile(level)))
         if seen.has("starts", trace):
             ledger = seen.read("starts", trace)[0]
             figures = quality(ledger[ledger["at_s"] > ledger["at_s"].max() - 30 * DAY_S])
@@ -124,3 +170,12 @@ def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
             if last["starts"]:
                 explained.add_metric([trace], float(last["explained"] / last["starts"]))
     return wait, held, judged, explained
+
+
+def partitions(jobs: pd.DataFrame) -> pd.Series:
+    """Return the partition of each job, its queue if the trace has no partitions.
+
+    A job without is "". The queue of Slurm accounting is a job's QOS.
+    """
+    column = "partition" if jobs["partition"].notna().any() else "queue"
+    return jobs[column].astype(object).fillna("")

@@ -56,6 +56,12 @@ class SiteRegistry:
             why = first_line(error)
             raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error
 
+    def alternatives(self, name: str) -> str:
+        """Return the aliases of a model or, if it is missing, the names like it; else ""."""
+        from models.registry.registration import alternatives
+
+        return alternatives(self._opened(), name)
+
     def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
         """Load a version; raise InputError also if names are hashed with a key that is not set."""
         if name.startswith(STARTS):

@@ -154,24 +154,25 @@ def load_catalogue() -> dict[str, Entry]:
     """
     entries = read_catalogue(PACKAGED)
     site = settings_file()
-    stated = {} if site is None else read_catalogue(site)
-    entries |= stated
-    kept = read_catalogue(remembered()) if exists(remembered()) else {}
-    for name, entry in kept.items():
-        entries[name] = with_options_of_runs(stated[name], entry) if name in stated else entry
+    of_site = {} if site is None else read_catalogue(site)
+    entries |= of_site
+    of_runs = read_catalogue(remembered()) if exists(remembered()) else {}
+    for name, entry in of_runs.items():
+        entries[name] = with_options_of_runs(of_site[name], entry) if name in of_site else entry
     records = recorded()
     return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
 
 
-def with_options_of_runs(stated: Entry, kept: Entry) -> Entry:
-    """Return the entry that a site states, with those options of an earlier run that it leaves open.
+def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
+    """Return an entry of a site with those options of an earlier run that it leaves open.
 
-    The file of the run replaces only a stated file that is told by its checksum.
+    The file of the run replaces the site's only if its content is told by a checksum.
     """
-    options = {key: getattr(kept, key) for key in _OF_RUNS if not is_stated(stated, key) and is_stated(kept, key)}
-    told_by_checksum = stated.checked or stated.unrecorded
-    place = {"place": str(kept.path)} if told_by_checksum and kept.place and not kept.remote else {}
-    return replace(stated, **options, **place, run_with=tuple(options))
+    open_keys = [key for key in _OF_RUNS if not is_stated(entry, key) and is_stated(remembered_entry, key)]
+    changes: dict[str, Any] = {key: getattr(remembered_entry, key) for key in open_keys}
+    if (entry.checked or entry.unrecorded) and remembered_entry.place and not remembered_entry.remote:
+        changes["place"] = str(remembered_entry.path)
+    return replace(entry, **changes, run_with=tuple(open_keys))
 
 
 def is_stated(entry: Entry, key: str) -> bool:

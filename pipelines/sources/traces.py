@@ -45,8 +45,8 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     site's catalogue states, and if the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
-    stated = _stated_by_site()
-    entry = find_entry(spec, catalogue) or _stated_file(Path(spec).absolute(), stated)
+    of_site = _stated_by_site()
+    entry = find_entry(spec, catalogue) or _stated_file(Path(spec).absolute(), of_site)
     table: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if entry is None:
         name = trace_name(spec)
@@ -59,12 +59,12 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         if not table and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
         table = {**_as_table(entry), **table}
-        if name in stated:
-            _check_agrees(stated[name], options)
+        if name in of_site:
+            _check_agrees(of_site[name], options)
     table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     new_entry = catalogue_entry(name, table, remembered())
-    if name in stated:
-        new_entry = with_options_of_runs(stated[name], new_entry)
+    if name in of_site:
+        new_entry = with_options_of_runs(of_site[name], new_entry)
     cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
@@ -78,18 +78,18 @@ def _stated_by_site() -> dict[str, Entry]:
     return {} if site is None else read_catalogue(site)
 
 
-def _stated_file(path: Path, stated: Mapping[str, Entry]) -> Entry | None:
+def _stated_file(path: Path, of_site: Mapping[str, Entry]) -> Entry | None:
     """Return the entry that a site states of the file ``path``, under the name that the file gives."""
-    entry = stated.get(trace_name(path))
+    entry = of_site.get(trace_name(path))
     return entry if entry is not None and entry.place and entry.path.absolute() == path else None
 
 
-def _check_agrees(stated: Entry, options: Mapping[str, Any]) -> None:
+def _check_agrees(entry: Entry, options: Mapping[str, Any]) -> None:
     """Raise InputError if an option of a run contradicts its trace's entry in the site's catalogue."""
     for key, value in options.items():
-        own = getattr(stated, key)
-        if value is not None and is_stated(stated, key) and value != own:
-            raise InputError(f"{stated.name}: {key} is {own} in {stated.stated_in}, and the run asks for {value}: change it there")
+        own = getattr(entry, key)
+        if value is not None and is_stated(entry, key) and value != own:
+            raise InputError(f"{entry.name}: {key} is {own} in {entry.stated_in}, and the run asks for {value}: change it there")
 
 
 def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import socket
+
 import pytest
 from click.testing import CliRunner
 
@@ -9,6 +11,7 @@ from features.errors import InputError
 from pipelines.cli import serve
 from pipelines.serving import app, site_registry
 from pipelines.serving.app import Service
+from tests.support.command import queuecast
 
 
 class Down:
@@ -20,6 +23,9 @@ class Down:
         if self.says:
             raise InputError(self.says)
         return ""
+
+    def alternatives(self, name: str) -> str:
+        return "its aliases: challenger, champion"
 
 
 @pytest.fixture
@@ -46,7 +52,9 @@ def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
 
 def test_a_model_that_the_registry_does_not_know_is_refused(started):
     Down.says = ""
-    with pytest.raises(InputError, match="no registered model runtime-a@champion"):
+    with pytest.raises(
+        InputError, match="no registered model runtime-a@champion: its aliases: challenger, champion; queuecast run"
+    ):
         run("runtime-a")
     assert not started
 
@@ -61,6 +69,15 @@ def test_a_model_that_the_registry_does_not_know_is_refused(started):
 def test_what_cannot_be_served_is_refused(started, options, why):
     with pytest.raises(InputError, match=why):
         run(*options)
+
+
+@pytest.mark.parametrize("command", [["ui"], ["ui", "--only", "web"], ["serve", "runtime-a"]])
+def test_a_port_in_use_is_one_line_before_anything_starts(command, tmp_path):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        port = other.getsockname()[1]
+        done = queuecast(*command, "--port", str(port), home=tmp_path)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"queuecast: port {port} of 127.0.0.1 is in use by another program: name another one with --port\n"
 
 
 @pytest.mark.parametrize("text", ["2", "d", "-1d", "1w", "nan"])

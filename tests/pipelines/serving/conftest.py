@@ -90,12 +90,14 @@ def as_json(submitted: pd.DataFrame) -> list[dict[str, Any]]:
     return json.loads(submitted.astype({"submit_time": "str"}).to_json(orient="records"))
 
 
-def asked(app, method: str = "GET", path: str = "/health", body: object = b"", parts: int = 1 << 20) -> tuple[int, dict[str, Any]]:
-    """Return status and answer of one request."""
-    return asyncio.run(asked_in_loop(app, method, path, body, parts))
+def asked(app, method: str = "GET", path: str = "/health", body: object = b"", **options: Any) -> tuple[int, dict[str, Any]]:
+    """Return status and answer of one request; ``options`` are those of :func:`asked_in_loop`."""
+    return asyncio.run(asked_in_loop(app, method, path, body, **options))
 
 
-async def asked_in_loop(app, method: str, path: str, body: object, parts: int = 1 << 20) -> tuple[int, dict[str, Any]]:
+async def asked_in_loop(
+    app, method: str, path: str, body: object, parts: int = 1 << 20, kind: str = "application/json"
+) -> tuple[int, dict[str, Any]]:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     inbox = [
         {"type": "http.request", "body": content[at : at + parts], "more_body": at + parts < len(content)}
@@ -109,6 +111,6 @@ async def asked_in_loop(app, method: str, path: str, body: object, parts: int = 
     async def send(message):
         sent.append(message)
 
-    headers = [(b"content-type", b"application/json")]
+    headers = [(b"content-type", kind.encode())] if kind else []
     await app({"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}, receive, send)
     return sent[0]["status"], json.loads(sent[1]["body"])

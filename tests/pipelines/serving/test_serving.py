@@ -143,6 +143,16 @@ def test_what_is_no_json_object_is_refused(registry, body):
     assert "\n" not in predict(service(registry), body, status=400)["error"]
 
 
+@pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "application/jsonp", ""])
+def test_json_under_another_content_type_is_refused_as_such(registry, kind):
+    status, answer = asked(service(registry), "POST", "/predict", JOB, kind=kind)
+    assert (status, answer["error"]) == (
+        415,
+        f"the request has {f'the content-type {kind!a}' if kind else 'no content-type'}, and must have application/json",
+    )
+    assert asked(service(registry), "POST", "/predict", JOB, kind="application/json; charset=utf-8")[0] == 200
+
+
 def test_a_body_may_come_in_pieces_and_other_paths_are_not_served(registry):
     assert asked(service(registry), "POST", "/predict", JOB, parts=7)[0] == 200
     assert asked(service(registry), "GET", "/predict")[0] == 405
