@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
 import sys
+import time
 from pathlib import Path
 from zipfile import ZipFile
 
 import pytest
+
+from pipelines.ingest.queue_file import COMMAND, kept_queues
+from pipelines.sources.catalogue import read_catalogue
 
 HOUSE = Path(__file__).parents[1]
 DEPLOY = HOUSE / "deploy"
@@ -62,6 +67,32 @@ def test_every_page_and_the_export_ask_sacct_for_the_same_columns() -> None:
     asked = {page: re.findall(r"--format (\S+)", (HOUSE / page).read_text(encoding="utf-8")) for page in pages}
     assert all(asked.values())
     assert len({columns for every in asked.values() for columns in every}) == 1
+
+
+def test_a_snapshot_of_the_queue_is_whole_named_in_utc_and_kept_for_days(tmp_path: Path) -> None:
+    program, folder = tmp_path / "squeue", tmp_path / "queues"
+    program.write_text("#!/bin/sh\nprintf 'JOBID|STATE\\n'\nexit ${CODE:-0}\n")
+    program.chmod(0o755)
+    folder.mkdir()
+    (folder / "squeue-20200101T000000Z.txt").touch()
+    os.utime(folder / "squeue-20200101T000000Z.txt", (0, 0))
+    for code in ("1", "0"):
+        environment = {"PATH": f"{tmp_path}:/usr/bin:/bin", "CODE": code}
+        subprocess.run([DEPLOY / "export-queue", folder, "90"], env=environment, check=code == "0", capture_output=True)
+    [second] = kept_queues(folder)
+    assert abs(second - time.time()) < 600
+    assert len([*folder.iterdir()]) == 1, "neither a part nor an old snapshot stays"
+    asked = re.findall(r"^(squeue .*) > ", (DEPLOY / "export-queue").read_text(), re.MULTILINE)
+    assert asked == [COMMAND]
+
+
+def test_the_settings_of_a_server_are_read_by_shells_as_by_systemd() -> None:
+    done = subprocess.run(["sh", "-euc", f". {DEPLOY}/site.env; echo $QUEUECAST_CATALOGUE"], capture_output=True, text=True)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "/etc/queuecast/queuecast.toml\n", "")
+    assert all(re.fullmatch(r"#.*|\w+='[^']*'", line) for line in (DEPLOY / "site.env").read_text().splitlines())
+    assert read_catalogue(DEPLOY / "queuecast.toml")["accounting"].machine_path == Path("/srv/queuecast/site")
+    served = (DEPLOY / "systemd" / "queuecast-serve.service").read_text()
+    assert "serve runtime-accounting start-accounting " in served, "of the trace that queuecast.toml states"
 
 
 def test_every_unit_says_what_to_edit() -> None:

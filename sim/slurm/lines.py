@@ -33,7 +33,7 @@ FILES = {
 The first must be there, and topology.conf for topology/tree.
 """
 EXPORT = (
-    "sacct --allusers --parsable2 --duplicates --starttime 2026-01-01 --format JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,"
+    "sacct --allusers --allocations --parsable2 --duplicates --starttime 2026-01-01 --format JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,"
     "Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqMem,ReqTRES,NodeList,Priority,Flags,Reservation,Reason,"
     "Constraints,JobName,SubmitLine > accounting.txt"
 )
