@@ -39,9 +39,7 @@ def main() -> None:
             on = stack.enter_context(local).scheduler_address
         spread = stack.enter_context(mapped(on, 2, print))
         began = time.perf_counter()
-        comparison = measure(
-            where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, spread, lambda done, of: None
-        )
+        comparison = measure(where, SlurmJobs(table, (), "generated"), tried, given.replicates, 60, 0, spread, lambda *_: None)
         lasted = time.perf_counter() - began
     processor = sum(os.times()[:4]) - before  # with that of worker processes, which have ended
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024

@@ -9,7 +9,7 @@ import click
 
 from pipelines.cli.options import json_option, on_option, options, simulating
 from pipelines.cli.parity import load_site_jobs
-from pipelines.cli.progress import shown_progress
+from pipelines.cli.progress import stage_bars
 from pipelines.workflows.questions import ReplaySettings
 
 
@@ -32,7 +32,7 @@ def command(settings: ReplaySettings, user: str | None, on: str | None, as_json:
 
     announce_compilation()
     site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
-    with shown_progress("replays") as progress, simulating(on) as spread:
+    with stage_bars() as progress, simulating(on) as spread:
         advice, far = advise_limits(site, jobs, settings.replicates, settings.shake_s, settings.seed, spread, progress)
     sure = [shorter for shorter in advice if shorter.sure and not far]
     if as_json:

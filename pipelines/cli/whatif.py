@@ -11,7 +11,7 @@ import click
 from features.errors import InputError
 from pipelines.cli.options import check_outputs, json_option, on_option, options, report_option, simulating
 from pipelines.cli.parity import load_site_jobs
-from pipelines.cli.progress import shown_progress
+from pipelines.cli.progress import stage_bars
 from pipelines.workflows.questions import WhatIfSettings
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
             "accounting": settings.accounting.name,
             "site": str(settings.machine),
             "replicates": settings.replicates,
-            "shake": f"{settings.shake_s} s",
+            "shake": f"{what_if.shake_s} s",
             "seed": settings.seed,
         }
         write(report, shown.render_what_if(what_if, provenance))
@@ -55,7 +55,8 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
             json.dumps(
                 {
                     "answer": shown.answer(what_if),
-                    "recorded_mean_wait_s": what_if.recorded_s,
+                    "fit": {**what_if.fit, "far": what_if.far},
+                    "shake_s": what_if.shake_s,
                     "replayed_mean_wait_s": what_if.replayed_s,
                 }
             )
@@ -70,13 +71,9 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
         click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
     if what_if.idle:
         click.echo(f"Changes nothing here: {', '.join(what_if.idle)}.")
-    click.echo(
-        "All candidates and metrics, winners and losers, and the lines of those surely better: --report PAGE.html, or --json."
-    )
-    click.echo(
-        f"Replays of today's settings wait {what_if.replayed_s:,.0f} s in the mean, with submissions moved by up to {settings.shake_s:,} s; the record "
-        f"{what_if.recorded_s:,.0f} s. queuecast parity says how far the model is from the record, and why."
-    )
+    click.echo("All candidates and metrics, winners and losers, and lines of what is surely better: --report PAGE.html, or --json.")
+    if not what_if.far:
+        click.echo(shown.near(what_if))
 
 
 def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
@@ -93,5 +90,5 @@ def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     announce_compilation()
     site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
     jobs = asked_of_registry(jobs, tried, settings.timezone or "UTC")
-    with shown_progress("replays") as progress, simulating(on) as spread:
+    with stage_bars() as progress, simulating(on) as spread:
         return measure(site, jobs, tried, settings.replicates, settings.shake_s, settings.seed, spread, progress)

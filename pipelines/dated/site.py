@@ -20,15 +20,15 @@ from pipelines.storage.registry import PREFIX
 from pipelines.workers import configured, mapped
 from pipelines.workflows.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
 from pipelines.workflows.parity import measure as measure_parity
-from pipelines.workflows.progress import progress_reporter, report_progress
+from pipelines.workflows.progress import report_progress
 from pipelines.workflows.what_if import WhatIf, all_candidates, records
 from pipelines.workflows.what_if import measure as measure_changes
 from sim.site.explained import by_day, fall
 from sim.slurm.site import Site
 
 NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
-REPLICATES, SHAKE_S = 4, 60
-"""Replays of each candidate, and max seconds by which submissions move."""
+REPLICATES = 4
+"""Pairs of replays of each candidate."""
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
@@ -112,10 +112,11 @@ def keep_changes(work: Work, site: DatedSite) -> WhatIf:
             site.last(REPLAYED_DAYS),
             tried,
             REPLICATES,
-            SHAKE_S,
+            None,
             0,
             spread,
-            progress_reporter("candidates"),
+            report_progress,
+            NIGHTLY_REPLAYS if work.night else REPLAYS,
         )
     table = pd.DataFrame([{**row, "lines": "\n".join(row.get("lines", ()))} for row in records(measured)])
     table = table.drop(columns="killed_by_account", errors="ignore")

@@ -15,9 +15,10 @@ from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
 from pipelines.workflows.parity import Parity
 from sim.site.causes import exports
-from sim.site.parity import HELD_GROUPS, HELD_MEANS, HELD_WAITS
+from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart
 
 _MOST_GROUPS = 14
+_RUNS = "recorded runs of Slurm on test clusters, which come with Queuecast's tests"
 _RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
 _GROUPED = {"jobs": "{jobs:,}", "recorded s": _RECORDED, "replayed s": "{mean_s:,.0f}", "range s": _RANGE, "record": "{record}"}
 
@@ -47,26 +48,40 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
 
 
 def answer(parity: Parity) -> list[str]:
-    """Return in two sentences whether record and replays agree, in waits and decisions."""
+    """Return a verdict, and two sentences on waits and on decisions."""
     summary = parity.summary
     recorded, mean, low, high = (float(summary[name]) for name in ("recorded_mean_wait_s", "mean_wait_s", "low_s", "high_s"))
+    recorded_text, low_text, high_text = apart(recorded, low, high)
+    verdict = (
+        f"Too far to advise: {summary['far']}."
+        if summary["far"]
+        else f"Near enough, go on with queuecast whatif: {_near(summary)}."
+    )
     lies = "inside" if low <= recorded <= high else "outside"
-    waits = f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded:,.1f} s in the mean; "
+    waits = f"{parity.jobs.name}: {summary['jobs']:,} jobs waited {recorded_text} s in the mean; "
     if not recorded:
         waits = f"{parity.jobs.name}: no job waited; {summary['replays']} replays give {mean:,.1f} s."
     elif _one_replay(parity):
         waits += f"all replays give {mean:,.1f} s ({mean / recorded - 1:+.1%}), as the log's phases leave nothing open."
     else:
         waits += (
-            f"{summary['replays']} replays give {mean:,.1f} s [{low:,.1f}, {high:,.1f}] ({mean / recorded - 1:+.1%}): the record lies "
-            f"{lies} the range that the phases of Slurm's clocks make. Such a range held {HELD_MEANS[0]} of {HELD_MEANS[1]} recorded runs."
+            f"{summary['replays']} replays give {mean:,.1f} s [{low_text}, {high_text}] ({mean / recorded - 1:+.1%}): the record lies "
+            f"{lies} the range that the phases of Slurm's clocks make. Such a range held {HELD_MEANS[0]} of {HELD_MEANS[1]} {_RUNS}."
         )
     starts = (
         f"{summary['within_1_s']:.0%} of starts lie within 1 s of the record, {summary['within_5_s']:.0%} within 5 s, "
         f"{summary['within_30_s']:.0%} within 30 s. From the recorded states, {summary['decisions']:.1%} of the starts are decided "
         f"as recorded, and starts that did not happen are {summary['decisions_extra']:.1%} as many."
     )
-    return [waits, starts]
+    return [verdict, waits, starts]
+
+
+def _near(summary: Mapping[str, Any]) -> str:
+    """Return the figures by which replays are near enough to the record."""
+    decided = f"{summary['decisions']:.1%} of the starts are decided as recorded (at least {LEAST_DECIDED:.0%} must be)"
+    if summary["low_s"] <= summary["recorded_mean_wait_s"] <= summary["high_s"]:
+        return f"the recorded mean wait lies inside the range of replays, and {decided}"
+    return f"with the log's phases the mean wait lies within {FARTHEST_BY_LOG:.0%} of the recorded one, and {decided}"
 
 
 def _one_replay(parity: Parity) -> bool:
@@ -80,7 +95,7 @@ def groups(parity: Parity) -> list[Table]:
     table = parity.groups.assign(record=np.where(outside, "outside", ""))
     return [
         Table.of(
-            f"Mean waits by {by} (such ranges hold {HELD_GROUPS:.0%} in recorded runs)",
+            f"Mean waits by {by} (such ranges hold {HELD_GROUPS:.0%} in Queuecast's recorded runs)",
             {str(by): "{value}"} | _GROUPED,
             rows.to_dict("records"),
         )
@@ -105,7 +120,7 @@ def unexplained(parity: Parity) -> Table:
     columns |= {"what may explain it": "{why}"}
     rows = parity.unexplained.to_dict("records")
     return Table.of(
-        f"Waits outside their range (which holds {HELD_WAITS:.0%} in recorded runs)",
+        f"Waits outside their range (which holds {HELD_WAITS:.0%} in Queuecast's recorded runs)",
         columns,
         rows,
         left=["user", "partition", "what may explain it"],

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 import pandas as pd
@@ -13,17 +13,20 @@ from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
+from pipelines.report.wording import duration
 from pipelines.workflows.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
-from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
+from sim.site.parity import RANGE, apart
+from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Group, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888", BOUND: "#bbbbbb"}
 _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
-_FEWEST_IN_GROUP = 20
+FEWEST_IN_GROUP, _NAMED = 20, 3
+"""Min number of jobs of a group whose mean wait is compared, and max number of smaller groups that are named."""
 _WHERE = {
     NO_SETTING: "No setting of Slurm",
     SCRIPT: "The file job_submit.lua beside slurm.conf",
@@ -40,12 +43,8 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         title=f"{study.site.name}: what to change, and what it would bring",
         answer=answer(study),
         table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
-        hint="Change against replays of today's settings, in per cent, with intervals that hold for all candidates together. Left is better."
-        + (
-            " Here: sure of these very jobs, not of those of other days."
-            if study.several
-            else " The log is too short to say more than what would have been with these very jobs."
-        ),
+        hint="Change against replays of today's settings, in per cent, with each candidate's own interval at 95 %; a verdict is "
+        "sure for all candidates together. Left is better. Here: sure of these very jobs, not of those of other days.",
         picture=Picture(
             "",
             data_uri(picture(study)),
@@ -58,6 +57,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         ],
         warnings=warnings_of(study.site),
         notes=[
+            *([] if study.far else [near(study)]),
             *study.jobs.notes,
             *not_modelled(study.site),
             *([f"Candidates that change nothing here: {', '.join(study.idle)}."] if study.idle else []),
@@ -93,16 +93,29 @@ def answer(study: WhatIf) -> list[str]:
     wait = f"the mean wait of {metrics[WEIGHED[0]].baseline:,.0f} s by {_of(metrics[WEIGHED[0]])}"
     others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in WEIGHED[1:])
     verdict, what = study.verdict(name), study.candidates[name].what or name
+    span = "" if study.several else f"A record of {_span(study)} tells of these very jobs alone, not of those of other days: "
     if name in study.better:
         lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better; “{name}” is: {what}."
     elif verdict == "mixed":
         lead = f"No candidate is better for all; the nearest is “{name}”: {what}."
     elif verdict == "better" + HERE:
-        lead = f"Nothing is surely better on other days; of these jobs “{name}” is: {what}."
+        lead = span or "Nothing is surely better on other days; "
+        lead += f"for these jobs “{name}” is better: {what}."
     else:
         which = f"the nearest of {len(study.effects)} candidates is" if len(study.effects) > 1 else "one candidate was judged,"
-        lead = f"Nothing here is surely better; {which} “{name}”."
+        lead = f"{span}{'nothing' if span else 'Nothing here'} is surely better; {which} “{name}”."
     return [lead, f"It changes {wait}, {others}, {jobs}{_kills(study, name)}.", _payers(study, name)]
+
+
+def near(study: WhatIf) -> str:
+    """Return in words how near the model is to the record, by the test of parity."""
+    fit = study.fit
+    recorded, low, high = apart(fit["recorded_mean_wait_s"], fit["low_s"], fit["high_s"])
+    return (
+        f"The model is near enough to the record: its mean wait, {recorded} s, lies inside {low} to {high} s, {RANGE.format(**fit)}; "
+        f"{fit['decisions']:.1%} of the starts are decided as recorded. In the pairs, with submissions moved by up to {study.shake_s:,} s, "
+        f"today's settings wait {study.replayed_s:,.1f} s."
+    )
 
 
 def _of(measured: Measured) -> str:
@@ -120,18 +133,35 @@ def _kills(study: WhatIf, name: str) -> str:
     return clause + (f"; {never:,} job{'s' * (never > 1)} would never start" if never else "")
 
 
+def _span(study: WhatIf) -> str:
+    """Return how long the record is, in words."""
+    submit = study.jobs.table["submit_s"]
+    return duration(float(submit.max() - submit.min()))
+
+
 def _payers(study: WhatIf, name: str) -> str:
-    """Return a sentence on the groups of jobs that lose and gain most seconds in all."""
-    groups = [group for group in study.effects[name].groups if group.jobs >= _FEWEST_IN_GROUP]
+    """Return a sentence on the groups of jobs that lose and gain most seconds in all.
+
+    Groups of few jobs are named apart: their means say little.
+    """
+    groups = [group for group in study.effects[name].groups if group.jobs >= FEWEST_IN_GROUP]
+    few = [group for group in study.effects[name].groups if group.jobs < FEWEST_IN_GROUP and round(group.by_s) > 0]
+    small = f"{_listed(few)}: under {FEWEST_IN_GROUP} jobs, too few to tell" if few else ""
     if not groups:
-        return "No group has enough jobs to tell which jobs pay."
+        return sentence(f"no group has {FEWEST_IN_GROUP} jobs, so which jobs pay is open{small and f'; longer waits have {small}'}")
     pays, gains = (choose(groups, key=lambda group: group.by_s * group.jobs) for choose in (max, min))
-    clause = "no group waits longer"
-    if pays.by_s > 0:
+    clause = f"no group of {FEWEST_IN_GROUP} jobs or more waits longer"
+    if round(pays.by_s) > 0:
         clause = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
-    if gains.by_s < 0:
+    if round(gains.by_s) < 0:
         clause += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
-    return sentence(f"In the mean, {clause}")
+    return sentence(f"In the mean, {clause}{small and f'; longer waits have also {small}'}")
+
+
+def _listed(groups: Sequence[Group]) -> str:
+    """Return groups with what they wait longer, the first three by name."""
+    first = [f"{group.by} {group.value} ({group.jobs:,} jobs, {signed(group.by_s, ',.0f')} s)" for group in groups[:_NAMED]]
+    return ", ".join(first) + (f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else "")
 
 
 def pasted(lines: Iterable[str]) -> str:
@@ -150,7 +180,8 @@ def first(study: WhatIf) -> Table:
         [name.text, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells
     ]
     shown = max(MOST_ROWS, len(study.better))
-    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:shown], left=["verdict"])
+    note = "intervals at 95 %, each candidate's own; a verdict is sure for all candidates together"
+    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:shown], note, left=["verdict"])
 
 
 def candidates(study: WhatIf) -> Table:
@@ -160,6 +191,8 @@ def candidates(study: WhatIf) -> Table:
         verdict = study.verdict(name)
         elsewhere = study.changes[name].rule is not None and verdict != BOUND
         verdict = f"loses {study.lost(name):.0%} of jobs" if verdict == LOSES else verdict
+        if raised := study.raised(name):
+            verdict += f": {', '.join(_SHORT[metric] for metric in raised)} up"
         row: Row = [name, verdict + ", not in Slurm" * elsewhere]
         for measured in study.effects[name].metrics.values():
             row.append(Cell(change(measured.relative, unit=False), ((_interval(measured), ""),)))
@@ -182,7 +215,7 @@ def groups(study: WhatIf, name: str) -> Table:
             f"{group.jobs:,}",
             f"{group.before_s:,.0f}",
             f"{group.after_s:,.0f}",
-            signed(group.by_s, ",.0f"),
+            signed(group.by_s, ",.0f") + " (few jobs)" * (group.jobs < FEWEST_IN_GROUP),
         ]
         for group in study.effects[name].groups
     ]

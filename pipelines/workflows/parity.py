@@ -22,7 +22,7 @@ from pipelines.ingest.slurmctld_log import read_phases, with_log
 from pipelines.ingest.source import load
 from sim.site.causes import causes
 from sim.site.explained import decisions
-from sim.site.parity import BY, by_group, fitted, open_replays, unexplained, without
+from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained, without
 from sim.slurm.site import Site
 from sim.slurm.unbuilt import unbuilt
 
@@ -36,9 +36,9 @@ Progress = Callable[[str, int, int], None]
 class Parity:
     """The results of replays beside the record.
 
-    ``summary`` holds the figures of ``queuecast parity --json``; ``groups``, ``left_out``, ``unexplained`` and ``causes`` are the
-    tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost`` names jobs that some replay never
-    starts; all figures leave them out.
+    ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``; ``groups``,
+    ``left_out``, ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost``
+    names jobs that some replay never starts; all figures leave them out.
     """
 
     site: Site
@@ -123,20 +123,18 @@ def measure(
             "The log does not have slurmctld's start: when limits are polled and priorities computed is fitted to the recorded starts, "
             f"the latter within the {phases.decay_spread_s:.0f} s that the priorities in the log leave."
         )
+        progress("fitting phases", 0, 1)
         jobs, phases = jobs._replace(notes=(*jobs.notes, note)), fitted(site, table, phases)
     replayed = open_replays(site, table, replays, seed, lambda done, total: progress("replays", done, total), phases)
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
-    summary = {
-        "trace": jobs.name,
-        "machine": site.name,
-        "replays": replays,
-        **replayed.summary(),
-        **decisions(site, table, seed).summary(),
-    }
+    progress("single decisions", 0, 1)
+    figures = {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": phases is not None}
+    summary = {"trace": jobs.name, "machine": site.name, **figures, "far": too_far(figures)}
     left_out = without(
         site, table, max(replays // 2, 2), seed, progress=lambda done, total: progress("rules left out", done, total)
     )
+    progress("what explains the rest", 0, 1)
     moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
     return Parity(
         site=site,

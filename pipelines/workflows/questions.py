@@ -43,7 +43,11 @@ class ReplaySettings(SiteSettings):
     """How often a site is replayed with and without a change."""
 
     replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
-    shake_s: Count = Field(default=60, title="shake", description="Seconds by which submissions move at most.")
+    shake_s: Count | None = Field(
+        default=None,
+        title="shake",
+        description="Seconds by which submissions move at most. [default: 60, at most a tenth of the mean wait and of the median runtime]",
+    )
 
 
 class WhatIfSettings(ReplaySettings):

@@ -17,17 +17,18 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
-from features.statistics import range_of_next
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import site_files
 from pipelines.storage.registry import PREFIX, registered_predictor
+from pipelines.workflows.parity import REPLAYS
 from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
 from sim.site.change import TEXTS, SiteChange, change, site_change
 from sim.site.changes import KINDS, Changed, TimeLimits
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice
-from sim.site.what_if import FEWEST_PAIRS, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, same, shaken
+from sim.site.parity import Open, too_far
+from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, raised, same, shaken, usual_shake
 from sim.slurm.site import Site
 
 CATALOGUE = Path(__file__).with_name("candidates.toml")
@@ -35,8 +36,6 @@ OWN = CATALOGUE.name
 """Name of the file of a site's own candidates in its folder."""
 MOST_PASSED = 6
 """Max number of candidates that pass the screening."""
-LEAST_EXPLAINED = 0.9
-"""A model that decides fewer of the recorded starts as recorded is too far from the record to advise."""
 LOSES = "loses jobs"
 """In place of a verdict on a candidate that loses more than :data:`MOST_LOST` of the jobs."""
 BOUND = "bound"
@@ -50,7 +49,8 @@ _FEWEST_JOBS, _FEWEST_DAYS = 500, 10
 """A log with fewer jobs, or shorter, is not cut in two."""
 _WARM_UP_S = 10 * DAY_S
 """Seconds that replays of the later half begin before it, so that jobs run and wait at its beginning, and users have usage."""
-Progress = Callable[[int, int], None]
+Progress = Callable[[str, int, int], None]
+"""Called with the stage, the replays done and the total."""
 
 
 @dataclass(frozen=True)
@@ -58,9 +58,10 @@ class WhatIf:
     """The results of replays for each candidate.
 
     ``effects`` and ``verdicts`` are of judged candidates, by name; ``screened`` has the change of the mean wait on the earlier
-    jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``recorded_s`` and
-    ``replayed_s`` are mean waits of the judged jobs. ``split``: they are the later half, submitted from ``from_s`` on. ``far`` tells why the model
-    is too far from the record to advise, or is empty. All that is shown of verdicts comes from :meth:`verdict`.
+    jobs for the others. ``idle`` names those that change nothing here: no value, or no start in any replay. ``fit`` has the figures
+    of parity for :func:`sim.site.parity.too_far`: replays of today's settings without moved submissions, beside the whole record.
+    ``replayed_s`` is the mean wait of the judged jobs in the pairs' replays of today's settings. ``split``: they are the later half,
+    submitted from ``from_s`` on. All that is shown of verdicts comes from :meth:`verdict`.
     """
 
     site: Site
@@ -71,12 +72,17 @@ class WhatIf:
     screened: dict[str, float]
     effects: dict[str, Effect]
     verdicts: dict[str, str]
-    recorded_s: float
+    fit: dict[str, Any]
     replayed_s: float
     split: bool
     replicates: int
+    shake_s: int
     from_s: int = 0
-    far: str = ""
+
+    @property
+    def far(self) -> str:
+        """Return why the model is too far from the record to advise, or ""."""
+        return too_far(self.fit)
 
     @property
     def several(self) -> bool:
@@ -97,6 +103,12 @@ class WhatIf:
         if self.far:
             return NOT_SURE
         return LOSES if self.lost(name) > MOST_LOST else self.verdicts[name]
+
+    def raised(self, name: str) -> list[str]:
+        """Return the metrics that a candidate raises, if its verdict is ``mixed`` or ``worse``."""
+        verdict = self.verdict(name)
+        kind = "p_here" if verdict.endswith(HERE) else "p"
+        return raised(self.effects[name], kind) if verdict.startswith(("mixed", "worse")) else []
 
     @property
     def better(self) -> list[str]:
@@ -204,18 +216,21 @@ def measure(
     jobs: SlurmJobs,
     candidates: Sequence[SiteChange],
     replicates: int,
-    shake_s: int,
+    shake_s: int | None,
     seed: int,
     spread: Map,
     progress: Progress,
+    fit_replays: int = REPLAYS,
 ) -> WhatIf:
     """Replay the site as it is and under each candidate, and judge them.
 
     A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there.
     These and other schedulers are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of
-    the judging jobs begin :data:`_WARM_UP_S` before them. Raises InputError if no candidate changes anything.
+    the judging jobs begin :data:`_WARM_UP_S` before them. ``fit_replays`` show how near the model is to the record. Submissions move
+    by :func:`sim.site.what_if.usual_shake` if ``shake_s`` is None. Raises InputError if no candidate changes anything.
     """
     table = jobs.table
+    shake_s = usual_shake(table) if shake_s is None else shake_s
     applied = {candidate.name: change(candidate, site, table, seed) for candidate in candidates}
     changes = {name: changed for name, changed in applied.items() if changed is not None}
     idle = [name for name, changed in applied.items() if changed is None]
@@ -229,40 +244,33 @@ def measure(
     split = long and len(changes) - len(rules) > MOST_PASSED
     screened = dict[str, float]()
     seeds = [seed + row for row in range(replicates)]
-    passed, steps = list(changes), (1 + len(changes) - len(rules)) * _SCREENED
+    passed = list(changes)
+    fit = _fit(site, jobs, fit_replays, seed, spread, progress)
     if split:
         early = {name: _before(changed, middle) for name, changed in changes.items() if changed.rule is None}
-        starts = _replays(
-            [_before(today, middle), *early.values()],
-            seeds[:_SCREENED],
-            shake_s,
-            spread,
-            progress,
-            0,
-            steps + (1 + MOST_PASSED + len(rules)) * replicates,
-        )
+        starts = _replays("screening", [_before(today, middle), *early.values()], seeds[:_SCREENED], shake_s, spread, progress)
         first = _before(today, middle)
         for row, (name, changed) in enumerate(early.items()):
             screened[name] = (
-                effect(first, changed, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED], 1).metrics[WEIGHED[0]].relative
+                effect(first, changed, starts[0], starts[row + 1], shake_s, seeds[:_SCREENED]).metrics[WEIGHED[0]].relative
             )
             if same(first, changed, starts[0], starts[row + 1]):
                 idle.append(name)
         passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
-    done = steps if split else 0
     from_s = middle if split else 0
     today, late = _after(today, from_s - _WARM_UP_S), {name: _after(changes[name], from_s - _WARM_UP_S) for name in passed}
     table, submit = today.jobs, today.jobs["submit_s"].to_numpy(np.int64)
-    starts = _replays([today, *late.values()], seeds, shake_s, spread, progress, done, done + (1 + len(passed)) * replicates)
+    starts = _replays("pairs of replays", [today, *late.values()], seeds, shake_s, spread, progress)
     tried = {candidate.name: candidate for candidate in candidates}
     idle += [name for row, name in enumerate(passed) if same(today, late[name], starts[0], starts[row + 1])]
     family = [name for name in passed if not tried[name].bound and name not in idle]
-    effects = {
-        name: effect(today, late[name], starts[0], starts[row + 1], shake_s, seeds, len(family), from_s)
-        for row, name in enumerate(passed)
-        if name not in idle
-    }
-    recorded_s, replayed_s, far = _fit(site, table, starts[0], seeds, shake_s, from_s)
+    effects = dict[str, Effect]()
+    for row, name in enumerate(passed):
+        progress("effects", row, len(passed))
+        if name not in idle:
+            effects[name] = effect(today, late[name], starts[0], starts[row + 1], shake_s, seeds, from_s)
+    waits_s = starts[0] - np.stack([_submitted(table, shake_s, seed) for seed in seeds])
+    ran = (submit >= from_s) & np.isfinite(waits_s).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     return WhatIf(
         site=site,
         jobs=jobs,
@@ -272,17 +280,17 @@ def measure(
         screened={name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
         effects=effects,
         verdicts=dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
-        recorded_s=recorded_s,
-        replayed_s=replayed_s,
+        fit=fit,
+        replayed_s=float(waits_s[:, ran].mean()) if ran.any() else float("nan"),
         split=split,
         replicates=replicates,
+        shake_s=shake_s,
         from_s=from_s,
-        far=far,
     )
 
 
 def advise_limits(
-    site: Site, jobs: SlurmJobs, replicates: int, shake_s: int, seed: int, spread: Map, progress: Progress
+    site: Site, jobs: SlurmJobs, replicates: int, shake_s: int | None, seed: int, spread: Map, progress: Progress
 ) -> tuple[list[LimitAdvice], str]:
     """Return limits for users' jobs, by the catalogue's predicted limits.
 
@@ -293,34 +301,24 @@ def advise_limits(
     table, changed = jobs.table, change(candidate, site, jobs.table, seed)
     if changed is None:
         return [], ""
+    shake_s = usual_shake(table) if shake_s is None else shake_s
+    fit = _fit(site, jobs, REPLAYS, seed, spread, progress)
     today, seeds = Changed(site, table, (), frozenset()), [seed + row for row in range(replicates)]
-    before, after = _replays([today, changed], seeds, shake_s, spread, progress, 0, 2 * replicates)
-    return limit_advice(today, changed, before, after), _fit(site, table, before, seeds, shake_s, 0)[2]
+    before, after = _replays("pairs of replays", [today, changed], seeds, shake_s, spread, progress)
+    return limit_advice(today, changed, before, after), too_far(fit)
 
 
-def _fit(
-    site: Site, table: pd.DataFrame, starts_s: np.ndarray, seeds: Sequence[int], shake_s: int, from_s: int
-) -> tuple[float, float, str]:
-    """Return recorded and replayed mean wait of the jobs from ``from_s`` on, and why replays are too far from the record, or ""."""
-    submit, start_s = (table[name].to_numpy() for name in ("submit_s", "start_s"))
-    ran = (submit >= from_s) & np.isfinite(starts_s).all(axis=0) & (start_s >= 0)
-    if not ran.any():
-        return float("nan"), float("nan"), ""
-    waits = starts_s[:, ran] - np.stack([_submitted(table, shake_s, seed)[ran] for seed in seeds])
-    recorded_s = float((start_s - submit)[ran].mean())
-    far = _too_far(recorded_s, waits.mean(axis=1), decisions(site, table, seeds[0]).summary()["decisions"])
-    return recorded_s, float(waits.mean()), far
-
-
-def _too_far(recorded_s: float, replayed_s: np.ndarray, explained: float) -> str:
-    """Return why replays of today's settings, with mean waits [replicates], are too far from the record, or ""."""
-    if explained < LEAST_EXPLAINED:
-        return f"{explained:.0%} of the recorded starts are decided as recorded, under {LEAST_EXPLAINED:.0%}"
-    if len(replayed_s) < FEWEST_PAIRS or replayed_s.min() <= 0:
-        return ""
-    low, high = range_of_next(replayed_s)
-    outside = f"the recorded mean wait, {recorded_s:,.0f} s, lies outside {low:,.0f} to {high:,.0f} s, the range of replays"
-    return "" if low <= recorded_s <= high else outside
+def _fit(site: Site, jobs: SlurmJobs, replays: int, seed: int, spread: Map, progress: Progress) -> dict[str, Any]:
+    """Return the figures of parity for :func:`sim.site.parity.too_far`, by the replays that parity makes."""
+    table = jobs.table
+    if not (table["start_s"] >= 0).any():
+        raise InputError(f"{jobs.name}: none of its jobs has started: there is no schedule to compare with")
+    today, seeds = Changed(site, table, (), frozenset()), [seed + row for row in range(replays)]
+    replayed = Open.of(table, _replays("replays of the record", [today], seeds, 0, spread, progress)[0])
+    if not replayed.starts.any():
+        raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
+    progress("single decisions", 0, 1)
+    return {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": False}
 
 
 def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
@@ -336,16 +334,16 @@ def _after(changed: Changed, from_s: int) -> Changed:
 
 
 def _replays(
-    changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress, done: int, total: int
+    stage: str, changes: Sequence[Changed], seeds: Sequence[int], shake_s: int, spread: Map, progress: Progress
 ) -> list[np.ndarray]:
     """Return the starts of jobs under each change, float64 [replicates, jobs] each."""
     work = Replays(changes, shake_s)
     starts = [np.empty((len(seeds), len(changed.jobs))) for changed in changes]
     pieces = [[row, seed] for row in range(len(changes)) for seed in seeds]
-    for row, seed, start in spread(work, pieces):
+    progress(stage, 0, len(pieces))
+    for done, (row, seed, start) in enumerate(spread(work, pieces), 1):
         starts[row][seeds.index(seed)] = start
-        done += 1
-        progress(done, total)
+        progress(stage, done, len(pieces))
     return starts
 
 

@@ -33,6 +33,10 @@ HELD_MEANS, HELD_GROUPS, HELD_WAITS = (27, 28), 0.96, 0.94
 
 At 40 replays each (docs/studies/data/slurm-replays.csv).
 """
+LEAST_DECIDED, FARTHEST_BY_LOG = 0.9, 0.1
+"""Bounds of :func:`too_far`. Mean waits of two real runs of the same submissions differ by up to 8 %."""
+RANGE = "where the mean wait of one more replay lies with 95 %, by {replays} replays of today's settings"
+"""What the range is of."""
 WITHIN_S = (1, 5, 30)
 BY = ("partition", "qos", "account", "size", "hour")
 _SIZES = (1, 2, 5, 17, 65, 257, 1025)
@@ -48,13 +52,18 @@ Progress = Callable[[int, int], None]
 class Open:
     """The waits of open replays.
 
-    ``wait_s`` float64 [replays, jobs] is NaN for a job that a replay never starts. ``by`` object [replays, jobs] is the scheduler
-    that started the job. ``recorded_s`` [jobs] are the recorded waits, NaN for jobs cancelled before they started.
+    ``wait_s`` float64 [replays, jobs] is NaN for a job that a replay never starts. ``recorded_s`` [jobs] are the recorded waits, NaN
+    for jobs cancelled before they started.
     """
 
     wait_s: np.ndarray
-    by: np.ndarray
     recorded_s: np.ndarray
+
+    @classmethod
+    def of(cls, jobs: pd.DataFrame, start_s: np.ndarray) -> Open:
+        """Return the waits of starts, float64 [replays, jobs], in whole seconds as in accounting."""
+        submit, start = (jobs[name].to_numpy(np.float64) for name in ("submit_s", "start_s"))
+        return cls(np.floor(start_s) - submit, np.where(start < 0, np.nan, start) - submit)
 
     @property
     def starts(self) -> np.ndarray:
@@ -87,6 +96,7 @@ class Open:
         low, high = range_of_next(means)
         off = np.abs(waits - recorded)
         return {
+            "replays": len(waits),
             "jobs": int(np.isfinite(self.recorded_s).sum()),
             "never_started": int(self.lost.sum()),
             "recorded_mean_wait_s": float(recorded.mean()),
@@ -103,17 +113,47 @@ def open_replays(
     """Replay ``jobs`` ``replays`` times.
 
     Phases are drawn by the seeds from ``seed`` on, or are close to ``phases`` if given. ``jobs`` has ``start_s`` beside the
-    columns of a replay. Whole seconds are compared, as accounting has them.
+    columns of a replay.
     """
-    submit = jobs["submit_s"].to_numpy(np.float64)
-    waits, by = np.empty((replays, len(jobs))), np.empty((replays, len(jobs)), object)
+    start_s = np.empty((replays, len(jobs)))
+    report = progress or (lambda done, total: None)
+    report(0, replays)
     for row in range(replays):
-        replayed = replay(site, jobs, seed + row if phases is None else near(phases, seed + row))
-        waits[row], by[row] = np.floor(replayed.start_s) - submit, replayed.started_by
-        if progress is not None:
-            progress(row + 1, replays)
-    start = jobs["start_s"].to_numpy(np.float64)
-    return Open(waits, by, np.where(start < 0, np.nan, start) - submit)
+        start_s[row] = replay(site, jobs, seed + row if phases is None else near(phases, seed + row)).start_s
+        report(row + 1, replays)
+    return Open.of(jobs, start_s)
+
+
+def too_far(figures: Mapping[str, Any]) -> str:
+    """Return why replays are too far from the record to advise, or "".
+
+    This is the one test of fit. ``figures`` are those of :meth:`Open.summary` and :meth:`sim.site.explained.Decisions.summary`, and
+    ``phases_from_log``. Under :data:`LEAST_DECIDED` of the starts are decided as recorded, or the recorded mean wait lies outside
+    the range over phases. Phases of a log leave hardly a range: the mean may then differ by :data:`FARTHEST_BY_LOG`.
+    """
+    recorded, mean, low, high = (float(figures[name]) for name in ("recorded_mean_wait_s", "mean_wait_s", "low_s", "high_s"))
+    if figures["decisions"] < LEAST_DECIDED:
+        share, least = apart(100 * figures["decisions"], 100 * LEAST_DECIDED)
+        return f"{share} % of the recorded starts are decided as recorded, under {least} %"
+    if low <= recorded <= high:
+        return ""
+    if not figures["phases_from_log"]:
+        waited, least, most = apart(recorded, low, high)
+        return f"the recorded mean wait, {waited} s, lies outside {least} to {most} s, {RANGE.format(**figures)}"
+    if abs(mean - recorded) <= FARTHEST_BY_LOG * recorded:
+        return ""
+    return (
+        f"with the log's phases jobs wait {mean:,.1f} s in the mean, recorded {recorded:,.1f} s: over {FARTHEST_BY_LOG:.0%} apart"
+    )
+
+
+def apart(value: float, *bounds: float) -> list[str]:
+    """Format a figure and its bounds with the decimals, at least one, that keep them apart."""
+    for digits in range(1, 6):
+        texts = [f"{figure:,.{digits}f}" for figure in (value, *bounds)]
+        if texts[0] not in texts[1:]:
+            break
+    return texts
 
 
 def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> Phases:
@@ -309,11 +349,12 @@ def without(
     """
     used = [name for name in rules if not _same((site, jobs), RULES[name](site, jobs))]
     rows = []
+    report = progress or (lambda done, total: None)
+    report(0, len(used))
     for at, name in enumerate(used):
         summary = open_replays(*RULES[name](site, jobs), replays, seed).summary()
         rows.append((name, *(summary[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
-        if progress is not None:
-            progress(at + 1, len(used))
+        report(at + 1, len(used))
     return pd.DataFrame(rows, columns=["rule", "mean_wait_s", "low_s", "high_s", "within_5_s"])
 
 

@@ -27,6 +27,7 @@ from sim.slurm.begin import asked
 from sim.slurm.requests import SlurmRequests
 from sim.slurm.site import Site
 
+USUAL_SHAKE_S = 60
 NOT_SURE = "not sure"
 HERE = " here"
 """Suffix of a verdict that is sure for these very jobs, but not for those of other weeks or days."""
@@ -35,7 +36,7 @@ FEWEST_PAIRS = 4
 _WIDEST = 100
 """An interval whose ends, as ratios, lie farther apart than that says nothing, and is not shown."""
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""The first decides; none of the others may be surely worse."""
+"""The first decides; none of the others may rise."""
 
 
 def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
@@ -48,6 +49,19 @@ def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
     columns = {name: jobs[name].to_numpy(np.int64) for name in ("submit_s", "eligible_s", "cancel_s", "held_s")}
     moved = {name: np.where(values > 0, values + by_s, values) for name, values in columns.items()}
     return jobs.assign(**moved)
+
+
+def usual_shake(jobs: pd.DataFrame) -> int:
+    """Return by how many seconds submissions move at most, by default.
+
+    :data:`USUAL_SHAKE_S`, but at most a tenth of the recorded mean wait and of the median runtime: moves that are as long as the
+    jobs thin out the bursts in which they came, and the queue with them.
+    """
+    ran = jobs[jobs["start_s"] >= 0]
+    if not len(ran):
+        return USUAL_SHAKE_S
+    wait_s, runtime_s = float((ran["start_s"] - ran["submit_s"]).mean()), float(ran["runtime_s"].median())
+    return int(min(USUAL_SHAKE_S, max(min(wait_s, runtime_s) / 10, 1)))
 
 
 class _SharedRequests:
@@ -100,7 +114,8 @@ def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray
 class Measured(NamedTuple):
     """A metric under a change and today, and the relative change.
 
-    With its interval and p-value, None if there is none. ``p_here`` is that of these very jobs, over the replicates alone.
+    With its interval at 95 % and p-value, None if there is none. ``p_here`` is that of these very jobs, over the replicates alone;
+    from few days there is no other, and the interval is that of the replicates, too.
     """
 
     value: float
@@ -145,14 +160,13 @@ def effect(
     after: np.ndarray,
     shake_s: int,
     seeds: Sequence[int],
-    family: int,
     from_s: int = 0,
 ) -> Effect:
     """Compare the replays of a change with those of today, pair by pair.
 
     ``before`` and ``after`` are starts, float64 [replicates, jobs]. Jobs count that are submitted from ``from_s`` on, start in
-    all replays and are not killed. Intervals are for ``family`` candidates together (Bonferroni), over weeks or days, or over the
-    replicates alone if there are fewer than five; none from fewer than :data:`FEWEST_PAIRS`.
+    all replays and are not killed. Intervals are over weeks or days, or over the replicates alone if there are fewer than five; none
+    from fewer than :data:`FEWEST_PAIRS`.
     """
     index = pd.Index(today.jobs["job_id"].astype(str))
     place = pd.Index(changed.jobs["job_id"].astype(str)).get_indexer(index)
@@ -186,7 +200,6 @@ def effect(
             stacked([ratios[name] for ratios in ours]),
             stacked([ratios[name] for ratios in theirs]),
             (our_users[name], their_users[name]),
-            family,
         )
         for name in WEIGHED
     }
@@ -202,17 +215,17 @@ def blocks(submit: np.ndarray) -> np.ndarray:
     return np.zeros(len(submit), np.int64)
 
 
-def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio], family: int) -> Measured:
-    confidence, few = 1 - (1 - CONFIDENCE) / max(family, 1), terms.numerator.shape[1] < FEWEST_BLOCKS
+def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio]) -> Measured:
+    few = terms.numerator.shape[1] < FEWEST_BLOCKS
     value, baseline = terms.value(), base.value()
     if not baseline or len(terms.numerator) < FEWEST_PAIRS:
         return Measured(value, baseline, value / baseline - 1 if baseline else float("nan"), None, None, None)
-    here = interval_of_replicates(terms, base, confidence)
-    interval: Interval = here if few else interval_of_change(terms, base, confidence, users)
+    here = interval_of_replicates(terms, base)
+    interval: Interval = here if few else interval_of_change(terms, base, users=users)
     low, high = interval.low, interval.high
-    if low is not None and high is not None and 1 + high > _WIDEST * (1 + low):
-        low = high = None
-    return Measured(value, baseline, value / baseline - 1, low, high, interval.p, here.p)
+    if low is None or high is None or 1 + high > _WIDEST * (1 + low):
+        return Measured(value, baseline, value / baseline - 1, None, None, None)
+    return Measured(value, baseline, value / baseline - 1, low, high, None if few else interval.p, here.p)
 
 
 def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
@@ -242,12 +255,13 @@ def _groups(jobs: pd.DataFrame, before: np.ndarray, after: np.ndarray) -> list[G
 
 
 def judged(effects: Mapping[str, Effect]) -> dict[str, str]:
-    """Return a verdict on each candidate.
+    """Return a verdict on each candidate, by the rule of :mod:`sim.metrics.verdict`.
 
-    ``better`` surely lowers mean waits and makes none of :data:`WEIGHED` surely worse. ``mixed`` lowers them at the cost of
-    another. ``worse`` surely makes some worse and lowers no waits. Otherwise it is ``not sure``. Holm's correction is over all
-    candidates, in each metric; for ``worse`` also over all metrics, as one of four is worse by chance more often. Each verdict is
-    then wrong for some candidate at no more than 2.5 % of sites. What is not sure may be so for these very jobs, :data:`HERE`.
+    ``better`` surely lowers mean waits and raises none of :data:`WEIGHED`; ``mixed`` lowers them and raises another. ``worse``
+    surely makes some worse and lowers no waits. Otherwise it is ``not sure``. What is sure survives Holm's correction over all
+    candidates, in its metric; for ``worse`` also over all metrics, as one of four is worse by chance more often. A rise counts as a
+    cost by its own interval, as the correction would hide it (:func:`raised`). What is not sure may be so for these very jobs
+    alone, :data:`HERE`; more cannot be said of a record of few days.
     """
     if not effects:
         return {}
@@ -259,7 +273,17 @@ def _words(effects: Mapping[str, Effect], kind: str) -> dict[str, str]:
     measured = [[effect.metrics[name] for effect in effects.values()] for name in WEIGHED]
     p = np.array([[getattr(metric, kind) for metric in row] for row in measured], np.float64)  # None becomes NaN
     up = np.array([[metric.relative > 0 for metric in row] for row in measured])
-    sure, of_all = np.stack([surely(values) for values in p]), surely(p.ravel()).reshape(p.shape)
-    lower, higher, worse = sure[0] & ~up[0], (sure & up).any(axis=0), (of_all & up).any(axis=0)
-    words = np.where(lower, np.where(higher, "mixed", "better"), np.where(worse, "worse", NOT_SURE))
+    sure, of_all = surely(p[0]), surely(p.ravel()).reshape(p.shape)
+    lower, worse = sure & ~up[0], (of_all & up).any(axis=0)
+    costly = np.array([bool(raised(effect, kind)) for effect in effects.values()], bool)
+    words = np.where(lower, np.where(costly, "mixed", "better"), np.where(worse, "worse", NOT_SURE))
     return dict(zip(effects, words.tolist(), strict=True))
+
+
+def raised(effect: Effect, kind: str = "p") -> list[str]:
+    """Return the metrics whose own interval at 95 % lies above 0.
+
+    With ``kind`` "p_here" it is that of these very jobs.
+    """
+    p = {name: getattr(metric, kind) for name, metric in effect.metrics.items() if metric.relative > 0}
+    return [name for name, value in p.items() if value is not None and value <= 1 - CONFIDENCE]

@@ -18,12 +18,14 @@ from models.runtime.protocol import TablePredictor
 from pipelines.cli import cli
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.report.what_if import answer, first, render_what_if
+from pipelines.report.what_if import groups as groups_of
 from pipelines.workflows import parity, what_if
 from pipelines.workflows.parity import read_site_jobs
-from pipelines.workflows.what_if import WhatIf, _too_far, measure, read_candidates, records
+from pipelines.workflows.what_if import WhatIf, measure, read_candidates, records
 from sim.site.change import SiteChange, site_change
 from sim.site.changes import Changed
-from sim.site.what_if import WEIGHED, Effect, Measured
+from sim.site.parity import apart, too_far
+from sim.site.what_if import WEIGHED, Effect, Group, Measured
 from sim.slurm.site import Site
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")
@@ -75,7 +77,7 @@ def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
     monkeypatch.setattr(what_if, "_FEWEST_DAYS", 0)
     monkeypatch.setattr(what_if, "MOST_PASSED", 1)
     tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"}), site_change("twice the nodes", nodes="x2")]
-    study = measure(*recorded, tried, 3, 5, 0, map, lambda done, of: None)
+    study = measure(*recorded, tried, 3, 5, 0, map, lambda *_: None)
     assert study.split
     assert list(study.effects) == ["twice the nodes"]
     assert study.screened["no backfill"] > 0
@@ -147,12 +149,16 @@ def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(
         site_change("EASY", rule={"scheduler": "EASY"}),
         site_change("no backfill", slurm={"SchedulerType": "sched/builtin"}),
     ]
-    study = measure(*recorded, tried, 2, 60, 0, map, lambda done, of: None)
+    study = measure(*recorded, tried, 2, 60, 0, map, lambda *_: None)
     assert study.ranked == ["no backfill", "EASY", "bound"]
     assert study.verdicts["bound"] == "bound"
     assert "bound" in render_what_if(study, {})
-    alone = measure(*recorded, tried[:1], 2, 60, 0, map, lambda done, of: None)
+    alone = measure(*recorded, tried[:1], 2, 60, 0, map, lambda *_: None)
     assert answer(alone)[0].startswith("Nothing here is surely better")
+
+
+FIT = {"recorded_mean_wait_s": 49.97, "mean_wait_s": 49.5, "low_s": 42.5, "high_s": 56.5, "replays": 40, "decisions": 0.96}
+FIT |= {"phases_from_log": False}
 
 
 def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[SiteChange, int], kills: frozenset[int] = frozenset()) -> WhatIf:
@@ -166,7 +172,7 @@ def judged(recorded: tuple[Site, SlurmJobs], *tried: tuple[SiteChange, int], kil
     today = Changed(site, jobs.table, ("x=1",), frozenset())
     changes = {first.name: today._replace(kills=kills), second.name: today}
     verdicts, names = {first.name: "better", second.name: "not sure"}, {each.name: each for each, _ in tried}
-    return WhatIf(site, jobs, names, changes, (), {}, effects, verdicts, 10.0, 10.0, False, 8)
+    return WhatIf(site, jobs, names, changes, (), {}, effects, verdicts, FIT, 10.0, False, 8, 5)
 
 
 def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: tuple[Site, SlurmJobs]) -> None:
@@ -174,7 +180,7 @@ def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: t
     kills = frozenset(table["job_id"][: len(table) // 2])
     study = judged(recorded, (site_change("half limits", limits="x0.5"), 5), (site_change("other"), 11), kills=kills)
     assert study.ranked == ["other", "half limits"]
-    assert answer(study)[0] == "Nothing here is surely better; the nearest of 2 candidates is “other”."
+    assert answer(study)[0].endswith(": nothing is surely better; the nearest of 2 candidates is “other”.")
     assert "loses 50% of jobs" in render_what_if(study, {})
     alone = replace(study, effects={"half limits": study.effects["half limits"]})
     assert alone.lead is None
@@ -182,7 +188,7 @@ def test_a_candidate_that_loses_many_jobs_never_leads_and_is_said_to(recorded: t
     some = replace(alone, changes={"half limits": study.changes["half limits"]._replace(kills=frozenset(list(kills)[:2]))})
     assert some.lead == "half limits"
     only = replace(study, effects={"other": study.effects["other"]})
-    assert answer(only)[0] == "Nothing here is surely better; one candidate was judged, “other”."
+    assert answer(only)[0].endswith(": nothing is surely better; one candidate was judged, “other”.")
 
 
 def shown_as_better(study: WhatIf) -> list[set[str]]:
@@ -205,26 +211,87 @@ def test_headline_tile_table_page_and_objects_name_the_same_candidates(recorded:
     assert shown_as_better(judged(recorded, nodes, setting, kills=kills)) == [set()] * 4
 
 
+def test_a_record_of_minutes_tells_of_its_own_jobs_alone_and_orders_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
+    study = judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10))
+    study = replace(study, verdicts={**study.verdicts, "a setting": "better here"})
+    assert not study.several
+    first_line = answer(study)[0]
+    assert re.match(r"A record of .* tells of these very jobs alone, not of those of other days: ", first_line)
+    assert "“a setting” is better" in first_line
+    assert "Change to" not in " ".join(answer(study))
+    assert not any(study.lines(name) for name in study.effects)
+
+
+def test_small_groups_that_wait_longer_are_named_and_marked(recorded: tuple[Site, SlurmJobs]) -> None:
+    study = judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10))
+    groups = [Group("size", "2 processors or more", 56, 44, 39), Group("size", "17 processors or more", 7, 40, 43.4)]
+    study = replace(study, effects={**study.effects, "a setting": study.effects["a setting"]._replace(groups=groups)})
+    payers = answer(study)[2]
+    assert payers.startswith(
+        "In the mean, no group of 20 jobs or more waits longer; size 2 processors or more (56 jobs) waits 5 s less"
+    )
+    assert "size 17 processors or more (7 jobs, +3 s): under 20 jobs, too few to tell" in payers
+    assert [row[-1].text for row in groups_of(study, "a setting").cells] == ["−5", "+3 (few jobs)"]
+
+
+def test_a_verdict_names_the_metric_that_rises(recorded: tuple[Site, SlurmJobs]) -> None:
+    study = judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10))
+    metrics = {**study.effects["a setting"].metrics, "awf_s": Measured(11, 10, 0.1, 0.05, 0.15, 0.01)}
+    effects = {**study.effects, "a setting": study.effects["a setting"]._replace(metrics=metrics)}
+    study = replace(study, effects=effects, verdicts={**study.verdicts, "a setting": "mixed"})
+    assert {row[0].text: row[1].text for row in first(study).cells}["a setting"] == "mixed: AWF up"
+
+
 def test_a_model_far_from_its_record_advises_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
-    study = replace(judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10)), far="70% of starts")
+    study = replace(judged(recorded, (site_change("a setting"), 5), (site_change("other"), 10)), fit=FIT | {"decisions": 0.7})
     assert answer(study) == [
-        "This model is too far from the record of tiers-a to advise: 70% of starts. queuecast parity shows where."
+        "This model is too far from the record of tiers-a to advise: 70.0 % of the recorded starts are decided as recorded, under 90.0 %. "
+        "queuecast parity shows where."
     ]
     assert shown_as_better(study) == [set()] * 4
     assert {row["verdict"] for row in records(study)} == {"not sure"}
 
 
 @pytest.mark.parametrize(
-    ("recorded_s", "replayed_s", "explained", "why"),
+    ("changed", "why"),
     [
-        (100.0, [95, 105, 99, 101], 0.97, ""),
-        (100.0, [95, 105, 99, 101], 0.89, "89% of the recorded starts are decided as recorded, under 90%"),
-        (150.0, [95, 105, 99, 101], 0.97, "the recorded mean wait, 150 s, lies outside 85 to 115 s, the range of replays"),
-        (150.0, [95, 105, 99], 0.97, ""),
+        ({}, ""),
+        ({"decisions": 0.8996}, "89.96 % of the recorded starts are decided as recorded, under 90.00 %"),
+        (
+            {"high_s": 49.96},
+            "the recorded mean wait, 49.97 s, lies outside 42.50 to 49.96 s, where the mean wait of one more replay lies with 95 %, by "
+            "40 replays of today's settings",
+        ),
+        ({"low_s": 45.9, "high_s": 46.1, "mean_wait_s": 46.0, "phases_from_log": True}, ""),
+        (
+            {"low_s": 39.9, "high_s": 40.1, "mean_wait_s": 40.0, "phases_from_log": True},
+            "with the log's phases jobs wait 40.0 s in the mean, recorded 50.0 s: over 10% apart",
+        ),
     ],
 )
-def test_how_far_is_too_far(recorded_s: float, replayed_s: list[float], explained: float, why: str) -> None:
-    assert _too_far(recorded_s, np.array(replayed_s, np.float64), explained) == why
+def test_how_far_is_too_far(changed: dict[str, float], why: str) -> None:
+    assert too_far(FIT | changed) == why
+
+
+def test_figures_are_told_apart_by_their_decimals() -> None:
+    assert apart(50.0, 19.0, 50.02) == ["50.00", "19.00", "50.02"]
+    assert apart(30.0, 19.0, 50.0) == ["30.0", "19.0", "50.0"]
+
+
+def test_whatif_judges_the_model_by_the_replays_of_parity(recorded: tuple[Site, SlurmJobs]) -> None:
+    tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"})]
+    study = measure(*recorded, tried, 2, 60, 0, map, lambda *_: None, fit_replays=3)
+    beside = parity.measure(*recorded, 3, 0, lambda *_: None).summary
+    assert study.fit == {name: beside[name] for name in study.fit}
+    assert study.far == beside["far"]
+
+
+def test_stages_are_reported_as_they_begin(recorded: tuple[Site, SlurmJobs]) -> None:
+    reported = list[tuple[str, int, int]]()
+    tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"})]
+    measure(*recorded, tried, 2, 60, 0, map, lambda *step: reported.append(step), fit_replays=2)
+    begun = [stage for stage, done, _ in reported if done == 0]
+    assert begun == ["replays of the record", "single decisions", "pairs of replays", "effects"]
 
 
 def test_a_sites_folder_adds_candidates_of_its_own_under_names_of_their_own(tmp_path: Path) -> None:

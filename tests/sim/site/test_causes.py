@@ -21,7 +21,7 @@ def causes_of(conf: str, jobs: pd.DataFrame, recorded_s: list[float], logged: bo
     waits = np.tile(np.array([90.0, 110, 95, 105, 100, 100])[:, None], len(jobs))
     started = jobs["submit_s"] + np.array(recorded_s, np.int64)
     jobs = jobs.assign(start_s=started, end_s=started + jobs["runtime_s"], nodes="n1", held_s=-1, priority=jobs.get("priority", 1))
-    open_waits = Open(waits, np.full(waits.shape, "main", object), np.array(recorded_s))
+    open_waits = Open(waits, np.array(recorded_s))
     return causes(site, jobs, open_waits, logged, {}).set_index("cause")
 
 

@@ -14,7 +14,20 @@ from sim.site.change import change, site_change
 from sim.site.changes import Changed
 from sim.site.parity import Open, by_group
 from sim.site.replay import replay
-from sim.site.what_if import Effect, Measured, Replays, _compared, _groups, effect, judged, same, shaken
+from sim.site.what_if import (
+    WEIGHED,
+    Effect,
+    Measured,
+    Replays,
+    _compared,
+    _groups,
+    effect,
+    judged,
+    raised,
+    same,
+    shaken,
+    usual_shake,
+)
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
 
@@ -160,7 +173,7 @@ def test_maintenance_begins_at_the_hour_of_the_sites_clock_in_winter_and_summer(
 
 def test_waits_are_grouped_by_the_hour_of_the_sites_clock() -> None:
     table, waits = jobs().assign(submit_s=1_700_000_000), np.zeros(40)  # 22:13 in UTC
-    hours = by_group(table, Open(waits[None, :], np.full((1, 40), "", object), waits), "hour", "Europe/Berlin")
+    hours = by_group(table, Open(waits[None, :], waits), "hour", "Europe/Berlin")
     assert list(hours["value"]) == ["23"]
 
 
@@ -215,7 +228,7 @@ FREE = CONF.replace("AccountingStorageEnforce=limits\n", "")
 
 def measured(tried: Changed) -> Effect:
     today = Changed(site(FREE), jobs(), (), frozenset())
-    return effect(today, tried, *replays(today, tried), 60, range(4), 1)
+    return effect(today, tried, *replays(today, tried), 60, range(4))
 
 
 def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -> None:
@@ -227,7 +240,7 @@ def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -
     assert not same(today, changed(limits="x0.5"), before, before)
     assert same(today, changed(time_min="x0.5"), before, before), "a min limit that moves no start"
     compared = measured(renamed)
-    assert all((each.relative, each.low, each.high, each.p) == (0, 0, 0, 1) for each in compared.metrics.values())
+    assert all((each.relative, each.low, each.high, each.p_here) == (0, 0, 0, 1) for each in compared.metrics.values())
     assert judged({"renamed": compared}) == {"renamed": "not sure"}
 
 
@@ -236,7 +249,7 @@ def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
         measured(tried) for x in ("x2", "x0.5") if (tried := change(site_change(x, nodes=x), site(FREE), jobs())) is not None
     )
     assert more.metrics["mean_wait_s"].relative < -0.3 < 0.3 < less.metrics["mean_wait_s"].relative
-    assert judged({"more": more, "less": less}) == {"more": "better", "less": "worse"}
+    assert judged({"more": more, "less": less}) == {"more": "better here", "less": "worse here"}, "jobs of one day"
     assert sum(each.jobs for each in more.groups if each.by == "account") == 40
     assert all(each.by_s < 0 for each in more.groups if each.by == "account")
 
@@ -246,7 +259,7 @@ def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
     today = Changed(site(FREE), wide, (), frozenset())
     fewer = change(site_change("fewer", nodes="x0.75"), site(FREE), wide)
     assert fewer is not None
-    compared = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2), 1)
+    compared = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2))
     assert compared.never == 1
     assert sum(each.jobs for each in compared.groups if each.by == "account") == 39
 
@@ -254,7 +267,7 @@ def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
 def test_jobs_before_the_time_asked_for_do_not_count() -> None:
     today, more = Changed(site(), jobs(), (), frozenset()), changed(nodes="x2")
     late = int(jobs()["submit_s"].iloc[30])
-    compared = effect(today, more, *replays(today, more, seeds=2), 60, range(2), 1, late)
+    compared = effect(today, more, *replays(today, more, seeds=2), 60, range(2), late)
     assert sum(each.jobs for each in compared.groups if each.by == "size") == int((jobs()["submit_s"] >= late).sum())
 
 
@@ -273,6 +286,33 @@ def test_verdicts_correct_for_all_candidates_together() -> None:
     assert judged({"in one metric": with_p(0.5, cost=0.03)}) == {"in one metric": "not sure"}
 
 
+def test_a_rise_counts_as_a_cost_by_its_own_interval_though_the_correction_would_hide_it() -> None:
+    effects = {"gain": with_p(0.001, cost=0.04), "others": with_p(0.5, cost=0.5)}
+    assert judged(effects)["gain"] == "mixed"
+    assert raised(effects["gain"]) == ["awf_s"]
+    assert raised(with_p(0.001)) == []
+
+
+def test_what_is_sure_among_several_has_an_interval_that_excludes_0() -> None:
+    random = np.random.default_rng(1)
+    base = Ratio(np.ones((8, 1)), np.ones((8, 1)))
+    effects = {}
+    for name, ratio in (("far", 0.5), ("near", 0.97), ("sham", 1.0)):
+        compared = _compared(Ratio(ratio + 0.03 * random.standard_normal((8, 1)), base.denominator), base, (base, base))
+        effects[name] = Effect(dict.fromkeys(WEIGHED, compared), [], 0)
+    for name, verdict in judged(effects).items():
+        measure = effects[name].metrics["mean_wait_s"]
+        assert measure.high is not None
+        assert verdict == "not sure" or measure.high < 0, (name, measure)
+    assert judged(effects)["near"] == "better here"
+
+
+@pytest.mark.parametrize(("wait_s", "runtime_s", "shake_s"), [(50, 60, 5), (3_600, 90, 9), (3_600, 3_600, 60), (0, 60, 1)])
+def test_submissions_move_by_at_most_a_tenth_of_waits_and_runtimes(wait_s: int, runtime_s: int, shake_s: int) -> None:
+    table = jobs().assign(start_s=jobs()["submit_s"] + wait_s, runtime_s=runtime_s)
+    assert usual_shake(table) == shake_s
+
+
 def test_what_replays_alone_make_sure_is_said_of_these_very_jobs() -> None:
     effects = {"less": with_p(0.4, here=0.001), "more": with_p(0.4, 0.1, here=0.001), "chaos": with_p(0.4, here=0.3)}
     assert judged(effects) == {"less": "better here", "more": "worse here", "chaos": "not sure"}
@@ -284,7 +324,7 @@ def test_over_days_a_change_has_a_p_value_of_these_jobs_too() -> None:
     days = Ratio(random.pareto(1, (8, 6)) + 1, np.ones((8, 6)))
     more = Ratio(days.numerator * (1.2 + 0.01 * random.random((8, 6))), days.denominator)
     users = tuple(Ratio(each.numerator[:, :, None].sum(axis=0), each.denominator[:, :, None].sum(axis=0)) for each in (more, days))
-    compared = _compared(more, days, (users[0], users[1]), 1)
+    compared = _compared(more, days, (users[0], users[1]))
     assert compared.p_here == interval_of_replicates(more, days).p
     assert compared.p is not None
     assert compared.p != compared.p_here
@@ -295,7 +335,7 @@ def test_few_pairs_and_pairs_that_differ_wildly_give_no_interval() -> None:
     wild = Ratio(np.array([[1.0], [200.0], [2.0], [4000.0]]), np.ones((4, 1)))
     fewer = [Ratio(each.numerator[:3], each.denominator[:3]) for each in (wild, days)]
     for terms, base in ((wild, days), fewer):
-        compared = _compared(terms, base, (terms, base), 20)
+        compared = _compared(terms, base, (terms, base))
         assert (compared.low, compared.high) == (None, None)
         assert compared.relative > 0
 
