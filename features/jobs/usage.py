@@ -6,6 +6,7 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
+from features.clock import DAY_S
 from features.jobs.file_clock import plausible
 from features.jobs.identity import copies
 from features.jobs.schema import Trace
@@ -157,7 +158,9 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
     """
     machine, lines = f"{procs:,} processors", []
     load = offered_load(jobs, procs)
-    if load is not None and load > 1:
+    # a shorter span says nothing of the load: its jobs end after it
+    span_s, longest_s = float(np.ptp(jobs["submit_s"].to_numpy())), float(jobs["runtime_s"].max())
+    if load is not None and load > 1 and span_s >= max(DAY_S, longest_s):
         lines.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue would grow without end: check --procs")
     wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
     if len(wide):

@@ -21,13 +21,13 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from sim.slurm.lines import EXPORT, FILES
 
     if commands:
-        click.echo("mkdir site && cd site      # slurm.conf must be there, and topology.conf for topology/tree")
-        click.echo("\n".join((*FILES.values(), EXPORT)))
+        click.echo("mkdir -p site && cd site      # slurm.conf must be there, and topology.conf for topology/tree")
+        click.echo("\n".join((*FILES.values(), "cd ..      # the accounting stands beside the folder", EXPORT)))
         return
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")
     from pipelines.ingest.slurm_site import load_site
-    from pipelines.report.site_notes import not_modelled
+    from pipelines.report.site_notes import harmless, not_modelled
     from pipelines.report.table import Table
     from sim.slurm.releases import shown
     from sim.slurm.unbuilt import unbuilt
@@ -48,10 +48,18 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     Table(title, ["partition", "nodes", "tier", "factor", "limit h"], rows).show()
     users = sum(association.user != "" for association in slurm_site.associations)
     click.echo(
-        f"QOS {', '.join(slurm_site.qos)}; {len(slurm_site.associations) - users:,} accounts, {users:,} users; "
-        f"{len(slurm_site.reservations):,} reservations, {len(slurm_site.outages):,} outages; "
+        f"QOS {', '.join(slurm_site.qos)}; accounts: {len(slurm_site.associations) - users:,}, users: {users:,}, "
+        f"reservations: {len(slurm_site.reservations):,}, outages: {len(slurm_site.outages):,}; "
         f"priorities by {'factors' if slurm_site.multifactor else 'arrival'}; Slurm {shown(slurm_site.known_release)}"
     )
     for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *unbuilt(slurm_site), *not_modelled(slurm_site)]))
+    others = len(harmless(slurm_site))
+    missing = [*unbuilt(slurm_site), *not_modelled(slurm_site)[: -1 if others else None]]
+    click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *missing]))
+    if not (missing or slurm_site.warnings):
+        click.echo("Every setting here that changes which jobs may run where is modelled.")
+    if others:
+        click.echo(
+            f"Settings that say nothing on which jobs may run where are not read: {others:,}, named on the page of queuecast parity."
+        )

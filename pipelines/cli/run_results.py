@@ -8,6 +8,7 @@ from typing import Any
 import click
 import pandas as pd
 
+from features.statistics import FEWEST_BLOCKS
 from pipelines.cli.notes import note
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST
 from pipelines.report.table import Row, Table
@@ -58,8 +59,16 @@ def print_site(lake: Lake, name: str) -> None:
                 click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
             page = "parity" if table == "parity" else "what-if"
             click.echo(f"  {home() / 'reports' / f'{name}-{page}.html'}\n")
-    if lake.has("parity", name):
+    if lake.has("parity", name) or _recorded_by_slurm(name):
         click.echo("Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits.")
+
+
+def _recorded_by_slurm(name: str) -> bool:
+    """Tell whether a trace is a Slurm site's accounting."""
+    from pipelines.sources.catalogue import load_catalogue
+
+    entry = load_catalogue().get(name)
+    return entry is not None and entry.format == "slurm"
 
 
 def print_comparison(lake: Lake, name: str) -> None:
@@ -72,7 +81,9 @@ def print_comparison(lake: Lake, name: str) -> None:
     table, settings = lake.read("comparison", name)
     weighed = verdict(table, BASELINE, settings["confidence"])
     weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
-    over = f"{weeks} week{'s' * (weeks != 1)}" + (f" x {replays} shaken replays" if replays > 1 else "")
+    over = (f"{weeks} weeks" if weeks >= FEWEST_BLOCKS else "these very jobs alone") + (
+        f" x {replays} shaken replays" if replays > 1 else ""
+    )
     title = (
         f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
         f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"

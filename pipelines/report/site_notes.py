@@ -10,12 +10,17 @@ def warnings_of(site: Site) -> list[str]:
     return [f"{text} changes decisions and is not modelled." for text in site.warnings]
 
 
+def harmless(site: Site) -> list[str]:
+    """Return the keys that are not read and say nothing on which jobs may run where."""
+    return [key for key in site.not_modelled if key not in OPEN]
+
+
 def not_modelled(site: Site) -> list[str]:
     """Return notes on the keys that are not modelled.
 
     Each key that changes which jobs may run where has a note of its own; one note names all others.
     """
-    others = [key for key in site.not_modelled if key not in OPEN]
+    others = harmless(site)
     notes = [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
     return notes + [
         f"{len(others)} settings that say nothing on which jobs may run where are not read: {', '.join(others)}."

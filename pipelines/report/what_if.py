@@ -31,7 +31,9 @@ _WHERE = {
     NO_SETTING: "No setting of Slurm",
     SCRIPT: "The file job_submit.lua beside slurm.conf",
     "[a-z]+ ": "Commands",
-    "": "In slurm.conf, in place of the lines there; then restart slurmctld",
+    "NodeName=": "New lines in slurm.conf, and in gres.conf where nodes have GPUs; then restart slurmctld and all slurmd",
+    r"\w+(Type|Plugins?|TypeParameters)=": "In slurm.conf, in place of the line of this key, if there is one; then restart slurmctld",
+    "": "In slurm.conf, in place of the line of this key or partition, if there is one; then run scontrol reconfigure",
 }
 """The place of a line in a site's files, by the beginning of the line."""
 

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from features.clock import DAY_S
-from sim.slurm.site import LIMIT_KEYS, PARTITION_KEYS, UNLIMITED, Node, Partition, Qos, Site
+from sim.slurm.site import LIMIT_KEYS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Qos, Site
 
 NO_SETTING, SCRIPT = "# no setting: ", "-- job_submit.lua"
 _EXAMPLE = "docs/examples/job_submit.lua"
@@ -73,7 +73,10 @@ def node_lines(nodes: Iterable[Node]) -> list[str]:
         kinds.setdefault(replace(node, name=""), []).append(node.name)
     lines = [f"{NO_SETTING}nodes to buy: {sum(map(len, kinds.values()))}"]
     for kind, names in kinds.items():
-        more = f" Gres=gpu:{kind.gpus}" * (kind.gpus > 0) + f" Feature={','.join(sorted(kind.features))}" * bool(kind.features)
+        types = sorted(name for name in kind.features if name.startswith(TYPED))
+        features = ",".join(sorted(kind.features - {*types}))
+        gpus = types[0] if len(types) == 1 else TYPED.removesuffix(":")  # of several types no count each is known
+        more = f" Gres={gpus}:{kind.gpus}" * (kind.gpus > 0) + f" Feature={features}" * bool(features)
         lines.append(f"NodeName={','.join(names)} CPUs={kind.cpus} RealMemory={kind.memory} Weight={kind.weight}{more}")
     return lines
 

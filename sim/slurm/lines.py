@@ -23,10 +23,11 @@ FILES = {
     TOPOLOGY: "cp /etc/slurm/topology.conf .",
     ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",
     QOS: "sacctmgr -P show qos > qos.txt",
-    SSHARE: "sshare -alP > sshare.txt      # when the accounting begins",
-    RESERVATIONS: "scontrol -o show reservation > reservations.txt",
+    SSHARE: "sshare -alP > sshare.txt      # only if the accounting begins today; else leave it out: older usage fades by half each "
+    "PriorityDecayHalfLife",
+    RESERVATIONS: "scontrol -o show reservation > reservations.txt      # add those that have ended: without them jobs start on nodes that were kept",
     EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
-    EPILOG: "echo 2 > epilog.txt           # seconds that Epilog takes on a node, where slurm.conf has one",
+    EPILOG: "# epilog.txt: one number, the seconds that Epilog takes on a node, measured; leave it out if slurm.conf has no Epilog",
 }
 """The files of a site's folder, and the command that makes each.
 

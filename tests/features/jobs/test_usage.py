@@ -62,3 +62,10 @@ def test_work_allocated_apart_from_work_requested_is_warned_of_in_place_of_the_p
     (line,) = doubts(jobs, 180, clean(trace).rejected_jobs)
     assert line.startswith("jobs were allocated") == doubtful
     assert clean(with_allocated(trace)).jobs["procs"].tolist() == [allocated] * 2
+
+
+@pytest.mark.parametrize(("every_s", "warned"), [(1, False), (900, True)])
+def test_a_span_of_less_than_a_day_is_not_warned_of_for_its_load(every_s: int, warned: bool) -> None:
+    jobs = table([(every_s * row, 0, 2 * every_s, 1) for row in range(100)])
+    lines = doubts(jobs, 1, clean(Trace("a", jobs, procs=1)).rejected_jobs)
+    assert any("would grow without end" in line for line in lines) == warned

@@ -9,7 +9,9 @@ import pytest
 
 from pipelines.report.what_if import pasted
 from sim.site.change import change, site_change
+from sim.site.lines import node_lines
 from sim.slurm.files import read_site
+from sim.slurm.site import Node
 from tests.sim.site.test_what_if import QOS, jobs
 
 CONF = """\
@@ -76,3 +78,16 @@ def test_what_is_no_line_is_a_command_a_whole_script_or_said_to_be_no_setting() 
         assert part in script
     assert script.endswith("\nreturn slurm.SUCCESS")
     assert "job.min_nodes <= 2\n   if fits and job.time_limit <= 4 and" in text(partition={"nodes": 3, "MaxTime": 4, "like": "all"})
+
+
+def test_new_nodes_have_the_type_of_the_gpus_of_nodes_alike_and_no_feature_of_the_model() -> None:
+    node = Node(name="a9", cpus=8, memory=1000, gpus=4, features=frozenset({"gpu:a100", "fast"}), weight=1)
+    assert node_lines([node])[1] == "NodeName=a9 CPUs=8 RealMemory=1000 Weight=1 Gres=gpu:a100:4 Feature=fast"
+
+
+def test_each_kind_of_line_says_where_it_goes_and_what_reads_it() -> None:
+    text = pasted(["NodeName=a9 CPUs=8", "SchedulerType=sched/builtin", "PriorityWeightAge=5", "JobSubmitPlugins=lua"])
+    headings = {part.splitlines()[1]: part.splitlines()[0] for part in re.split(r"\n(?=New lines|In slurm)", text)}
+    assert headings["NodeName=a9 CPUs=8"].startswith("New lines in slurm.conf")
+    assert headings["SchedulerType=sched/builtin"].endswith("then restart slurmctld:")
+    assert headings["PriorityWeightAge=5"].endswith("then run scontrol reconfigure:")
