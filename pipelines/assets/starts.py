@@ -22,6 +22,8 @@ from pipelines.report.table import markdown_of
 from pipelines.storage.runtime_features import read_features
 from pipelines.workflows.progress import progress_reporter
 
+NOT_LEARNED = "no model of starts was made"
+"""Beginning of the warning that says why; commands repeat it."""
 CHECKS = {
     "a_version_serves": "A version of `start-<trace>` serves.",
     "new_version_answers_as_here": "Loaded back from the registry, the new version gives the last questions the answers it gives here.",
@@ -46,7 +48,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     clean = work_lake.read_clean(lake.name)
     date = dated_of(work_lake.read_for(clean, "runtime_model")[1])
     if why := keep_states(work_lake, clean, read_features(work_lake, clean), date, progress_reporter("states")):
-        context.log.warning(f"{lake.name}: no states of the queue: {why}")
+        context.log.warning(f"{lake.name}: {NOT_LEARNED}: {why}")
         return
     marks = work_lake.read_for(clean, "queue_states")[1]
     facts = {"asked_anew": marks["asked_anew"], "generated": clean.generated}

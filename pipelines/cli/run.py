@@ -113,7 +113,7 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
                 "runtime_model": {"config": settings.model_dump(include={"until", "warm_up_weeks", "seed"})},
                 "schedules": {"config": {**chosen, "replicates": settings.replicates, "seed": settings.seed}},
             }
-            fine &= _run_trace(name, ops, settings)
+            fine &= _run_trace(name, ops)
             if both:
                 click.echo(LEFT_OUT)
     if system is not None:
@@ -164,16 +164,13 @@ def _night(day: str, trace: str, system: str | None) -> bool:
     return fine
 
 
-def _run_trace(name: str, ops: Mapping[str, Any], settings: RunSettings) -> bool:
+def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
-    from pipelines.sources.catalogue import load_catalogue
     from pipelines.storage.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_site(lake, name)
     print_comparison(lake, name)
-    if (settings.starts or load_catalogue()[name].starts) and not lake.has("start_model", name):
-        note(f"{name}: no model of starts was made; the log of queue_states in Dagster says why")
     click.echo("registry    " + serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
     print_news(lake, name)
@@ -241,6 +238,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     Prints the checks that did not pass; returns False if one of them is an error.
     """
     from pipelines.assets.partitions import NIGHT_TAG, applicable, systems, traces
+    from pipelines.assets.starts import NOT_LEARNED
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
     from pipelines.storage.instance import instance
@@ -278,6 +276,9 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                 raise
             raise InputError(f"{name} was forgotten by another process while the run started; run it again") from error
         checks = _checks(running, run_id)
+        for entry in running.all_logs(run_id):
+            if NOT_LEARNED in entry.user_message:
+                note(entry.user_message)
     note(f"{sum(check.passed for check in checks)} of {len(checks)} checks passed, {time.perf_counter() - began:.1f} s")
     return _say_checks(checks)
 

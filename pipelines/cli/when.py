@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from sim.site.queue_ahead import PredictedStart, TraceQueue
 
 _LONG = 20
-"""Max number of answers in the table; they are those of the first waiting jobs."""
+"""Max number of answers in the table; they are those of the jobs that start soonest."""
 _NEW = "new-"
 _SOON_S = 60
 """A job whose median wait is shorter has no reason to wait, unless Slurm gives one."""
@@ -38,7 +38,20 @@ _ANYWHERE = "*"
 """The queue of a job that may be submitted to any."""
 
 
-@click.command(epilog=f"A Slurm site makes the snapshot with:\n\n\b\n{COMMAND}")
+class _Command(click.Command):
+    """The command, which knows what is meant by --for."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Parse the arguments; raise UsageError with the option that is meant."""
+        try:
+            return super().parse_args(ctx, args)
+        except click.NoSuchOption as error:
+            if error.option_name == "--for":
+                raise click.UsageError("No such option: --for. Did you mean --id?", ctx) from error
+            raise
+
+
+@click.command(cls=_Command, epilog=f"A Slurm site makes the snapshot with:\n\n\b\n{COMMAND}")
 @click.argument("trace")
 @options(WhenSettings)
 @json_option
@@ -80,7 +93,7 @@ def answered(settings: WhenSettings) -> Answers:
     from pipelines.cli.compiling import announce_compilation
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.judging import start_entry, started
-    from pipelines.workflows.when import like, queue_of
+    from pipelines.workflows.when import clock_of, like, past_limits, queue_of
 
     path = settings.queue
     record, queue, learned, version, ledger = _read(settings.trace, path, settings.machine, settings.timezone, settings.model)
@@ -90,6 +103,11 @@ def answered(settings: WhenSettings) -> Answers:
     for sentence in queue.notes:
         note(f"{path}: {sentence}")
     now_s = _now(clean, settings.now, path)
+    if late := past_limits(queue.jobs, now_s + origin_s, record.site):
+        note(
+            f"{path}: WARNING: at {clock_of(clean, now_s)} {late:,} running jobs are over an hour past their limits, so the time of the "
+            "snapshot or the time zone is wrong: give --now or --time-zone; these answers are not logged"
+        )
     announce_compilation()
     rows_of_new = [_job(text, number, now_s + origin_s) for number, text in enumerate(settings.jobs, 1)]
     anywhere = {job["job_id"] for job in rows_of_new if job["queue"] == _ANYWHERE}
@@ -101,12 +119,14 @@ def answered(settings: WhenSettings) -> Answers:
     for column in ("user", "queue"):
         named = jobs[column].dropna()
         if len(unknown := named[~named.isin(clean.jobs[column].dropna().unique())]):
-            what = f"{len(unknown):,} of {len(jobs):,} jobs, such as {shown(unknown.iloc[0])}"
-            note(f"{path}: {clean.name} has no earlier job of the {column} of {what}, so other jobs predict them")
+            ask = f"{len(unknown):,} of {len(jobs):,} jobs {'is' if len(unknown) == 1 else 'are'} of a {column}"
+            note(f"{path}: {ask} without earlier jobs in {clean.name}, such as {shown(unknown.iloc[0])}: other jobs predict them")
     associated = {association.user for association in record.site.associations} - {""} if record.site is not None else None
     if record.site is not None and associated:
         for user in sorted({str(user) for user in new["user"].dropna()} - associated):
-            note(f"--job: {record.site.name} has no association of user {shown(user)}")
+            refused = "associations" in record.site.settings.get("accountingstorageenforce", "")
+            what = ", so Slurm would refuse the job" if refused else ""
+            note(f"--job: cluster {shown(record.site.name)} has no association of user {shown(user)}{what}")
     whole_queue = queue_of(record, jobs, now_s, settings.scenarios, settings.seed)
     if strangers := set(settings.ids) - set(whole_queue.job_id[whole_queue.waiting]):
         raise InputError(f"{path}: job {min(strangers)} does not wait in this queue")
@@ -130,7 +150,8 @@ def answered(settings: WhenSettings) -> Answers:
             row = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
             job_id = None if row["job_id"].startswith(_NEW) else row["job_id"]
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
-            log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
+            if not late:
+                log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
             earlier[row["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
             records.append(row)
     return Answers(records, earlier, _by(whole_queue, name, version))
@@ -298,7 +319,7 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
 
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
-        ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h with the Slurm of cluster {ahead.site.name}"
+        ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h with the Slurm of cluster {shown(ahead.site.name)}"
         return ran if version == SLURM else f"{name} version {version} from {ran}"
     pool = closed(ahead.by, queue.clean.procs)
     closings = "" if pool is None else f", with {len(pool.closings)} closings a week"
@@ -314,8 +335,9 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     processors = "1 processor" if record["procs"] == 1 else f"{record['procs']:,} processors"
     job = f"{name} ({processors}, limit {words(record['requested_s'])}), seen at {now}"
     later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
+    start = f"in {words(record['wait_50_s'])}" if record["at_50"] == now and record["wait_50_s"] else _at(record["at_50"], now)
     lines = [
-        f"{job}: expected to start {_at(record['at_50'], now)}{later}",
+        f"{job}: expected to start {start}{later}",
         f"  with a chance of 80 % it starts {_between(record, '10', '90')}, of 50 % {_between(record, '25', '75')}",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
@@ -323,13 +345,14 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
     ]
     if record["reason"]["by_slurm"] or record["wait_50_s"] >= _SOON_S:
         lines += [f"  {sentence}" for sentence in sentences_of(record["reason"], record["procs"])]
+    if record["reason"]["limit"] and record["wait_50_s"] < _SOON_S:
+        lines.append("  the limit is used up now, and in most simulations a running job ends within a minute and frees it")
     lines += [f"  {sentence}" for sentence in sentences_of_places(record["places"])]
     lines += [f"  since the answer before: {sentence_of_cause(cause)}" for cause in record["moved"]]
     if (before := record["last_30_days"])["answers"]:
         off, held = words(before["median_error_s"]), before["held_80"]
-        lines.append(
-            f"  {before['answers']:,} such answers in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}"
-        )
+        answers = "1 such answer" if before["answers"] == 1 else f"{before['answers']:,} such answers"
+        lines.append(f"  {answers} in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}")
     lines += [f"  with {change['what']} {_gained(change)}" for change in record["changes"]]
     lines += [
         f"  answered before, at {before['now']}: {before['at_50']} (80 %: {before['at_10']} to {before['at_90']})"
@@ -355,18 +378,27 @@ def _at(time_: str, now: str) -> str:
 
 
 def _between(record: dict[str, Any], low: str, high: str) -> str:
-    """Return an interval in words; its ends may be of one minute, and that may be this one."""
+    """Return an interval in words, under a minute in seconds."""
+    from pipelines.report.wording import duration as words
+
     first, last, now = record[f"at_{low}"], record[f"at_{high}"], record["now"]
+    soonest_s, latest_s = record[f"wait_{low}_s"], record[f"wait_{high}_s"]
+    if latest_s - soonest_s < _SOON_S and latest_s > 0 and not last.startswith("later"):
+        return f"in {words(soonest_s)}" if soonest_s == latest_s else f"in {words(soonest_s)} to {words(latest_s)}"
     return _at(first, now) if first == last else f"between {'now' if first == now else first} and {last}"
 
 
 def _table(records: list[dict[str, Any]]) -> Any:
     from pipelines.report.table import Table
+    from pipelines.report.wording import duration as words
 
-    columns = {"job": "{job_id}", "processors": "{procs:,}", "expected start": "{at_50}"}
+    columns = {"job": "{job_id}", "processors": "{procs:,}", "expected start": "{at_50}", "in": "{in_50}"}
     columns |= {"1 in 10 before": "{at_10}", "9 in 10 before": "{at_90}"}
     columns |= {"within 1 h": "{chance_1h:.0%}", "within 24 h": "{chance_24h:.0%}"}
     left = len(records) - _LONG
     below = f"{left:,} more wait: --json prints all" if left > 0 else ""
     title = f"When jobs start, seen at {records[0]['now']}"
-    return Table.of(title, columns, records[:_LONG], note=below, left=("job",))
+    soonest = [
+        record | {"in_50": words(record["wait_50_s"])} for record in sorted(records, key=lambda record: record["wait_50_s"])[:_LONG]
+    ]
+    return Table.of(title, columns, soonest, note=below, left=("job",))

@@ -67,7 +67,7 @@ def keep_states(lake: Lake, clean: CleanTrace, users: Features, date: Dated, pro
             whole = pd.MultiIndex.from_tuples(pairs, names=single.names).difference(single) if pairs else whole
         came = int((users.start_s[rows[single.append(whole).get_level_values(0)]] <= date.until_s).sum())
         if came < FEWEST:
-            why = f"{came:,} questions before the date came true: {FEWEST} are needed"
+            why = f"{came:,} question{'s' * (came != 1)} before the date came true: {FEWEST} are needed"
     if why:
         return why
     ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, users.start_s, date)

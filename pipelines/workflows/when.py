@@ -25,13 +25,15 @@ from pipelines.ingest.slurm_jobs import SlurmJobs
 from sim.inputs.predicted_limits import as_table
 from sim.site.ahead import SiteAhead
 from sim.site.queue_ahead import TraceQueue
-from sim.slurm.site import Site
+from sim.slurm.site import UNLIMITED, Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed
 from sim.starts.questions import queued
 
 SCENARIOS, FEWEST, WITHIN_S = 64, 16, DAY_S
 """Number of scenarios; at a Slurm site, their min (fewer if over 100 jobs wait), and the max number of seconds run ahead."""
+_PAST_S = 3_600
+"""Seconds past a limit at which a job surely runs no more: slurmctld looks every 30 s, and kills after KillWait."""
 _WARM_JOBS, _ARRIVALS_S = 2_000, 70 * DAY_S
 """Number of ended jobs from which runtimes are predicted, and seconds before now from which arrivals are drawn."""
 
@@ -122,6 +124,20 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     requests = pd.concat([record.requests.iloc[ended], asked_of(snapshot, record.site)], ignore_index=True).iloc[order]
     ahead = SiteAhead(record.site, requests, origin, first, within_s=WITHIN_S, scenarios=scenarios, seed=seed)
     return TraceQueue(trace, jobs, running, waiting, job_id, now_s, ahead, snapshot, rank)
+
+
+def past_limits(snapshot: pd.DataFrame, now_unix_s: int, site: Site | None) -> int:
+    """Return how many jobs run an hour past their limits, if that is impossible; else 0.
+
+    Slurm ends a job at its limit and OverTimeLimit. Without a site others may let jobs run on: more than half must be past.
+    """
+    overtime = "0" if site is None else site.settings.get("overtimelimit", "0")
+    if not overtime.isdecimal():
+        return 0
+    runs = snapshot[snapshot["runs"].astype(bool) & (snapshot["requested_s"] != UNLIMITED)]
+    latest_s = runs["start_unix_s"].astype(np.float64) + runs["requested_s"].astype(np.float64) + 60 * int(overtime) + _PAST_S
+    count = int((latest_s < now_unix_s).sum())
+    return count if site is not None or 2 * count > len(runs) else 0
 
 
 def like(rows: pd.DataFrame, fits: bool, until_s: int) -> dict[str, float]:

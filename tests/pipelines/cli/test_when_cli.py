@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
+import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.cli.when import _job, _lines, _now, command
+from pipelines.cli.when import _job, _lines, _now, _table, command
 from pipelines.dated.night import NightConfig, replay_nights
 from pipelines.dated.replay import replay
 from pipelines.storage.lake import Lake
+from pipelines.workflows.when import past_limits
+from sim.slurm.site import Site
 from sim.starts.reasons import Reason
 from tests.conftest import SHARED, needs
 from tests.support.queues import waited
@@ -63,14 +67,16 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert "it waits because" not in printed
     assert "in debug with QOS normal: expected to start in " in printed
     assert "in normal with QOS normal: expected to start in " in printed
-    assert "a new job (1 processor, limit 60 s), seen at 2026-12-01 09:02: expected to start now" in printed
-    assert "Predicted by 64 simulations of the next 24 h with the Slurm of cluster parity." in printed
+    assert re.search(
+        r"a new job \(1 processor, limit 60 s\), seen at 2026-12-01 09:02: expected to start (now|in \d+ s)\n", printed
+    )
+    assert "Predicted by 64 simulations of the next 24 h with the Slurm of cluster 'parity'." in printed
     waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
     assert (waits["reason"]["why"], waits["reason"]["by_slurm"], waits["reason"]["ahead"]) == ("resources", "Resources", 0)
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
     assert table.to_dict("records") == [waits]
-    assert table.attrs["by"] == "64 simulations of the next 24 h with the Slurm of cluster parity"
+    assert table.attrs["by"] == "64 simulations of the next 24 h with the Slurm of cluster 'parity'"
     (panel,) = queuecast.plot(table).axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
@@ -99,24 +105,64 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     path = tmp_path / "queue.txt"
     path.write_text(f"{HEAD}\n9001|PENDING|user1|long|16|2:00:00|2023-12-20T09:01:00|N/A\n")
     printed, noted = asked(path, "waited", "--machine", tmp_path, "--now", "2023-12-20T09:02:00")
-    assert re.search(r"job 9001 \(16 processors, limit 2\.0 h\), seen at 2023-12-20 09:0\d: expected to start now", printed)
+    assert re.search(
+        r"job 9001 \(16 processors, limit 2\.0 h\), seen at 2023-12-20 09:0\d: expected to start (now|in \d+ s)\n", printed
+    )
     assert re.search(r"such answers in the last 30 days: off by .*; 80 % intervals held \d+%", printed)
     assert re.search(r"Predicted by start-waited version \d from 64 EASY simulations of the queue\.", printed)
     assert "has no column account, so one pool under EASY replaces" in noted
     _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
-    assert "waited has no earlier job of the user of 1 of 2 jobs, such as 'nobody', so other jobs predict them" in noted
-    assert "no earlier job of the queue of" in noted
+    assert "1 of 2 jobs is of a user without earlier jobs in waited, such as 'nobody': other jobs predict them" in noted
+    assert "1 of 2 jobs is of a queue without" in noted
     assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
 
 
-def test_a_start_within_this_minute_is_called_now() -> None:
-    record = {"job_id": "7", "procs": 1, "requested_s": 60, "now": "04:21", "changes": [], "last_30_days": {"answers": 0}}
+def test_a_start_within_this_minute_is_told_in_seconds(capsys: pytest.CaptureFixture[str]) -> None:
+    record: dict = {"job_id": "7", "procs": 1, "requested_s": 60, "now": "04:21", "changes": [], "last_30_days": {"answers": 0}}
     record |= {"reason": vars(Reason("next")), "moved": [], "places": []}
-    record |= {f"at_{level}": "04:21" for level in ("10", "25", "50", "75", "90")} | {"wait_50_s": 3}
+    record |= {f"at_{level}": "04:21" for level in ("10", "25", "50", "75", "90")}
+    record |= {f"wait_{level}_s": seconds for level, seconds in (("10", 1), ("25", 2), ("50", 3), ("75", 20), ("90", 30))}
     record |= dict.fromkeys(("chance_10m", "chance_1h", "chance_4h", "chance_24h"), 1.0)
     first, second, _ = _lines(record, [])
-    assert first == "job 7 (1 processor, limit 60 s), seen at 04:21: expected to start now"
+    assert first == "job 7 (1 processor, limit 60 s), seen at 04:21: expected to start in 3 s"
+    assert second == "  with a chance of 80 % it starts in 1 s to 30 s, of 50 % in 2 s to 20 s"
+    at_once = record | {f"wait_{level}_s": 0 for level in ("10", "25", "50", "75", "90")}
+    first, second, _ = _lines(at_once, [])
+    assert first.endswith("expected to start now")
     assert second == "  with a chance of 80 % it starts now, of 50 % now"
-    first, second, *_ = _lines(record | {"at_50": "04:30", "at_75": "05:00", "at_90": "later than 06:00", "wait_50_s": 540}, [])
+    later = {
+        "at_50": "04:30",
+        "at_75": "05:00",
+        "at_90": "later than 06:00",
+        "wait_50_s": 540,
+        "wait_75_s": 2_340,
+        "wait_90_s": 5_940,
+    }
+    first, second, *_ = _lines(record | later, [])
     assert first.endswith("seen at 04:21: expected to start at 04:30, in 9.0 min")
     assert second == "  with a chance of 80 % it starts between now and later than 06:00, of 50 % between now and 05:00"
+    used = record | {"reason": vars(Reason("limit", limit="QOS few, user u, jobs: 4 of 4 used")), "last_30_days": {"answers": 1}}
+    used["last_30_days"] |= {"median_error_s": 3.0, "held_80": 1.0}
+    lines = _lines(used, [])
+    assert any("a running job ends within a minute and frees it" in line for line in lines)
+    assert any(line.startswith("  1 such answer in") for line in lines)
+    _table([record | later | {"job_id": "8"}, record]).show()
+    table = capsys.readouterr().out
+    assert table.index("│ 7 ") < table.index("│ 8 "), "the soonest first"
+
+
+def test_for_is_told_to_be_id() -> None:
+    done = CliRunner().invoke(command, ["accounting", "--queue", "q.txt", "--for", "7"])
+    assert done.exit_code == 2
+    assert "Did you mean --id?" in done.output
+
+
+def test_running_jobs_past_their_limits_show_that_the_time_of_a_snapshot_is_wrong() -> None:
+    site = Site(name="s", nodes=(), partitions={}, qos={}, associations=(), settings={"overtimelimit": "60"})
+    queue = pd.DataFrame({"runs": [True, True, False], "start_unix_s": [0, 0, None], "requested_s": [180, 10**6, 180]})
+    assert past_limits(queue, 180 + 2 * 3600, site) == 0, "OverTimeLimit is an hour"
+    assert past_limits(queue, 181 + 2 * 3600, site) == 1
+    assert past_limits(queue, 181 + 2 * 3600, None) == 0, "elsewhere a job may run on"
+    assert past_limits(queue.assign(requested_s=180), 181 + 3600, None) == 2
+    endless = replace(site, settings={"overtimelimit": "UNLIMITED"})
+    assert past_limits(queue, 10**9, endless) == 0
