@@ -59,16 +59,10 @@ def print_site(lake: Lake, name: str) -> None:
                 click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
             page = "parity" if table == "parity" else "what-if"
             click.echo(f"  {home() / 'reports' / f'{name}-{page}.html'}\n")
-    if lake.has("parity", name) or _recorded_by_slurm(name):
-        click.echo("Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits.")
+    from pipelines.dated.site import pooled
 
-
-def _recorded_by_slurm(name: str) -> bool:
-    """Tell whether a trace is a Slurm site's accounting."""
-    from pipelines.sources.catalogue import load_catalogue
-
-    entry = load_catalogue().get(name)
-    return entry is not None and entry.format == "slurm"
+    if sentence := pooled(name):
+        click.echo(sentence)
 
 
 def print_comparison(lake: Lake, name: str) -> None:

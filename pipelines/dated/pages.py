@@ -13,6 +13,7 @@ from pipelines.dated.dated import date_of, dated_of
 from pipelines.dated.ledger import nights_before, slowdowns
 from pipelines.dated.publish import Work
 from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST, PRIOR
+from pipelines.dated.site import pooled
 from pipelines.report import plots
 from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_night
@@ -126,6 +127,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         requests_from_runtimes=clean.touched().get("request-from-runtime altered", 0),
         confidence=settings["confidence"],
         data=f"{clean.name}.csv",
+        above=pooled(clean.name),
     )
 
 

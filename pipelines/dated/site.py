@@ -9,6 +9,7 @@ import pandas as pd
 from features.clock import DAY_S
 from pipelines.dated.publish import Work
 from pipelines.dated.replay import BEGINS
+from pipelines.ingest.read import is_accounting
 from pipelines.ingest.slurm_jobs import SlurmJobs
 from pipelines.ingest.slurm_site import is_site
 from pipelines.report import parity as parity_page
@@ -32,6 +33,14 @@ REPLICATES = 4
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
+
+
+def pooled(trace: str) -> str:
+    """Return the sentence above a Slurm site's comparison on one pool; "" for other traces."""
+    entry = load_catalogue().get(trace)
+    if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
+        return ""
+    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
 
 
 class DatedSite(NamedTuple):

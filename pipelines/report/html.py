@@ -42,6 +42,7 @@ def render_report(
     confidence: float = 0.95,
     tau_s: float = TAU_S,
     data: str = "",
+    above: str = "",
 ) -> str:
     """Return the page of a comparison; reads no files.
 
@@ -49,7 +50,7 @@ def render_report(
     ``tau_s``, with its default metrics, and ``data`` is the file beside the page that holds it; ``quality`` has the
     ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` has the source of answers by predictor,
     ``since`` is the date from which jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
-    ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime.
+    ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime. ``above`` stands on top.
     """
     generated = generated or any(schedule.generated for schedule in schedules)
     table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
@@ -68,7 +69,8 @@ def render_report(
         picture=plots.picture_of_changes(comparison, first, generated, table),
         data=data,
         generated="pipeline" if generated else "",
-        warnings=[requests_warning(requests_from_runtimes, len(base.jobs), baseline)] if requests_from_runtimes else [],
+        warnings=([above] if above else [])
+        + ([requests_warning(requests_from_runtimes, len(base.jobs), baseline)] if requests_from_runtimes else []),
         facts=[
             (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
             (f"{base.procs:,}", "processors"),

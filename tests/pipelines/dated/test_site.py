@@ -14,7 +14,7 @@ from models.registry import tracking
 from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.assets.sensors import drift
 from pipelines.dated import site as dated_site
-from pipelines.dated.site import _as_of, site_of
+from pipelines.dated.site import _as_of, pooled, site_of
 from pipelines.definitions import defs
 from pipelines.storage.alerts import alerts_file
 from pipelines.storage.lake import Lake
@@ -66,6 +66,14 @@ def test_a_night_sees_of_the_record_what_accounting_held_then(place: Path) -> No
     later = table.assign(**{name: table[name].where(table[name] <= at_s, table[name] + 99) for name in ("start_s", "end_s")})
     pd.testing.assert_frame_equal(_as_of(later, at_s), seen)
     assert site_of("tiers", "2026-11-24").at_s < table["submit_s"].min()  # type: ignore[union-attr]
+
+
+def test_a_pool_below_slurm_accounting_is_called_one_with_and_without_a_machine(place: Path) -> None:
+    more = f'[traces.bare]\nplace = "{GOLDEN}/tiers-A.txt"\n[traces.made]\nformat = "generated"\n'
+    (place / "queuecast.toml").write_text(CATALOGUE + more)
+    assert pooled("tiers").startswith("Below: the same jobs on one pool of processors")
+    assert pooled("bare") == pooled("tiers")
+    assert pooled("made") == pooled("nowhere") == ""
 
 
 @pytest.mark.thorough
