@@ -50,7 +50,7 @@ def stage_bars() -> Iterator[Listener]:
 @contextmanager
 def _stage_lines() -> Iterator[Listener]:
     """Yield a listener, and print the stage reported last once a minute."""
-    began, over, latest = time.monotonic(), Event(), ["starting"]
+    began, over, latest = time.monotonic(), Event(), ["reading the input, or compiling the simulator for its first use"]
 
     def listener(stage: str, done: int, total: int) -> None:
         latest[0] = f"{stage}, {done:,} of {total:,}"

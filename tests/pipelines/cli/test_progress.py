@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 
 import pytest
 
@@ -38,3 +39,12 @@ def test_a_minute_without_a_terminal_prints_the_stage_reported_last(
         minutes.passed.set()
         minutes.heard.wait()
     assert capsys.readouterr().err == "after 0 min: simulate, 3 of 1,200\n"
+
+
+def test_before_the_first_report_a_line_says_what_may_take_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(progress, "EVERY_S", 0.01)
+    with progress.stage_bars():
+        time.sleep(0.1)
+    assert "reading the input, or compiling the simulator for its first use" in capsys.readouterr().err
