@@ -27,7 +27,7 @@ def command(settings: ReplaySettings, user: str | None, on: str | None, as_json:
     them sooner. --json prints all groups, sure or not, and the text for each user, to be mailed.
     """
     from pipelines.cli.compiling import announce_compilation
-    from pipelines.report.limits import letter, table_of
+    from pipelines.report.limits import letter, misses, table_of
     from pipelines.workflows.what_if import advise_limits
 
     announce_compilation()
@@ -43,6 +43,5 @@ def command(settings: ReplaySettings, user: str | None, on: str | None, as_json:
     elif sure:
         table_of(sure).show()
     else:
-        why = f": the model is too far from the record ({far})" if far else ""
-        tried = f"{len(advice):,} users' kinds of jobs were looked at" if advice else "no user's jobs would get one"
-        click.echo(f"No shorter limit surely starts jobs sooner: {tried}{why}.")
+        why = f", as the model is too far from the record ({far})" if far else ""
+        click.echo(f"No shorter limit surely starts jobs sooner{why}: {misses(advice, jobs.table)}.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pipelines.report.limits import letter
+from pipelines.report.limits import letter, misses
 from sim.site.changes import Changed
 from sim.site.limit_advice import limit_advice
 from sim.slurm.site import Site
@@ -47,3 +47,9 @@ def test_no_advice_where_many_would_be_killed_or_jobs_are_few() -> None:
     assert (ann.longer, ann.sure, bob.longer, bob.sure) == (4, False, 0, True)
     few_today, few_changed = sides(40)
     assert limit_advice(few_today, few_changed, *starts(40, np.full(40, 300.0))) == [], "15 jobs each have a shorter limit"
+    text = misses([], few_today.jobs)
+    assert text.startswith(
+        "of 2 kinds of jobs (user, account, processors, request), 2 had the 20 jobs that are needed, and none got"
+    )
+    assert text.endswith("the largest: ann (20 jobs of 4 processors), bob (20 jobs of 4 processors)")
+    assert "1 got a shorter limit often enough; nearest: ann (4 of 45 ran longer, " in misses([ann], today.jobs)
