@@ -26,10 +26,10 @@ def unknown(what: str, name: object, choices: Iterable[str], listed: str = "") -
     return InputError(f"unknown {what} {shown(name)}; {meant(name, choices) or 'known: ' + (listed or ', '.join(choices))}")
 
 
-def check_names(what: str, given: Iterable[str], choices: Iterable[str]) -> None:
-    """Raise :func:`unknown` for the first of the ``given`` names that is not in ``choices``."""
+def check_names(what: str, names: Iterable[str], choices: Iterable[str]) -> None:
+    """Raise :func:`unknown` for the first of the ``names`` names that is not in ``choices``."""
     choices = list(choices)
-    for name in given:
+    for name in names:
         if name not in choices:
             raise unknown(what, name, choices)
 

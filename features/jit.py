@@ -101,7 +101,11 @@ def _without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, _DOCUMENTED):
             kinds = (ast.Expr, ast.Constant)
-            node.body = [each for each in node.body if not (isinstance(each, kinds[0]) and isinstance(each.value, kinds[1]))]
+            node.body = [
+                statement
+                for statement in node.body
+                if not (isinstance(statement, kinds[0]) and isinstance(statement.value, kinds[1]))
+            ]
     return tree
 
 

@@ -52,16 +52,20 @@ class _Whole(JITCodeLibrary):
         passes, builder = self._codegen._module_pass_manager()
         unused = create_new_module_pass_manager()
         unused.add_dead_arg_elimination_pass()
-        for each in (unused, passes):
-            each.run(self._final_module, builder)
+        for manager in (unused, passes):
+            manager.run(self._final_module, builder)
 
     def _get_module_for_linking(self) -> Any:
         """Return a module that only names the functions.
 
         The cache keeps it beside the machine code. Nothing links a whole, and loading its bitcode took as long as loading that.
         """
-        named = [each for each in self._final_module.functions if not each.is_declaration and each.linkage != Linkage.internal]
-        return parse_assembly("\n".join(f'define void @"{each.name}"() {{ unreachable }}' for each in named))
+        named = [
+            function
+            for function in self._final_module.functions
+            if not function.is_declaration and function.linkage != Linkage.internal
+        ]
+        return parse_assembly("\n".join(f'define void @"{function.name}"() {{ unreachable }}' for function in named))
 
 
 class _WholeCompiler(Compiler):

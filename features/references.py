@@ -25,20 +25,20 @@ _WORD = ir.IntType(64)
 class Reference(types.Type):
     """The type of a pointer to a named tuple of type ``of``, with the same attributes."""
 
-    def __init__(self, of: Any) -> None:
-        self.of = of
+    def __init__(self, tuple_type: Any) -> None:
+        self.tuple_type = tuple_type
         # type names become part of function names, and the full name of a tuple lists all its members
-        super().__init__(f"{of.instance_class.__name__}.{hashlib.sha256(of.name.encode()).hexdigest()[:16]}")
+        super().__init__(f"{tuple_type.instance_class.__name__}.{hashlib.sha256(tuple_type.name.encode()).hexdigest()[:16]}")
 
     @property
     def key(self) -> Any:
         """Return the value by which numba compares references."""
-        return self.of
+        return self.tuple_type
 
 
-def by_reference(each: types.Type) -> types.Type:
+def by_reference(kind: types.Type) -> types.Type:
     """Return the reference to a named tuple type; return any other type unchanged."""
-    return Reference(each) if isinstance(each, types.BaseNamedTuple) else each
+    return Reference(kind) if isinstance(kind, types.BaseNamedTuple) else kind
 
 
 @register_default(Reference)
@@ -52,28 +52,28 @@ class _Members(AttributeTemplate):
     key = Reference
 
     def generic_resolve(self, reference: Reference, name: str) -> Any:  # type: ignore[override]
-        fields = reference.of.fields
-        return by_reference(reference.of[fields.index(name)]) if name in fields else None
+        fields = reference.tuple_type.fields
+        return by_reference(reference.tuple_type[fields.index(name)]) if name in fields else None
 
 
 @lower_getattr_generic(Reference)
 def _member(context: Any, builder: Any, reference: Reference, pointer: Any, name: str) -> Any:
-    index = reference.of.fields.index(name)
-    pointer = _moved(builder, pointer, _first_word(context, reference.of, index))
-    if isinstance(reference.of[index], types.BaseNamedTuple):
+    index = reference.tuple_type.fields.index(name)
+    pointer = _moved(builder, pointer, _first_word(context, reference.tuple_type, index))
+    if isinstance(reference.tuple_type[index], types.BaseNamedTuple):
         return pointer
-    member = _read(builder, pointer, context.get_value_type(reference.of[index]))
-    return impl_ret_borrowed(context, builder, reference.of[index], member)
+    member = _read(builder, pointer, context.get_value_type(reference.tuple_type[index]))
+    return impl_ret_borrowed(context, builder, reference.tuple_type[index], member)
 
 
 @cache
-def _first_word(context: Any, of: Any, index: int) -> int:
-    return sum(_words(context.get_value_type(each)) for each in of.types[:index])
+def _first_word(context: Any, tuple_type: Any, index: int) -> int:
+    return sum(_words(context.get_value_type(member)) for member in tuple_type.types[:index])
 
 
 @unbox(Reference)
 def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
-    native = c.unbox(reference.of, value)
+    native = c.unbox(reference.tuple_type, value)
     memory = cgutils.alloca_once(c.builder, _WORD, _words(native.value.type))
     _write(c.builder, memory, native.value)
 
@@ -81,7 +81,7 @@ def _from_python(reference: Reference, value: Any, c: Any) -> NativeValue:
         if native.cleanup is not None:
             native.cleanup()
         if c.context.enable_nrt:
-            c.context.nrt.decref(c.builder, reference.of, native.value)
+            c.context.nrt.decref(c.builder, reference.tuple_type, native.value)
 
     return NativeValue(memory, is_error=native.is_error, cleanup=release)
 

@@ -61,7 +61,7 @@ class RuntimeMachine(Protocol):
     def go_on(self, settings: Settings, work: WorkArrays, now: int, *inputs: object) -> tuple[int, int]:
         """Run the loop from ``now`` on; return the stop reason and the time.
 
-        ``given`` are jobs, estimates, dependencies and memory.
+        ``inputs`` are jobs, estimates, dependencies and memory.
         """
 
 
@@ -228,7 +228,7 @@ class Simulation:
 
     workload: Prepared
     source: Predictor
-    given: Inputs
+    inputs: Inputs
     settings: Settings
     work: WorkArrays
     clock: Clock
@@ -261,9 +261,9 @@ class Simulation:
         if self.searches is not None:
             load_search()
         began = time.perf_counter()
-        if self.given.code == OUTSIDE:
+        if self.inputs.code == OUTSIDE:
             assert isinstance(self.source, OnlinePredictor)
-            job_inputs, rows, scenarios = self.given, self._rows(), self.work.state.scenarios
+            job_inputs, rows, scenarios = self.inputs, self._rows(), self.work.state.scenarios
             estimates = job_inputs.estimates
             if self.settings.by_request:
                 estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
@@ -298,7 +298,7 @@ class Simulation:
 
     def _advance(self, now: int) -> tuple[int, int]:
         """Continue from ``now`` until the kernel needs something; return the reason and the time."""
-        arrays, estimates, dependencies, memory = self.given[:4]
+        arrays, estimates, dependencies, memory = self.inputs[:4]
         if self.machine is not None:
             return self.machine.go_on(self.settings, self.work, now, arrays, estimates, dependencies, memory)
         return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
@@ -308,8 +308,10 @@ class Simulation:
         state, origin = self.work.state, self.workload.origin
         if reason == RETRAIN and isinstance(self.source, CompiledPredictor) and self.source.retrain is not None:
             stopped = time.perf_counter()
-            memory = self.source.retrain(self.given.memory, state.ended[: state.counters[ENDED]].copy(), self.given.arrays.runtime)
-            self.given = self.given._replace(memory=memory)
+            memory = self.source.retrain(
+                self.inputs.memory, state.ended[: state.counters[ENDED]].copy(), self.inputs.arrays.runtime
+            )
+            self.inputs = self.inputs._replace(memory=memory)
             midnight = now + origin
             for _ in range(self.source.every):
                 midnight = self.clock.next_midnight(midnight)
@@ -329,15 +331,15 @@ class Simulation:
 
         They differ if jobs depend on each other.
         """
-        return self.given.dependencies.row if self.settings.dependent else None
+        return self.inputs.dependencies.row if self.settings.dependent else None
 
     def _decided(self, seconds: float) -> Outcome:
         state, source, origin = self.work.state, self.source, self.workload.origin
-        clamped = self.given.clamped + int(state.counters[CLAMPED])
+        clamped = self.inputs.clamped + int(state.counters[CLAMPED])
         clamped += self.conversation.clamped if self.conversation is not None else 0
         rows = self._rows()
         check_usable(state, source.name, self.workload.jobs, rows)
-        arrays, estimates = self.given.arrays, self.given.estimates
+        arrays, estimates = self.inputs.arrays, self.inputs.estimates
         submit, start, runtime, predicted = arrays.submit + origin, state.start + origin, arrays.runtime, estimates.order
         corrections, skips = state.corrections.copy(), state.skips
         if rows is not None:
@@ -346,7 +348,7 @@ class Simulation:
                 column[order] for column in (submit, start, runtime, predicted, corrections)
             )
             skips = skips[order] if len(skips) else skips
-        quantiles = told_quantiles(source, self.given.memory, self.workload.jobs)
+        quantiles = told_quantiles(source, self.inputs.memory, self.workload.jobs)
         outcome = Outcome(
             submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, quantiles
         )

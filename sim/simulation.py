@@ -147,10 +147,10 @@ def simulate_policy(
     workload, table, rows = as_replay(jobs, policy, procs, moves_s, machine)
     if rows is not None:
         source = in_order(source, table, rows)
-    asked = policy._replace(predictor=source)
+    prepared = policy._replace(predictor=source)
     outcome = simulation(
         workload,
-        asked,
+        prepared,
         start_decision=start_decision,
         clock=clock,
         scratch=scratch,

@@ -92,12 +92,12 @@ def add(total, place, rate):
     """
     for metric in range(len(rate)):
         value = rate[metric]
-        there = value == value
+        known_value = value == value
         low, high = total[place, MIN, metric], total[place, MAX, metric]
         total[place, MIN, metric] = value if value < low else low
         total[place, MAX, metric] = value if value > high else high
-        total[place, SUM, metric] += value if there else 0.0
-        total[place, COUNT, metric] += 1.0 if there else 0.0
+        total[place, SUM, metric] += value if known_value else 0.0
+        total[place, COUNT, metric] += 1.0 if known_value else 0.0
 
 
 @apart

@@ -37,8 +37,8 @@ class Trees:
         """
         seconds, links = np.empty(len(inputs)), self.nodes.reshape(-1, 3)
         learned = np.concatenate((self.thresholds.ravel(), self.values.ravel()))
-        asked = np.array(requested, np.float64)  # a column of a table is read-only, and would be compiled for apart
-        _predict(seconds, inputs, asked, links, learned, *self.values.shape)
+        request_s = np.array(requested, np.float64)  # a column of a table is read-only, and would be compiled for apart
+        _predict(seconds, inputs, request_s, links, learned, *self.values.shape)
         return seconds
 
     def write(self, directory: Path) -> None:

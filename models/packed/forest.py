@@ -73,7 +73,7 @@ class Forest:
         """Return the levels of the quantiles."""
         return tuple(self.model[LEVEL : LEVEL + int(self.model[LEVELS])].tolist())
 
-    def predict(self, inputs: np.ndarray, asked: SubmissionColumns) -> tuple[np.ndarray, np.ndarray]:
+    def predict(self, inputs: np.ndarray, submitted: SubmissionColumns) -> tuple[np.ndarray, np.ndarray]:
         """Return the most accurate points [jobs] and the quantiles of ``levels`` [jobs, levels].
 
         Float64, whole seconds in 1..request, from ``inputs`` [jobs, columns]. Jobs without like jobs are answered as all jobs.
@@ -82,8 +82,8 @@ class Forest:
         memory = self.memory(np.empty((len(inputs), width + levels + 1)))
         memory.jobs[:, :width] = inputs
         # columns of tables are read-only or strided, and each kind would be compiled apart
-        _distribute(memory, SubmissionColumns(np.array(asked.requested, np.float64), np.array(asked.procs, np.float64)))
-        point = np.minimum(memory.jobs[:, width + levels], asked.requested)
+        _distribute(memory, SubmissionColumns(np.array(submitted.requested, np.float64), np.array(submitted.procs, np.float64)))
+        point = np.minimum(memory.jobs[:, width + levels], submitted.requested)
         return np.maximum(point, 1.0), memory.jobs[:, width : width + levels]
 
     def memory(self, jobs: np.ndarray) -> Memory:
@@ -114,10 +114,10 @@ class Forest:
 
 
 @njit
-def _distribute(memory, asked):
+def _distribute(memory, submitted):
     """Write every job's quantiles and point behind its features."""
     for job in range(len(memory.jobs)):
-        distribute(memory, job, asked)
+        distribute(memory, job, submitted)
 
 
 def conditional(
@@ -129,7 +129,7 @@ def conditional(
     request gets the request at every level.
     """
     seconds = np.empty((len(quantiles), len(wanted)))
-    _beyond(seconds, *(np.array(each, np.float64) for each in (levels, quantiles, requested, elapsed, wanted)))
+    _beyond(seconds, *(np.array(values, np.float64) for values in (levels, quantiles, requested, elapsed, wanted)))
     return seconds
 
 

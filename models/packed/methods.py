@@ -148,13 +148,13 @@ class Quantile(_Learned):
         return self.state.levels
 
     def predict_quantiles(self, features: Columns) -> tuple[np.ndarray, np.ndarray]:
-        asked = SubmissionColumns(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
-        return self.state.predict(matrix(features, self.columns), asked)
+        submitted = SubmissionColumns(*(np.asarray(features[name], np.float64) for name in ("requested_s", "procs")))
+        return self.state.predict(matrix(features, self.columns), submitted)
 
     def predict(self, features: Columns) -> dict[str, np.ndarray]:
         point, quantiles = self.predict_quantiles(features)
         return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
 
 
-METHODS: dict[str, type[Method]] = {each.name: each for each in (Requested, Last2, Boosting, Quantile)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Requested, Last2, Boosting, Quantile)}
 """The methods by name, the simplest first."""

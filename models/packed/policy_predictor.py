@@ -45,23 +45,23 @@ class PolicyPredictor:
         """Raises ValueError for another format, OSError for a missing file."""
         self._settings = read_settings(directory)
 
-    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
+    def predict(self, jobs: pd.DataFrame) -> pd.DataFrame:
         """Return the column ``score``, one row per job.
 
-        ``asked`` has a column for each feature of the formula, in the units stated in the settings. Raises ValueError for a
+        ``jobs`` has a column for each feature of the formula, in the units stated in the settings. Raises ValueError for a
         missing column or value.
         """
         names = list(self._settings["features"])
-        if absent := [name for name in names if name not in asked]:
+        if absent := [name for name in names if name not in jobs]:
             raise ValueError(f"column {absent[0]} is missing: the policy asks for {', '.join(names)}")
-        columns = {name: asked[name].to_numpy(np.float64, na_value=np.nan) for name in names}
+        columns = {name: jobs[name].to_numpy(np.float64, na_value=np.nan) for name in names}
         for name, values in columns.items():
             if not np.isfinite(values).all():
                 row = int(np.flatnonzero(~np.isfinite(values))[0])
                 raise ValueError(f"row {row} (counted from 0), column {name}: {values[row]} is not a finite number")
         inputs = {**columns, **self._settings["parameters"]}
-        scores = np.broadcast_to(score(self._settings["formula"], inputs), len(asked))
-        return pd.DataFrame({"score": scores}, index=asked.index)
+        scores = np.broadcast_to(score(self._settings["formula"], inputs), len(jobs))
+        return pd.DataFrame({"score": scores}, index=jobs.index)
 
 
 def score(formula: str, inputs: Mapping[str, np.ndarray | float]) -> np.ndarray:

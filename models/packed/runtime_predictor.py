@@ -36,11 +36,11 @@ def read_method(directory: Path) -> Method:
 class Submissions:
     """Submissions as arrays, with the answers that do not come from the method.
 
-    ``given`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored. ``age_s``
+    ``columns`` has ``user procs requested_s submit_s local_s`` and the method's optional columns, with names as stored. ``age_s``
     int64 is the submission minus the snapshot, ``user_known`` bool whether the snapshot lists the user; all are [submissions].
     """
 
-    given: Mapping[str, np.ndarray]
+    columns: Mapping[str, np.ndarray]
     age_s: np.ndarray
     user_known: np.ndarray
 
@@ -67,23 +67,23 @@ class RuntimePredictor:
         ``submissions`` have the columns of ``submitted.py``. A user that is null or not in the snapshot has no history. Raises
         ValueError, naming row and column, for an invalid value.
         """
-        given = columns(submissions, self.method.optional, self._snapshot_clock)
-        refuse(given["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
-        elapsed_s = given.pop("elapsed_s")
-        asked = self.asked(given)
-        answers = self.method.predict(self.snapshot.features(asked.given))
+        arrays = columns(submissions, self.method.optional, self._snapshot_clock)
+        refuse(arrays["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
+        elapsed_s = arrays.pop("elapsed_s")
+        checked = self.submissions(arrays)
+        answers = self.method.predict(self.snapshot.features(checked.columns))
         if (late := elapsed_s > 0).any() or len(quantiles):
             named = {name: level for name, level in LEVELS.items() if name in answers}
-            point, quantiles_s = self.predict_quantiles(asked, elapsed_s, (*named.values(), *quantiles))
+            point, quantiles_s = self.predict_quantiles(checked, elapsed_s, (*named.values(), *quantiles))
             if len(quantiles) and not self.method.levels:
                 raise ValueError(f"quantiles: the method {self.method.name} predicts none")
-            of = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
-            later = {PREDICTED: point, **{name: of.pop(name) for name in named}}
-            answers = {name: np.where(late, later[name], each) for name, each in answers.items()} | of
-        return pd.DataFrame({**answers, "snapshot_age_s": asked.age_s, "user_known": asked.user_known}, index=submissions.index)
+            by_name = dict(zip((*named, *(f"quantile_{level!r}_s" for level in quantiles)), quantiles_s.T, strict=True))
+            later = {PREDICTED: point, **{name: by_name.pop(name) for name in named}}
+            answers = {name: np.where(late, later[name], answer) for name, answer in answers.items()} | by_name
+        return pd.DataFrame({**answers, "snapshot_age_s": checked.age_s, "user_known": checked.user_known}, index=submissions.index)
 
     def predict_quantiles(
-        self, asked: Submissions, elapsed_s: np.ndarray, levels: Sequence[float]
+        self, submissions: Submissions, elapsed_s: np.ndarray, levels: Sequence[float]
     ) -> tuple[np.ndarray, np.ndarray]:
         """Return ``predicted_s`` and quantiles of jobs that have run for ``elapsed_s``.
 
@@ -92,8 +92,8 @@ class RuntimePredictor:
         """
         if not all(0 < level < 1 for level in levels):
             raise ValueError(f"quantiles: {', '.join(map(str, levels))} are not all between 0 and 1")
-        point, own = self.method.predict_quantiles(self.snapshot.features(asked.given))
-        own_levels, request_s, point = self.method.levels, asked.given["requested_s"], point.copy()
+        point, own = self.method.predict_quantiles(self.snapshot.features(submissions.columns))
+        own_levels, request_s, point = self.method.levels, submissions.columns["requested_s"], point.copy()
         late = np.flatnonzero((elapsed_s > 0) & (elapsed_s >= point))
         if not own_levels:
             point[late] = request_s[late]
@@ -101,22 +101,22 @@ class RuntimePredictor:
         point[late] = conditional(own_levels, own[late], request_s[late], elapsed_s[late], (0.5,))[:, 0]
         return point, conditional(own_levels, own, request_s, elapsed_s, levels)
 
-    def asked(self, given: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Submissions:
+    def submissions(self, arrays: Mapping[str, Any], unix_s: np.ndarray | None = None) -> Submissions:
         """Return checked submissions in the form that the method reads.
 
-        ``given`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
+        ``arrays`` are arrays [submissions]: ``user`` and optional names (text, else unknown), ``procs``, ``requested_s`` and
         ``local_s`` (the site's wall clock, seconds since 1970-01-01 00:00). ``unix_s`` float64 [submissions] are Unix times of
         submission, NaN where only the clock is known. ValueError for names stored with another key.
         """
-        submit = as_unix_s(given["local_s"], self._zone) - self.origin_s
+        submit = as_unix_s(arrays["local_s"], self._zone) - self.origin_s
         if unix_s is not None:
             submit = np.where(np.isnan(unix_s), submit, np.nan_to_num(unix_s) - self.origin_s).astype(np.int64)
-        asked = {**given, "submit_s": submit}
+        stored = {**arrays, "submit_s": submit}
         if self.hashed_with:
             for name in ("user", "group", "executable"):
-                if name in given:
-                    asked[name] = np.array(as_stored(given[name], self.hashed_with, "the model"), object)
-        return Submissions(asked, submit - self._at_s, self.snapshot.lists(asked["user"]))
+                if name in arrays:
+                    stored[name] = np.array(as_stored(arrays[name], self.hashed_with, "the model"), object)
+        return Submissions(stored, submit - self._at_s, self.snapshot.lists(stored["user"]))
 
     @property
     def earliest_local_s(self) -> int:

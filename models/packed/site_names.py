@@ -61,12 +61,12 @@ def as_stored(names: Iterable[object], stored_with: str, what: str) -> list[obje
 
     ValueError if the key differs from the site's, or if a name is plain and no key is set.
     """
-    given = list(names)
+    listed = list(names)
     if not stored_with:
-        return given
-    plain = any(isinstance(name, str) and name and not _STORED.fullmatch(name) for name in given)
+        return listed
+    plain = any(isinstance(name, str) and name and not _STORED.fullmatch(name) for name in listed)
     key = check_key(stored_with, what, required=plain)
-    return [hashed(name, key) if isinstance(name, str) else name for name in given]
+    return [hashed(name, key) if isinstance(name, str) else name for name in listed]
 
 
 def _hash(name: str, key: str) -> str:

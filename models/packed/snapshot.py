@@ -40,11 +40,11 @@ class UserSnapshot:
         self._groups[:, SORTED:] = np.sort(groups[ring].to_numpy(np.float64), axis=1)  # missing ones come last
         filled = [name for name in KEYS if groups[name].notna().any()]
         self._keys = [[name for name in level if name in filled] for level in LEVELS]
-        given = {name: groups[name].astype(object).where(groups[name].notna(), None).tolist() for name in KEYS}
+        filled_in = {name: groups[name].astype(object).where(groups[name].notna(), None).tolist() for name in KEYS}
         self._group_of: list[dict[tuple[object, ...], int]] = []
         for number, keys in enumerate(self._keys):
             rows = np.flatnonzero(groups["level"].to_numpy(np.int64) == number).tolist()
-            self._group_of.append({tuple(given[name][row] for name in keys): row for row in rows})
+            self._group_of.append({tuple(filled_in[name][row] for name in keys): row for row in rows})
 
     @classmethod
     def read(cls, directory: Path, at_s: int) -> UserSnapshot:
@@ -55,23 +55,25 @@ class UserSnapshot:
         """Tell for which of ``users`` the snapshot has a history, bool [users]."""
         return np.fromiter((user in self._row for user in users), bool)
 
-    def features(self, asked: Columns) -> dict[str, np.ndarray]:
+    def features(self, submissions: Columns) -> dict[str, np.ndarray]:
         """Return the features of submissions by name, float64 [submissions], NaN where missing.
 
-        ``asked`` are arrays by name, or a table: ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
+        ``submissions`` are arrays by name, or a table: ``user`` (str; null or unknown: no history), ``procs``, ``requested_s``,
         ``submit_s`` (seconds from the trace's origin), ``local_s`` (wall clock, seconds since 1970-01-01 00:00) and, if known,
         ``group`` and ``executable``. Jobs running at the snapshot count as still running, so elapsed times and breaks grow with
         the clock. A submission from before the snapshot is answered as at its instant.
         """
         nobody = len(self._row)
-        row = np.array([self._row.get(user, nobody) for user in asked["user"].tolist()], np.intp)
-        procs, requested = (np.asarray(asked[name], np.float64) for name in ("procs", "requested_s"))
-        now = np.maximum(np.asarray(asked["submit_s"], np.int64), self.at_s)
-        clock = np.asarray(asked["local_s"], np.int64)
-        given, keys = _given(asked), np.empty((len(row), len(LEVELS)), np.int64)
+        row = np.array([self._row.get(user, nobody) for user in submissions["user"].tolist()], np.intp)
+        procs, requested = (np.asarray(submissions[name], np.float64) for name in ("procs", "requested_s"))
+        now = np.maximum(np.asarray(submissions["submit_s"], np.int64), self.at_s)
+        clock = np.asarray(submissions["local_s"], np.int64)
+        key_values, keys = _given(submissions), np.empty((len(row), len(LEVELS)), np.int64)
         for level, names in enumerate(self._keys):
-            of, none = self._group_of[level], -1
-            keys[:, level] = [of.get(key, none) for key in zip(*(given[name] for name in names), strict=True)] if names else none
+            group_of, none = self._group_of[level], -1
+            keys[:, level] = (
+                [group_of.get(key, none) for key in zip(*(key_values[name] for name in names), strict=True)] if names else none
+            )
         like = np.empty((len(row), len(LEVELS) * PER_LEVEL + COMMON + 1))
         _describe(like, self._groups, keys, now, clock, requested, procs)
         like[:, -1][row == nobody] = np.nan

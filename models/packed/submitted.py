@@ -25,22 +25,22 @@ def columns(table: pd.DataFrame, optional: Sequence[str], now: pd.Timestamp) -> 
     ``submit_time`` becomes ``local_s``: seconds since 1970-01-01 00:00 of the wall clock; ``now`` is that of jobs without one. ValueError
     names row and column.
     """
-    given: dict[str, Any] = {name: _texts(table, name) for name in optional if name in table}
-    given["user"] = _texts(table, "user") if "user" in table else np.full(len(table), None, object)
+    arrays: dict[str, Any] = {name: _texts(table, name) for name in optional if name in table}
+    arrays["user"] = _texts(table, "user") if "user" in table else np.full(len(table), None, object)
     for name in ("procs", "requested_s"):
         if name not in table:
             raise ValueError(f"column {name} is missing")
-        given[name] = _numbers(table, name)
-        refuse(given[name] < 1, table, name, "is below 1")
-    given["local_s"] = clock_s(table.assign(**({} if "submit_time" in table else {"submit_time": now})), "submit_time")
-    given["elapsed_s"] = _numbers(table, "elapsed_s") if "elapsed_s" in table else np.zeros(len(table))
+        arrays[name] = _numbers(table, name)
+        refuse(arrays[name] < 1, table, name, "is below 1")
+    arrays["local_s"] = clock_s(table.assign(**({} if "submit_time" in table else {"submit_time": now})), "submit_time")
+    arrays["elapsed_s"] = _numbers(table, "elapsed_s") if "elapsed_s" in table else np.zeros(len(table))
     refuse(
-        (given["elapsed_s"] < 0) | (given["elapsed_s"] > given["requested_s"]),
+        (arrays["elapsed_s"] < 0) | (arrays["elapsed_s"] > arrays["requested_s"]),
         table,
         "elapsed_s",
         "is not between 0 and requested_s",
     )
-    return given
+    return arrays
 
 
 def clock_s(table: pd.DataFrame, name: str, nullable: bool = False) -> np.ndarray:
@@ -74,8 +74,8 @@ def as_unix_s(local_s: np.ndarray, zone: str | None) -> np.ndarray:
 
 def _texts(table: pd.DataFrame, name: str) -> np.ndarray:
     values = table[name].tolist()
-    refuse(np.array([not (isinstance(each, str) or pd.isna(each)) for each in values], bool), table, name, "is not text")
-    return np.array([each if isinstance(each, str) else None for each in values], object)
+    refuse(np.array([not (isinstance(value, str) or pd.isna(value)) for value in values], bool), table, name, "is not text")
+    return np.array([value if isinstance(value, str) else None for value in values], object)
 
 
 def _numbers(table: pd.DataFrame, name: str) -> np.ndarray:

@@ -44,15 +44,15 @@ class VariabilityPredictor:
             for name, mean, sigma in zip(usual["application"], usual["mean_s"], usual["sigma_s"], strict=True)
         }
 
-    def predict(self, asked: pd.DataFrame) -> pd.DataFrame:
-        """Tell whether each row of ``asked`` varies, by probabilities and by the cutoff [rows].
+    def predict(self, jobs: pd.DataFrame) -> pd.DataFrame:
+        """Tell whether each row of ``jobs`` varies, by probabilities and by the cutoff [rows].
 
         Columns: probability of each class (``probability_0`` ...), ``predicted_class`` (the likeliest) and ``predicted_to_vary``
-        (by the cutoff). ``asked`` has the model's columns; a missing value (NaN) counts as the median of the training part. With
+        (by the cutoff). ``jobs`` has the model's columns; a missing value (NaN) counts as the median of the training part. With
         ``application`` (text) also ``varies_above_s``, the runtime from which a run of it counts as varying, NaN for an unknown
         application. Raises ValueError, naming row and column, for an invalid value.
         """
-        table = self._table(asked)
+        table = self._table(jobs)
         table = np.where(np.isnan(table), self._arrays["fills"], table)
         pieces = [self._probabilities(table[first : first + _AT_ONCE]) for first in range(0, len(table), _AT_ONCE)]
         probabilities = np.concatenate(pieces) if pieces else np.empty((0, len(self._arrays["base"])))
@@ -60,16 +60,16 @@ class VariabilityPredictor:
         answer["predicted_class"] = probabilities.argmax(axis=1)
         first = self._settings.get("variation", probabilities.shape[1] - 1)
         answer["predicted_to_vary"] = probabilities[:, first:].sum(axis=1) >= self._settings["cutoffs"][first - 1]
-        if "application" in asked:
-            answer["varies_above_s"] = asked["application"].map(self._above_s).to_numpy(np.float64)
-        return pd.DataFrame(answer, index=asked.index)
+        if "application" in jobs:
+            answer["varies_above_s"] = jobs["application"].map(self._above_s).to_numpy(np.float64)
+        return pd.DataFrame(answer, index=jobs.index)
 
-    def _table(self, asked: pd.DataFrame) -> np.ndarray:
+    def _table(self, jobs: pd.DataFrame) -> np.ndarray:
         columns = self._settings["columns"]
-        absent = [name for name in columns if name not in asked]
+        absent = [name for name in columns if name not in jobs]
         if absent:
             raise ValueError(f"{len(absent)} of {len(columns)} columns are missing, the first is {absent[0]}")
-        table = asked[columns].to_numpy(np.float64, na_value=np.nan)
+        table = jobs[columns].to_numpy(np.float64, na_value=np.nan)
         if np.isinf(table).any():
             row, column = np.argwhere(np.isinf(table))[0]
             raise ValueError(f"row {row} (counted from 0), column {columns[column]}: {table[row, column]} is infinite")

@@ -107,7 +107,7 @@ class Loaded(LoadedVersion):
         texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
         numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
         unix_s = np.array([int(now_s) if job.local_s is None else np.nan for job in jobs])
-        submitted = predictor.asked({**texts, **numbers, "local_s": np.array(local_s, np.int64)}, unix_s)
+        submitted = predictor.submissions({**texts, **numbers, "local_s": np.array(local_s, np.int64)}, unix_s)
         elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
         point, quantiles = predictor.predict_quantiles(submitted, elapsed_s, levels)
         for row, seconds in enumerate(point.tolist()):
@@ -121,7 +121,7 @@ class Loaded(LoadedVersion):
                 )
             answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.user_known[row])}
             answers.append(answer)
-        return answers, submitted.given
+        return answers, submitted.columns
 
     def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
         """Return quantiles of the jobs' runtimes at their submission, int64 [jobs, levels].
@@ -133,7 +133,7 @@ class Loaded(LoadedVersion):
         )
         unknown = np.full(len(jobs), None, object)
         texts = dict.fromkeys(TEXTS, unknown) | {"user": user}
-        submitted = self.predictor.asked({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
+        submitted = self.predictor.submissions({**texts, "procs": procs, "requested_s": requested, "local_s": local_s})
         _, quantiles_s = self.predictor.predict_quantiles(submitted, np.zeros(len(jobs)), LEVELS.tolist())
         return whole_quantiles(quantiles_s, requested)
 

@@ -134,7 +134,7 @@ def as_site(
         first_skip=np.full(jobs, -1),
         answered=np.full(jobs, -1),
         left=np.zeros(slots),
-        there=np.zeros(slots, np.int64),
+        jobs_before=np.zeros(slots, np.int64),
         slot_job=np.full(slots, -1),
         slot_sequence=np.zeros(slots, np.int64),
         slot_nodes=held,

@@ -118,9 +118,9 @@ def offer(now, site):
             sends = profile[TRAFFIC]
             stored += nodes * (profile[READ] + profile[WRITE])
         for leaf in range(leaves.shape[0]):
-            there = site.spread[slot, leaf]
-            if there > 0.0:
-                leaves[leaf, LOAD] += sends * there * (1.0 - there / nodes)
+            on_leaf = site.spread[slot, leaf]
+            if on_leaf > 0.0:
+                leaves[leaf, LOAD] += sends * on_leaf * (1.0 - on_leaf / nodes)
     crossing = 0.0
     for leaf in range(leaves.shape[0]):
         crossing += leaves[leaf, LOAD]
@@ -187,7 +187,7 @@ def held_up(slot, site):
     nodes = 1.0 * site.slot_nodes[slot]
     worst = 0.0
     for leaf in range(site.leaves.shape[0]):
-        there = site.spread[slot, leaf]
-        if there > 0.0:
-            worst = max(worst, (1.0 - there / nodes) * site.leaves[leaf, STRETCH])
+        on_leaf = site.spread[slot, leaf]
+        if on_leaf > 0.0:
+            worst = max(worst, (1.0 - on_leaf / nodes) * site.leaves[leaf, STRETCH])
     return worst

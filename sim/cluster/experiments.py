@@ -121,7 +121,7 @@ def trials(
         if progress is not None:
             progress(done, len(work))
         names = {name: getattr(run.schedule, name) for name in (*NAMES, "seed")}
-        whole = {"asked": run.asked, "skipped": run.skipped, "storm_s": run.storm_s}
+        whole = {"asked": run.decisions, "skipped": run.skipped, "storm_s": run.storm_s}
         return run.runs.join(run.schedule.jobs[_OF_SCHEDULES]).assign(**names, **whole)
 
     with ThreadPoolExecutor(threads) as pool:

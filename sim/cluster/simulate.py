@@ -70,7 +70,7 @@ class ClusterRun:
     which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (with harm, the
     addition to those of running jobs) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the
     requested jobs, whose rows are the index; ``situation`` has the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
-    ``asked`` and ``skipped`` count start decisions. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places``
+    ``decisions`` counts start decisions, ``skipped`` those to skip. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places``
     are the nodes of each job in the order of ``runs``, int32, if asked for.
     """
 
@@ -79,7 +79,7 @@ class ClusterRun:
     own: pd.DataFrame
     all: pd.DataFrame
     situation: pd.DataFrame
-    asked: int
+    decisions: int
     skipped: int
     storm_s: float
     places: list[np.ndarray] | None = None
@@ -158,7 +158,7 @@ def simulate_on(
         own=own,
         all=every,
         situation=pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted),
-        asked=int(site.clock[ASKED_TIMES]),
+        decisions=int(site.clock[ASKED_TIMES]),
         skipped=int(site.clock[SKIPPED_TIMES]),
         storm_s=_storm_s(site, runs),
         places=np.split(site.places, site.first_place[1:]) if observed.places else None,

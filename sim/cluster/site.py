@@ -95,7 +95,7 @@ class ClusterSite(NamedTuple):
     free: np.ndarray  # int64 [leaves], scratch: free nodes
     first_skip: np.ndarray  # int64 [jobs], second of the first skip, -1 for none
     left: np.ndarray  # [slots], scratch: seconds of work
-    there: np.ndarray  # int64 [slots], scratch: jobs
+    jobs_before: np.ndarray  # int64 [slots], scratch: jobs
     answered: np.ndarray  # int64 [jobs], second of the last answer if it was to skip, else -1
     slot_job: np.ndarray  # int64 [slots], -1 for none
     slot_sequence: np.ndarray  # int64 [slots]

@@ -164,8 +164,8 @@ def offered_network(job, needed, own, site):
         for slot in range(1, site.clock[SLOTS]):
             other = site.slot_job[slot]
             if other >= 0 and slot != own and site.spread[slot, leaf] > 0.0:
-                there = site.spread[slot, leaf]
-                sent += site.variants[site.variant[other], TRAFFIC] * there * (1.0 - there / site.slot_nodes[slot])
+                on_leaf = site.spread[slot, leaf]
+                sent += site.variants[site.variant[other], TRAFFIC] * on_leaf * (1.0 - on_leaf / site.slot_nodes[slot])
         most = max(most, sent)
     return most
 
@@ -184,11 +184,11 @@ def probe(needed, site, waits_s, at):
     for i in range(needed):
         worst = max(worst, exposure(i, needed, site))
     for i in range(needed):
-        mine = exposure(i, needed, site)
+        exposed = exposure(i, needed, site)
         for k in range(3):
-            waited = _RING_S * (1.0 + mine)
+            waited = _RING_S * (1.0 + exposed)
             if k == 1:
-                waited = _RING_S * (1.0 + 0.5 * (mine + worst))
+                waited = _RING_S * (1.0 + 0.5 * (exposed + worst))
             if k == 2:
                 waited = _REDUCE_S * (1.0 + worst)
             waited *= 1.0 + site.physics[PROBE_NOISE] * normal(site.random)
@@ -243,7 +243,7 @@ def outlook(now, new, job, start, site):
     beyond = 0
     running = 0
     for slot in range(1, site.clock[SLOTS]):
-        site.there[slot] = site.slot_job[slot]
+        site.jobs_before[slot] = site.slot_job[slot]
         if site.slot_job[slot] >= 0:
             running += 1
             site.left[slot] = site.work[job] if slot == new else site.slots[slot, REMAINING]
@@ -271,7 +271,7 @@ def outlook(now, new, job, start, site):
                 site.slot_job[slot] = -1
         at = until
     for slot in range(1, site.clock[SLOTS]):
-        site.slot_job[slot] = site.there[slot]
+        site.slot_job[slot] = site.jobs_before[slot]
     return beyond
 
 

@@ -196,7 +196,7 @@ def claims(usage: str, nodes: Nodes) -> np.ndarray:
 
     With memory, by the larger or the mean of its shares of processors and memory.
     """
-    totals = nodes.requests.chunks[:, None] * nodes.requests.each
+    totals = nodes.requests.chunks[:, None] * nodes.requests.per_chunk
     procs = totals[:, PROCS].astype(np.float64)
     if usage == "procs" or totals.shape[1] <= MEMORY_KIB:
         return procs

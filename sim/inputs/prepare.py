@@ -253,7 +253,7 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
         empty_estimates = Estimates(*(np.zeros(total, np.int64) for _ in estimates))
     sizes = np.bincount(graph.batch, minlength=batches)
     dependencies = Dependencies(
-        given=arrays,
+        recorded=arrays,
         estimates=estimates,
         batch=graph.batch,
         after=graph.after_s,

@@ -136,14 +136,14 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
     """
     line, begun = clusters.front if settings.one_queue else clusters.back, True
     while begun:
-        begun, given, i = False, 0, 0
+        begun, reserved, i = False, 0, 0
         plan_running(settings.bits, state, clusters)
-        while not begun and given < settings.reservations and i < state.counters[WAITING]:
+        while not begun and reserved < settings.reservations and i < state.counters[WAITING]:
             job = clusters.front.job[i]
             if state.start[job] < 0:
                 start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
                 begun = start == now
-                given += 1 if start < NO_START else 0
+                reserved += 1 if start < NO_START else 0
             i += 1
     for i in range(state.counters[WAITING]):
         job = line.job[i]

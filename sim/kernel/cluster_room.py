@@ -92,9 +92,9 @@ def note_gains(row, kind, clusters):
             if more > 0:
                 refusals.begin[kind] = min(refusals.begin[kind], nodes.node[at])
                 refusals.most[kind] += more
-        for each in range(nodes.requests.limit.shape[1]):
-            limit = nodes.requests.limit[row, each]
-            if limit != NO_LIMIT and limit == nodes.requests.limit[other, each]:
+        for column in range(nodes.requests.limit.shape[1]):
+            limit = nodes.requests.limit[row, column]
+            if limit != NO_LIMIT and limit == nodes.requests.limit[other, column]:
                 refusals.most[kind] = NEVER
 
 
@@ -158,13 +158,13 @@ def choose_beside(row, head_row, cluster, clusters):
     The job runs beyond the shadow time. It takes the first nodes with room on which it leaves enough for the head, and may take
     what room the head can spare in the whole cluster.
     """
-    nodes, ahead, asked = clusters.nodes, clusters.ahead, clusters.nodes.requests
-    for kind in range(asked.limit.shape[1]):
-        limit = asked.limit[head_row, kind]
-        weight = asked.weight[row, kind] if asked.limit[row, kind] == limit else 0
-        if limit != NO_LIMIT and ahead.left[cluster, limit] < asked.weight[head_row, kind] + weight:
+    nodes, ahead, requests = clusters.nodes, clusters.ahead, clusters.nodes.requests
+    for kind in range(requests.limit.shape[1]):
+        limit = requests.limit[head_row, kind]
+        weight = requests.weight[row, kind] if requests.limit[row, kind] == limit else 0
+        if limit != NO_LIMIT and ahead.left[cluster, limit] < requests.weight[head_row, kind] + weight:
             return False
-    at, needed, spare = nodes.begin[row], asked.chunks[row], ahead.room[cluster] - asked.chunks[head_row]
+    at, needed, spare = nodes.begin[row], requests.chunks[row], ahead.room[cluster] - requests.chunks[head_row]
     node = max(nodes.first[cluster], clusters.refusals.begin[clusters.refusals.kind[row]])
     while needed > 0 and node < nodes.first[cluster + 1]:
         room = min(room_on(node, row, nodes, nodes.free), needed)

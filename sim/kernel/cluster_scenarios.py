@@ -84,11 +84,11 @@ def gained(job, row, sole, nodes, room):
 
     UNKNOWN if it holds few nodes, shares a node, or counts against a limit; the last two depend on which other jobs have ended.
     """
-    asked, other, more = nodes.requests, nodes.row[job], 0
+    requests, other, more = nodes.requests, nodes.row[job], 0
     if nodes.held[other] < WIDE:
         return UNKNOWN
-    for kind in range(asked.limit.shape[1]):
-        if asked.limit[other, kind] != NO_LIMIT:
+    for kind in range(requests.limit.shape[1]):
+        if requests.limit[other, kind] != NO_LIMIT:
             return UNKNOWN
     begin, end = nodes.begin[other], nodes.begin[other] + nodes.held[other]
     for at in range(begin, end):
@@ -177,15 +177,15 @@ def put(other, sign, row, nodes, room):
 
 
 @kernel
-def found_for(asked, table, scenarios):
+def found_for(key, table, scenarios):
     """Return the row of a table for a key.
 
     The row is reset to UNKNOWN if it holds another key or is older than the head's starts.
     """
-    at = asked & (len(table) - 1)
-    if table[at, FOUND_AT] != scenarios.numbers[STAMP] or table[at, FOUND_FOR] != asked:
+    at = key & (len(table) - 1)
+    if table[at, FOUND_AT] != scenarios.numbers[STAMP] or table[at, FOUND_FOR] != key:
         table[at, FOUND_AT] = scenarios.numbers[STAMP]
-        table[at, FOUND_FOR] = asked
+        table[at, FOUND_FOR] = key
         for k in range(scenarios.head.shape[1]):
             table[at, FOUND + k] = UNKNOWN
     return at
@@ -233,8 +233,8 @@ def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios,
 
 
 @kernel
-def look_up_beside(row, head_row, there, sole, nodes, room):
-    """Mark the gains of jobs on nodes of ``row`` as UNKNOWN while it is ``there``.
+def look_up_beside(row, head_row, placed, sole, nodes, room):
+    """Mark the gains of jobs on nodes of ``row`` as UNKNOWN while it is ``placed``.
 
     Count them again afterwards.
     """
@@ -243,7 +243,7 @@ def look_up_beside(row, head_row, there, sole, nodes, room):
         job = sole[nodes.node[at]]
         if job >= 0 and job != last:
             last = job
-            room.gain[job] = UNKNOWN if there else gained(job, head_row, sole, nodes, room)
+            room.gain[job] = UNKNOWN if placed else gained(job, head_row, sole, nodes, room)
 
 
 @kernel
@@ -252,19 +252,19 @@ def most_lost(row, other, nodes):
 
     The bound holds at any time; NEVER means no bound.
     """
-    asked, lost = nodes.requests, 0
+    requests, lost = nodes.requests, 0
     if share_a_limit(row, other, nodes):
         return OUT_OF_REACH
-    if asked.apart[other] != 0:
+    if requests.apart[other] != 0:
         return nodes.held[row]
-    if asked.whole[row] != 0 or asked.whole[other] != 0:
+    if requests.whole[row] != 0 or requests.whole[other] != 0:
         return OUT_OF_REACH
     for at in range(nodes.begin[row], nodes.begin[row] + nodes.held[row]):
         most = 0
-        for resource in range(asked.each.shape[1]):
-            each = asked.each[other, resource]
-            if each > 0:
-                most = max(most, -(-nodes.chunk[at] * asked.each[row, resource] // each))
+        for resource in range(requests.per_chunk.shape[1]):
+            per_chunk = requests.per_chunk[other, resource]
+            if per_chunk > 0:
+                most = max(most, -(-nodes.chunk[at] * requests.per_chunk[row, resource] // per_chunk))
         lost += most
     return lost
 

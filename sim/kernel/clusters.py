@@ -126,7 +126,7 @@ class Clusters(NamedTuple):
 def closed(job, fit, now, clusters):
     """Tell whether ``job`` may not start at this hour if it runs for ``fit`` seconds."""
     hours = clusters.hours
-    return len(hours.latest) > 0 and now + fit > hours.latest[hours.of[clusters.nodes.row[job]]]
+    return len(hours.latest) > 0 and now + fit > hours.latest[hours.job_kind[clusters.nodes.row[job]]]
 
 
 @apart

@@ -24,11 +24,11 @@ class Dependencies(NamedTuple):
     none), and ``earliest``, the second before which it is not submitted. Batch b has the jobs ``member[first_member[b] :
     first_member[b + 1]]``; the batches ``child[first_child[b] : last_child[b]]`` wait for it. ``running`` [batches] counts its
     jobs that have not ended, ``parents`` [batches] the batches it still waits for. ``due`` is a heap of ``second << bits | row``
-    of jobs with a known submission; ``row`` is the row in the given table of each job submitted so far. Rows are in the order of
-    that table.
+    of jobs with a known submission; ``row`` is the row in the recorded table of each job submitted so far. Rows are in the order of
+    the recorded table.
     """
 
-    given: Jobs
+    recorded: Jobs
     estimates: Estimates
     batch: np.ndarray
     after: np.ndarray
@@ -52,7 +52,7 @@ def next_submission(dependencies, counters, bits, never):
         counters[STATED] += 1
     when = never
     if counters[STATED] < total:
-        when = dependencies.given.submit[counters[STATED]]
+        when = dependencies.recorded.submit[counters[STATED]]
     if counters[DUE] > 0:
         when = min(when, dependencies.due[0] >> bits)
     return when
@@ -65,19 +65,19 @@ def take(dependencies, job, now, jobs, estimates, counters, bits):
     row = next_row
     if counters[DUE] > 0 and dependencies.due[0] >> bits == now:
         row = dependencies.due[0] & ((1 << bits) - 1)
-    if next_row < len(dependencies.after) and dependencies.given.submit[next_row] == now and next_row <= row:
+    if next_row < len(dependencies.after) and dependencies.recorded.submit[next_row] == now and next_row <= row:
         row = next_row
         counters[STATED] += 1
     else:
         heap_pop(dependencies.due, counters[DUE])
         counters[DUE] -= 1
-    given, given_estimates = dependencies.given, dependencies.estimates
+    recorded, given_estimates = dependencies.recorded, dependencies.estimates
     dependencies.row[job] = row
     jobs.submit[job] = now
-    jobs.runtime[job] = given.runtime[row]
-    jobs.procs[job] = given.procs[row]
-    jobs.requested[job] = given.requested[row]
-    jobs.user[job] = given.user[row]
+    jobs.runtime[job] = recorded.runtime[row]
+    jobs.procs[job] = recorded.procs[row]
+    jobs.requested[job] = recorded.requested[row]
+    jobs.user[job] = recorded.user[row]
     estimates.order[job] = given_estimates.order[row]
     estimates.fit[job] = given_estimates.fit[row]
     estimates.end[job] = given_estimates.end[row]

@@ -48,10 +48,10 @@ class Outside(NamedTuple):
 def _call(_: Any, address: Any, table: Any) -> Any:
     """Call the function at ``address`` with the address of the ``table``."""
 
-    def generate(context: Any, builder: Any, signature: Any, given: Any) -> Any:
-        data = context.make_array(signature.args[1])(context, builder, given[1]).data
+    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+        data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
         function = ir.FunctionType(ir.IntType(64), [data.type])
-        return builder.call(builder.inttoptr(given[0], function.as_pointer()), [data])
+        return builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [data])
 
     return types.int64(types.int64, table), generate
 

@@ -366,8 +366,8 @@ def sort_anew(settings, now, jobs, estimates, front, back, state):
             settings.given_weights, settings.weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now
         )
     if settings.backfill == STANDARDISED:
-        given, weights = settings.given_backfill_weights, settings.backfill_weights
-        standardise(given, weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now)
+        plain, weights = settings.given_backfill_weights, settings.backfill_weights
+        standardise(plain, weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now)
     begin = front.bounds[BEGIN]
     if settings.order == SCORE or settings.backfill == SCORE:
         look_around(settings.scoring, front.job, begin, counters[WAITING], jobs, estimates, counters)

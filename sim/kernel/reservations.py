@@ -21,9 +21,9 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
     """
     counters = state.counters
     build_profile(now, profile, state, bits)
-    given = 0
+    reserved = 0
     at = front.bounds[BEGIN]
-    while at < front.bounds[END] and given < reservations:
+    while at < front.bounds[END] and reserved < reservations:
         if is_hole(front, at, state.start):
             at += 1
             continue
@@ -31,6 +31,6 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
         if start == 0:
             return at
         reserve_from(profile, counters, start, front.procs[at], front.fit[at])
-        given += 1
+        reserved += 1
         at += 1
     return -1

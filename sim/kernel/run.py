@@ -111,8 +111,8 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
                     job = state.running[state.ends[i] & ((1 << settings.bits) - 1)]
                     if state.planned[job] != LEFT:
                         change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
-            for each in range(sweep.starts.shape[1]):
-                sweep.starts[row, each] = state.start[each]
+            for job in range(sweep.starts.shape[1]):
+                sweep.starts[row, job] = state.start[job]
     return reason, now
 
 
@@ -209,9 +209,15 @@ def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
 
     The longest wait and the mean bounded slowdown for each further threshold follow.
     """
-    of = np.moveaxis(sums, -1, 0)
-    metrics = (of[WAITS] / jobs, of[SLOWDOWNS] / jobs, of[RESPONSES] / of[AREA], 0.75 * of[ABOVE] / of[BELOW], of[LONGEST])
-    return np.stack((*metrics, *(of[SUMS:] / jobs)), axis=-1)
+    totals = np.moveaxis(sums, -1, 0)
+    metrics = (
+        totals[WAITS] / jobs,
+        totals[SLOWDOWNS] / jobs,
+        totals[RESPONSES] / totals[AREA],
+        0.75 * totals[ABOVE] / totals[BELOW],
+        totals[LONGEST],
+    )
+    return np.stack((*metrics, *(totals[SUMS:] / jobs)), axis=-1)
 
 
 @njit

@@ -90,10 +90,10 @@ class Scratch:
         that in the second of their predicted ends per-event semantics may start as many again before the ends are handled. Each
         job, running or planned, adds at most two steps to a profile.
         """
-        asked = (jobs, procs, plans, gaps)
-        if asked != self._last or two not in self._works:
-            self._works = self._works if asked == self._last else {}
-            self._last, self._works[two] = asked, self._room(*asked, two)
+        sizes = (jobs, procs, plans, gaps)
+        if sizes != self._last or two not in self._works:
+            self._works = self._works if sizes == self._last else {}
+            self._last, self._works[two] = sizes, self._room(*sizes, two)
         work = self._works[two]
         state, profile = work.state, work.profile
         state.counters[:] = 0

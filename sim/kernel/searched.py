@@ -29,18 +29,18 @@ def forget_searches(searched):
 
 
 @kernel
-def ruled_out(searched, asked, seconds):
+def ruled_out(searched, request, seconds):
     """Return the time before which no job of a kind has a place, 0 if unknown."""
-    kind = (asked * 7919 + seconds * 31) % KINDS
-    noted = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == asked and searched[kind, 2] == seconds
+    kind = (request * 7919 + seconds * 31) % KINDS
+    noted = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == request and searched[kind, 2] == seconds
     return searched[kind, 3] if noted else 0
 
 
 @kernel
-def rule_out(searched, asked, seconds, before):
+def rule_out(searched, request, seconds, before):
     """Note that no job of a kind has a place earlier than ``before``."""
-    kind = (asked * 7919 + seconds * 31) % KINDS
+    kind = (request * 7919 + seconds * 31) % KINDS
     searched[kind, 0] = searched[KINDS, 0]
-    searched[kind, 1] = asked
+    searched[kind, 1] = request
     searched[kind, 2] = seconds
     searched[kind, 3] = before

@@ -12,8 +12,8 @@ from features.jit import kernel
 
 
 @kernel
-def standardise(given, weights, line, begin, waiting, jobs, estimates, now):
-    """Write ``given`` [6] divided by the features' standard deviations to ``weights`` [6].
+def standardise(plain, weights, line, begin, waiting, jobs, estimates, now):
+    """Write ``plain`` [6] divided by the features' standard deviations to ``weights`` [6].
 
     The deviations are over the ``waiting`` jobs in ``line`` from index ``begin`` on.
     """
@@ -29,7 +29,7 @@ def standardise(given, weights, line, begin, waiting, jobs, estimates, now):
             squares += (_feature(feature, line[i], jobs, estimates, now) - mean) ** 2
         deviation = np.sqrt(squares / max(waiting, 1))
         # with equal values, rounding of the mean may give a deviation other than 0
-        weights[feature] = given[feature] / deviation if most > least else 0.0
+        weights[feature] = plain[feature] / deviation if most > least else 0.0
 
 
 @kernel

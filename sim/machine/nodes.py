@@ -31,13 +31,13 @@ class Hours(NamedTuple):
     """When jobs may start, int64.
 
     From ``time`` on, a job of ``kind`` starts only if it is planned to end by ``until`` [events]; one long past forbids all
-    starts. ``of`` [rows] is the kind of each job of the table, ``latest`` [kinds] the present ``until``.
+    starts. ``job_kind`` [rows] is the kind of each job of the table, ``latest`` [kinds] the present ``until``.
     """
 
     time: np.ndarray
     kind: np.ndarray
     until: np.ndarray
-    of: np.ndarray
+    job_kind: np.ndarray
     latest: np.ndarray
 
 
@@ -69,13 +69,13 @@ class Layout(NamedTuple):
 class Requests(NamedTuple):
     """What the jobs of a table ask for, int64, a row a job.
 
-    ``chunks`` [jobs], ``each`` [jobs, resources] of one chunk, ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits
+    ``chunks`` [jobs], ``per_chunk`` [jobs, resources], ``apart`` and ``whole`` [jobs] 0 or 1, ``properties`` [jobs] bits
     that a node must have, ``eligible`` [jobs] bits of the clusters in which the job may run. ``limit`` [jobs, kinds] are the
     limits that count the job, or -1, each in one column only; ``weight`` [jobs, kinds] is how much of a limit the job takes.
     """
 
     chunks: np.ndarray
-    each: np.ndarray
+    per_chunk: np.ndarray
     apart: np.ndarray
     whole: np.ndarray
     properties: np.ndarray
@@ -195,8 +195,8 @@ def levels(layout: Layout | Nodes, requests: Requests) -> int:
     """Return the max number of chunks of one job on one node, at least 1."""
     if len(requests.chunks) == 0 or len(layout.capacity) == 0:
         return 1
-    each, capacity = requests.each, layout.capacity.max(axis=0)
-    most = np.where(each > 0, capacity // np.maximum(each, 1), requests.chunks[:, None]).min(axis=1)
+    per_chunk, capacity = requests.per_chunk, layout.capacity.max(axis=0)
+    most = np.where(per_chunk > 0, capacity // np.maximum(per_chunk, 1), requests.chunks[:, None]).min(axis=1)
     return int(np.where(requests.apart != 0, 1, np.minimum(most, requests.chunks)).max(initial=1))
 
 
@@ -212,14 +212,14 @@ def ask_all(nodes, cluster_bits):
 @kernel
 def room_on(node, row, nodes, free):
     """Return how many chunks of a job there is room for on ``node``."""
-    asked = nodes.requests
-    if asked.properties[row] & ~nodes.properties[node] != 0:
+    requests = nodes.requests
+    if requests.properties[row] & ~nodes.properties[node] != 0:
         return 0
-    room = 1 if asked.apart[row] != 0 else asked.chunks[row]
+    room = 1 if requests.apart[row] != 0 else requests.chunks[row]
     for resource in range(free.shape[1]):
-        if asked.whole[row] != 0 and free[node, resource] != nodes.capacity[node, resource]:
+        if requests.whole[row] != 0 and free[node, resource] != nodes.capacity[node, resource]:
             return 0
-        needed = asked.each[row, resource]
+        needed = requests.per_chunk[row, resource]
         if needed > 0 and needed * room > free[node, resource]:
             if needed > free[node, resource]:
                 return 0  # the most frequent case, and a division is slow
@@ -230,10 +230,10 @@ def room_on(node, row, nodes, free):
 @kernel
 def within_limits(row, cluster, nodes, left):
     """Tell whether all limits hold if the job runs in ``cluster``."""
-    asked = nodes.requests
-    for kind in range(asked.limit.shape[1]):
-        limit = asked.limit[row, kind]
-        if limit != NO_LIMIT and left[cluster, limit] < asked.weight[row, kind]:
+    requests = nodes.requests
+    for kind in range(requests.limit.shape[1]):
+        limit = requests.limit[row, kind]
+        if limit != NO_LIMIT and left[cluster, limit] < requests.weight[row, kind]:
             return False
     return True
 
@@ -257,13 +257,13 @@ def choose(row, cluster, begin, nodes, free):
 
     The nodes are noted, but not taken yet. Nodes before ``begin`` are known to have no room.
     """
-    asked, at = nodes.requests, nodes.begin[row]
-    needed = asked.chunks[row]
-    plain = needed == 1 and asked.whole[row] == 0 and asked.properties[row] == 0  # most jobs are
+    requests, at = nodes.requests, nodes.begin[row]
+    needed = requests.chunks[row]
+    plain = needed == 1 and requests.whole[row] == 0 and requests.properties[row] == 0  # most jobs are
     for node in range(max(begin, nodes.first[cluster]), nodes.first[cluster + 1]):
         if plain:
             resource = 0
-            while resource < free.shape[1] and asked.each[row, resource] <= free[node, resource]:
+            while resource < free.shape[1] and requests.per_chunk[row, resource] <= free[node, resource]:
                 resource += 1
             room = 1 if resource == free.shape[1] else 0
         else:
@@ -284,10 +284,10 @@ def choose(row, cluster, begin, nodes, free):
 def change(row, sign, nodes, free, left):
     """Take a job's nodes and its part of limits (``sign`` -1), or give them back (1)."""
     take(row, sign, nodes, free)
-    asked = nodes.requests
-    for kind in range(asked.limit.shape[1]):
-        if asked.limit[row, kind] != NO_LIMIT:
-            left[nodes.cluster[row], asked.limit[row, kind]] += sign * asked.weight[row, kind]
+    requests = nodes.requests
+    for kind in range(requests.limit.shape[1]):
+        if requests.limit[row, kind] != NO_LIMIT:
+            left[nodes.cluster[row], requests.limit[row, kind]] += sign * requests.weight[row, kind]
 
 
 @kernel
@@ -300,7 +300,7 @@ def take(row, sign, nodes, free):
 @kernel
 def take_on(node, row, sign, chunks, nodes, free):
     """Take room for ``chunks`` of a job on ``node`` (``sign`` -1), or give it back (1)."""
-    asked = nodes.requests
+    requests = nodes.requests
     for resource in range(free.shape[1]):
-        amount = nodes.capacity[node, resource] if asked.whole[row] != 0 else chunks * asked.each[row, resource]
+        amount = nodes.capacity[node, resource] if requests.whole[row] != 0 else chunks * requests.per_chunk[row, resource]
         free[node, resource] += sign * amount

@@ -116,9 +116,9 @@ def earliest(row, seconds, begin, latest, cluster, nodes, plan):
     passed. Call :func:`settle_on` to choose the nodes. The events are passed once: the start under consideration moves on when
     too little of its room is left.
     """
-    asked, size = nodes.requests, plan.size[cluster]
-    chunks, start, i = asked.chunks[row], begin, 0
-    if asked.eligible[row] >> cluster & 1 == 0:
+    requests, size = nodes.requests, plan.size[cluster]
+    chunks, start, i = requests.chunks[row], begin, 0
+    if requests.eligible[row] >> cluster & 1 == 0:
         return NO_START
     begin_search(row, cluster, nodes, plan)
     while i < size and plan.when[cluster, i] >> 1 <= begin:
@@ -187,20 +187,21 @@ def begin_search(row, cluster, nodes, plan):
 @kernel
 def happen(i, row, cluster, nodes, plan):
     """Apply event ``i`` to what is free, and to what is left for job ``row``."""
-    other, sign, asked = plan.row[cluster, i], 1 if plan.when[cluster, i] & 1 == LEAVES else -1, nodes.requests
+    other, requests = plan.row[cluster, i], nodes.requests
+    sign = 1 if plan.when[cluster, i] & 1 == LEAVES else -1
     take(other, sign, nodes, plan.free)
-    for kind in range(asked.limit.shape[1]):
-        if asked.limit[other, kind] != NO_LIMIT and asked.limit[other, kind] == asked.limit[row, kind]:
-            plan.left[kind] += sign * asked.weight[other, kind]
+    for kind in range(requests.limit.shape[1]):
+        if requests.limit[other, kind] != NO_LIMIT and requests.limit[other, kind] == requests.limit[row, kind]:
+            plan.left[kind] += sign * requests.weight[other, kind]
 
 
 @kernel
 def limits_hold(row, nodes, plan):
     """Tell whether all limits hold if the job runs at the moment of the search."""
-    asked = nodes.requests
+    requests = nodes.requests
     hold = True
-    for kind in range(asked.limit.shape[1]):
-        hold = hold and (asked.limit[row, kind] == NO_LIMIT or plan.left[kind] >= asked.weight[row, kind])
+    for kind in range(requests.limit.shape[1]):
+        hold = hold and (requests.limit[row, kind] == NO_LIMIT or plan.left[kind] >= requests.weight[row, kind])
     return hold
 
 

@@ -50,7 +50,9 @@ def nodes_of_one(procs: int) -> Described:
 
     def each_alone(jobs: pd.DataFrame) -> Requests:
         asked = anywhere(jobs)
-        return asked._replace(chunks=asked.each[:, 0].copy(), each=np.ones_like(asked.each), apart=np.ones_like(asked.apart))
+        return asked._replace(
+            chunks=asked.per_chunk[:, 0].copy(), per_chunk=np.ones_like(asked.per_chunk), apart=np.ones_like(asked.apart)
+        )
 
     return Described(layout, each_alone)
 

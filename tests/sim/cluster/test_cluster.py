@@ -173,7 +173,7 @@ def test_waiting_with_patience_is_the_oracles(
     runs = simulated(cluster, jobs, work, background, decision=foresight, skips=10**9)
     agree(kernel, runs)
     assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
-    assert kernel.asked == foresight.asked
+    assert kernel.decisions == foresight.decisions
     assert kernel.runs["skips"].max() > 3
     assert len(foresight.first) > 3
 
@@ -250,7 +250,7 @@ def test_a_coin_that_never_skips_leaves_the_schedule_as_it_is() -> None:
     jobs = jobs_of(10)
     plain = simulate_on(SMALL, jobs, Policy(seed=10))
     asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin)", seed=10), advice=StartAdvice(coin=0.0))
-    assert (asked.asked, asked.skipped) == (len(jobs), 0)
+    assert (asked.decisions, asked.skipped) == (len(jobs), 0)
     pd.testing.assert_frame_equal(asked.runs, plain.runs, check_exact=True)
 
 
@@ -258,7 +258,7 @@ def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
     jobs = jobs_of(10)
     asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin,skips=4)", seed=10), advice=StartAdvice(coin=1.0))
     assert (asked.runs["skips"] == 4).all()
-    assert asked.asked == asked.skipped == 4 * len(jobs)
+    assert asked.decisions == asked.skipped == 4 * len(jobs)
 
 
 # Refusals

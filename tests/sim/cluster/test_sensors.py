@@ -223,7 +223,7 @@ def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -
             observed=Observed(np.ones(len(jobs), bool)),
         )
         answered = (asked.runs["skips"] < 3).to_numpy()
-        assert 0 < asked.skipped < asked.asked
+        assert 0 < asked.skipped < asked.decisions
         assert answered.sum() > 5
         chances = model.predict_proba(asked.own)[:, first:].sum(axis=1)
         np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
@@ -261,7 +261,7 @@ def test_the_oracle_foresees_to_the_digit_how_long_a_job_alone_will_take(name: s
     for factor, skips in ((1.0 + 1e-9, 0), (1.0 - 1e-9, 1)):
         limits = {(name, nodes): runtime * factor}
         simulated = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=oracle,skips=1)", seed=3), advice=StartAdvice(limits=limits))
-        assert (simulated.asked, simulated.skipped) == (1, skips)
+        assert (simulated.decisions, simulated.skipped) == (1, skips)
 
 
 def test_the_newest_sample_is_the_mean_over_all_nodes_of_the_last_that_can_be_read() -> None:

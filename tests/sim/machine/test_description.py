@@ -48,12 +48,12 @@ def test_chunks_are_nodes_or_processors_and_share_memory_and_gpus() -> None:
     )
     asked = SITE.arrays_for(table)[1]
     assert asked.chunks.tolist() == [2, 2, 6, 2, 1]
-    assert asked.each.tolist() == [[8, 16, 0], [8, 0, 0], [1, 6, 0], [3, 16, 2], [1, 0, 0]]
+    assert asked.per_chunk.tolist() == [[8, 16, 0], [8, 0, 0], [1, 6, 0], [3, 16, 2], [1, 0, 0]]
     assert asked.apart.tolist() == [1, 1, 0, 0, 1]
     assert asked.whole.tolist() == [0, 0, 0, 0, 1]
     pooled = Machine("pooled", (BIG, SMALL), asked=("memory_kib",)).arrays_for(table)[1]
     assert pooled.chunks.tolist() == [16, 15, 6, 6, 1]
-    assert pooled.each.tolist() == [[1, 2], [1, 0], [1, 6], [1, 6], [1, 0]]
+    assert pooled.per_chunk.tolist() == [[1, 2], [1, 0], [1, 6], [1, 6], [1, 0]]
     assert not pooled.whole.any()
 
 
