@@ -7,7 +7,7 @@ KERNELS := $(VENV)/.kernels
 # half of the lock's packages: their downloads and files keep one process waiting, so two do it at once
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-compile --no-deps --require-hashes -r
 # a third of the installed code, of which next to nothing is ever imported: compiled when it is
-SELDOM  := /tests/|/site-packages/(databricks|docker|docutils|fontTools|git|google|grpc|gunicorn|moto|mypyc?|pip|pygments|setuptools|snowballstemmer|sphinx|wcwidth|websockets)/
+SELDOM  := /tests/|/site-packages/(databricks|docker|docutils|fontTools|git|google|grpc|gunicorn|moto|pip|pygments|setuptools|snowballstemmer|sphinx|wcwidth|websockets)/
 # one worker more than cores, as a sixth of the time of tests is waiting;
 # a module's tests on one worker, which makes their fixture once; in the tree's order, so that no long module is left for the end;
 # a worker that dies is not replaced, as pytest-xdist then waits for ever if the test was its module's last
@@ -46,7 +46,7 @@ $(KERNELS): $(READY) $(shell find features models sim -name '*.py')
 lint: $(READY)  ## style and types
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
-	@$(BIN)/mypy
+	@$(BIN)/pyrefly check --summary=none
 	@$(BIN)/lint-imports --no-logo --no-cache
 
 format: $(READY)
@@ -72,7 +72,7 @@ lock: $(READY)  ## bring requirements.lock up to date with pyproject.toml (needs
 	uv pip compile pyproject.toml --extra dev --extra docs --extra server --universal --python-version 3.11 --generate-hashes --no-emit-index-url --no-header -q -o requirements.lock
 
 clean:  ## remove the environment and caches; what was materialised stays
-	rm -rf $(VENV) build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) build dist *.egg-info .pytest_cache .ruff_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 help:

@@ -168,7 +168,7 @@ class Locator(_CacheLocator):
 
 
 class _Place(CompileResultCacheImpl):
-    _locator_classes = [Locator]  # noqa: RUF012  numba's own attribute
+    _locator_classes = [Locator]  # type: ignore[bad-override]  # noqa: RUF012  numba's own attribute
 
 
 class Cache(FunctionCache):

@@ -66,7 +66,7 @@ class Policy(NamedTuple):
         """Return the name of a trace with its changes in brackets, if any."""
         return f"{trace} ({self.changes})" if self.changes else trace
 
-    def names(self) -> dict[str, str]:
+    def names(self) -> dict[str, Any]:
         """Return scheduler, predictor and correction, as columns of a table."""
         return dict(zip(NAMES, self, strict=False))
 

@@ -86,7 +86,7 @@ class CleanTrace:
 
         It is unchanged if one of the two times is unknown.
         """
-        if origin_unix_s is None or self.origin_unix_s in (None, origin_unix_s):
+        if origin_unix_s is None or self.origin_unix_s is None or self.origin_unix_s == origin_unix_s:
             return self
         later_s = self.origin_unix_s - origin_unix_s
         jobs, rejected = (table.assign(submit_s=table["submit_s"] + later_s) for table in (self.jobs, self.rejected_jobs))

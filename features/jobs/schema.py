@@ -128,7 +128,7 @@ def _check_whole(values: object, name: str) -> None:
         raise TypeError(f"{name} holds {dtype}, not numbers")
     if kind not in "fu":
         return
-    numbers = pd.Series(values).dropna().to_numpy()
+    numbers = pd.Series(values).dropna().to_numpy()  # type: ignore[call-overload]
     if kind == "f" and not (np.isfinite(numbers) & (np.abs(numbers) < 2.0**63) & (numbers == np.rint(numbers))).all():
         raise TypeError(f"{name} has numbers that are not whole, or not of 64 bits")
     if kind == "u" and (numbers > np.iinfo(np.int64).max).any():

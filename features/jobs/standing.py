@@ -44,7 +44,7 @@ def inputs(table: pd.DataFrame, further: Sequence[str] = ()) -> pd.DataFrame:
         pd.DataFrame({"submit_hour": table["submit_s"] % 86_400 // 360 / 10.0}),
         _ratios(numbers),
         _length(numbers, keys),
-        _group_columns(keys, pd.Series(waited), np.expm1(hours)),
+        _group_columns(keys, pd.Series(waited), pd.Series(np.expm1(hours))),
     ]
     described = pd.concat(parts, axis=1)
     return described.replace([np.inf, -np.inf], np.nan).fillna(_MISSING)

@@ -82,7 +82,7 @@ def grown(inputs: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed
     :mod:`features.jobs.like_jobs`, ``runtime`` seconds [jobs].
     """
     if trees == 0:
-        return np.zeros((0, leaves, 3), np.int64), *np.zeros((2, 0, leaves))
+        return np.zeros((0, leaves, 3), np.int64), *np.zeros((2, 0, leaves))  # type: ignore[return-value]
     from models.runtime.gradient_boosting import boost
     from models.trees import plain_trees
 

@@ -31,7 +31,7 @@ ORDER = {
 }
 
 
-class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):  # type: ignore[misc]
+class TrainingConfig(config_of(RunSettings, "until", "warm_up_weeks", "seed")):
     """The settings of training; a night uses only the seed."""
 
 
@@ -100,7 +100,7 @@ def runtime_model(
     )
 
 
-class LearningConfig(config_of(Learning, "formula", "budget", "seed")):  # type: ignore[misc]
+class LearningConfig(config_of(Learning, "formula", "budget", "seed")):
     """The settings of the search; ``queuecast policies`` has the same."""
 
 

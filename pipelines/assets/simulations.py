@@ -32,7 +32,7 @@ LOADS = ('src="http', "src='http", "<link", "url(http", "@import")
 """Strings that show that a page loads something from elsewhere."""
 
 
-class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "corrections", "replicates", "seed")):  # type: ignore[misc]
+class CampaignConfig(config_of(RunSettings, "schedulers", "predictors", "corrections", "replicates", "seed")):
     """The settings of the simulations of a run; a night has its own."""
 
 
@@ -52,7 +52,10 @@ def schedules(
     """
     name, work = lake.name, lake.work(registry)
     clean = work.lake.read_clean(name)
-    settings = {**dict(config), "schedulers": [resolved(scheduler, registry.tracking) for scheduler in config.schedulers]}
+    settings: dict[str, Any] = {
+        **dict(config),
+        "schedulers": [resolved(scheduler, registry.tracking) for scheduler in config.schedulers],
+    }
     simulated = simulate_all(
         work,
         clean,

@@ -114,7 +114,7 @@ def _may_pass(run: dg.DagsterRun, error: Exception) -> bool:
     return NIGHT_TAG in run.tags and cause is not None
 
 
-def config_of(shape: type[CheckedSettings], *names: str) -> type[dg.Config]:
+def config_of(shape: type[CheckedSettings], *names: str) -> Any:
     """Return Dagster's config with the fields ``names`` of ``shape``.
 
     Defaults and descriptions are those of the fields. Tuples become lists, since Dagster has no tuples.

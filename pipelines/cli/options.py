@@ -75,7 +75,8 @@ def listening(port: int) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 
 def out_option(help_text: str, **attributes: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
     """Return the option ``--out``, by default a file; ``attributes`` go to ``click.option``."""
-    return click.option("--out", help=help_text, **{"type": click.Path(path_type=Path, dir_okay=False)} | attributes)
+    attributes.setdefault("type", click.Path(path_type=Path, dir_okay=False))
+    return click.option("--out", help=help_text, **attributes)
 
 
 @contextmanager

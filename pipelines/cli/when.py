@@ -179,7 +179,8 @@ def _read(
         if not queue.absent:
             accounting, cluster = (Path(trace), "") if entry is None else (entry.path, entry.cluster)
             record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
-            return record, queue, *(_learned(trace, model, SLURM) if entry or model else _NOT_LEARNED)
+            learned, version, past = _learned(trace, model, SLURM) if entry or model else _NOT_LEARNED
+            return record, queue, learned, version, past
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")
     from pipelines.storage.runtime_features import read_features
 

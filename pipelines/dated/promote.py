@@ -276,7 +276,7 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
 
 def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | None:
     """Return the previous promotion if its best was too weak and has the same ``key``."""
-    best = aliases(store, name).get(SIMULATED)
+    best = aliases(store, name).get(SIMULATED, "")
     same = [version for version in all_versions(store, name) if version.tags.get(MADE_FROM) == judge.key]
     for version in same:
         if str(version.version) == best and why_of(version).startswith(_NONE):

@@ -7,6 +7,7 @@ A night replays the last days, with the answers that the champions of those nigh
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -171,7 +172,7 @@ def campaign(
         if by and group:
             # a seed is refused if nothing depends on it; the schedules of such a run still record it
             seeds = (seed if any(moved_by_seed(predictor, 0, by) for predictor in group) else 0,)
-            replays = {"seeds": seeds} | shaken(seed, replicates)
+            replays: dict[str, Any] = {"seeds": seeds} | shaken(seed, replicates)
             parts.append(Campaign(schedulers=tuple(by), predictors=tuple(group), corrections=fixes, **replays))
     total = sum(len(policies(part)) for part in parts)
     schedules: list[Schedule] = []

@@ -97,7 +97,7 @@ def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
     numbers = {column: pd.to_numeric(table[column], errors="coerce") for column in ("job_id", "predicted_s")}
     job_id = numbers["job_id"].astype("float64")
     refuse(place, table["job_id"], ~(job_id.abs() < 2.0**53) | (job_id % 1 != 0), "is not a job's number")
-    refuse(place, table["predicted_s"], ~np.isfinite(numbers["predicted_s"]), "is not a number of seconds")
+    refuse(place, table["predicted_s"], ~(numbers["predicted_s"].abs() < np.inf), "is not a number of seconds")
     predictions = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
     refuse(place, table["job_id"], pd.Series(predictions.index.duplicated()), "is given before")
     seconds = predictions.reindex(jobs["job_id"].to_numpy(np.int64)).to_numpy()

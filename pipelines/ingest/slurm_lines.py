@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.errors import InputError
 from pipelines.ingest.accounting import NOWHERE, AccountingTable, whole
@@ -89,7 +88,7 @@ def _which_ran(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Tell which jobs ran, and which lines contradict themselves, bool [lines]."""
     cancelled = np.array([state.startswith("CANCELLED") for state in texts["state"]], bool) & (np.nan_to_num(elapsed) == 0)
-    nowhere = pd.Series(texts["nodelist"]).str.lower().isin(NOWHERE).to_numpy() if "nodelist" in texts else True
+    nowhere = np.array([nodes.lower() in NOWHERE for nodes in texts["nodelist"]], bool) if "nodelist" in texts else True
     contradictory = np.zeros(len(elapsed), bool)
     for rule, odd in times.contradictions(elapsed).items():
         counted(notes, f"Lines that contradict themselves are left out, as {rule}", odd)

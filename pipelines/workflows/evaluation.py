@@ -184,15 +184,12 @@ def as_table(evaluation: Evaluation) -> pd.DataFrame:
     for quality in evaluation.qualities:
         for schedule in evaluation.schedules:
             identity = _identity(evaluation, quality, schedule)
-            rows = pd.concat(
-                [
-                    quality.measures[quality.measures["predictor"] == schedule.predictor],
-                    *_calibration_rows(quality, schedule.predictor),
-                    *_scored_rows(quality, schedule.predictor),
-                ],
-                ignore_index=True,
-            )
-            tables.append(_identified(identity, rows))
+            parts: list[pd.DataFrame] = [
+                quality.measures[quality.measures["predictor"] == schedule.predictor],
+                *_calibration_rows(quality, schedule.predictor),
+                *_scored_rows(quality, schedule.predictor),
+            ]
+            tables.append(_identified(identity, pd.concat(parts, ignore_index=True)))
         first = next((schedule for schedule in evaluation.schedules if schedule.quantiles is not None), None)
         for name in REFERENCES:
             if first is None:

@@ -137,7 +137,7 @@ class Machine:
         """Return the machine of a :attr:`record`."""
         clusters = []
         for cluster in record["clusters"]:
-            groups = [NodeGroup(**{**nodes, "properties": tuple(nodes["properties"])}) for nodes in cluster["nodes"]]
+            groups = [NodeGroup(**(nodes | {"properties": tuple(nodes["properties"])})) for nodes in cluster["nodes"]]
             clusters.append(Cluster(cluster["name"], tuple(groups)))
         return cls(record["name"], tuple(clusters), tuple(Limit(**limit) for limit in record["limits"]), tuple(record["asked"]))
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -65,7 +66,8 @@ def harm(text: str) -> Harm:
             read[option] = number(assignment, value_text, minimum=0.0, maximum=1.0)
         else:
             read[option] = number(assignment, value_text, minimum=0.0)
-    return Harm(**(usual | read))
+    constants: dict[str, Any] = usual | read
+    return Harm(**constants)
 
 
 def uniforms(rows: int, count: int, seed: int) -> np.ndarray:

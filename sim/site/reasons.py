@@ -82,7 +82,7 @@ def standings(
     state = [each.copy() for each in _room(slurm)]
     state[-1] = state[-1][: slurm.numbers[RUNNING]]
     ids, partitions = jobs["job_id"].astype(str).to_numpy(), list(site.partitions)
-    why = np.array([_CODES.get((before or {}).get(each, ""), NONE) for each in ids], np.int64)
+    why = np.array([_CODES.get((before or {}).get(str(job_id), ""), NONE) for job_id in ids], np.int64)
     look(NONE, NONE, now_ms, slurm, why)
     hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
     ahead, ahead_hours, stands = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()

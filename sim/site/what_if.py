@@ -228,7 +228,7 @@ def _compared(terms: Ratio, base: Ratio, users: tuple[Ratio, Ratio]) -> Measured
     return Measured(value, baseline, value / baseline - 1, low, high, None if few else interval.p, here.p)
 
 
-def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical:
+def _in_classes(values: pd.Series, least: np.ndarray, names: list[str]) -> pd.Categorical[str]:
     return pd.Categorical(np.array(names, object)[np.searchsorted(least, values, "right") - 1], categories=names)
 
 

@@ -236,7 +236,9 @@ def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:
 def _of_jobs(jobs: pd.DataFrame, ask: Ask, origin: int) -> list[Event]:
     """Return when holds and begin times end, and when jobs are cancelled."""
     held = jobs["held_s"].to_numpy() >= 0
-    begins = [(int(ms), NONE, *((DOWN, job) if held[job] else (UP, NONE))) for job, ms in enumerate(ask.begin_ms) if ms > 0]
+    begins = [
+        (int(ms), NONE, DOWN if held[job] else UP, job if held[job] else NONE) for job, ms in enumerate(ask.begin_ms) if ms > 0
+    ]
     return begins + [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
 
 

@@ -6,7 +6,7 @@ These are their columns, the limits they count against, and the jobs they may pr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -155,8 +155,8 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     minutes, meter, metered, metered_by, meter_qos = [0], list[int](), list[float](), list[int](), list[int]()
     record_qos, names_of_qos = list[int](), list(site.qos)
     afters, after, exclusive, suits = [0], list[int](), list[bool](), list[int]()
-    row: Any
-    for at, row in enumerate(jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)):
+    rows: Iterator[Any] = jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)
+    for at, row in enumerate(rows):
         every_qos = [row.qos, *filter(None, row.other_qos.split(","))]
         if unknown := [name for name in every_qos if name not in site.qos]:
             raise InputError(
