@@ -268,7 +268,7 @@ def campaign(
     >>> len(made), len(made.summary)
     (44, 20)
     >>> made.verdict
-    'Against EASY, EASY-SJBF does not surely lower slowdown ...
+    'EASY-SJBF is not better than EASY in all that is weighed. ...
     >>> campaign("kth-sp2", load=(1.0, 1.15))["trace"].tolist()
     ['kth-sp2', 'kth-sp2 (load 1.15)']
     """

@@ -42,7 +42,7 @@ class CheckedSettings(BaseModel):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            raise InputError(refusal(error, type(self))) from error
+            raise InputError(refusal(error, type(self))) from None  # its lines say the same less clearly
 
     @field_validator("*", mode="before")
     @classmethod

@@ -112,7 +112,10 @@ def changed_traces(context: dg.SensorEvaluationContext):
 
 
 @dg.run_failure_sensor(
-    name="failed_nights", description="Alerts for each night that failed.", default_status=dg.DefaultSensorStatus.RUNNING
+    name="failed_nights",
+    description="Alerts for each night that failed.",
+    default_status=dg.DefaultSensorStatus.RUNNING,
+    monitor_all_code_locations=True,
 )
 def failed_nights(context: dg.RunFailureSensorContext):
     """Alert for every night that failed."""
@@ -130,6 +133,7 @@ def failed_nights(context: dg.RunFailureSensorContext):
     name="drift",
     description="Alerts for each failed check of a night: inputs that drifted, a champion that became worse.",
     run_status=dg.DagsterRunStatus.SUCCESS,
+    monitor_all_code_locations=True,
     default_status=dg.DefaultSensorStatus.RUNNING,
 )
 def drift(context: dg.RunStatusSensorContext):

@@ -75,7 +75,7 @@ def command(
     check_outputs({"--out": out, "--table": table}, inputs)
     if table is not None and table.suffix not in (".md", ".tex"):
         raise InputError(f"--table {table}: must end in .md or .tex")
-    tell_of_prior(campaigns[0].predictors)
+    tell_of_prior(campaigns[0].schedulers, campaigns[0].predictors)
     runs = [run_of(campaign) for campaign in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
         results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)
@@ -152,6 +152,8 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
     for table, part in zip(tables, by_setting(summary), strict=True):
         table.show()
         click.echo(f"\n{verdict(part).text}\n")
+        if part["replicates"].max() == 1 and "traces" not in part:
+            note("one replay of each makes nothing sure: --replicates 10 --shake measures how far replays differ")
         for text in part.loc[part["note"] != "", "note"].unique():
             note(text)
     return tables
@@ -167,6 +169,8 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
         labels, (load, critical, p) = policy_labels(part), part[["trace", "critical", "ranks_p"]].iloc[0]
         rows = part.sort_values("rank").to_dict("records")
         ranks = ", ".join(f"{labels[tuple(row[name] for name in NAMES)]} {row['rank']:.1f}" for row in rows)
-        differ = "" if pd.isna(critical) else f"; {critical:.1f} apart they differ (Nemenyi; Friedman's p {p:.2g})"
+        differ = (
+            "" if pd.isna(critical) else f"; two differ if their ranks are {critical:.1f} apart (Nemenyi; Friedman's p {p:.2g})"
+        )
         sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
     return sentences

@@ -19,6 +19,7 @@ from typing import Any
 import click
 import dagster as dg
 from dagster._core.errors import DagsterAssetCheckFailedError
+from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 
 from features.errors import InputError, unknown
 from pipelines.cli.notes import note
@@ -241,7 +242,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     from pipelines.assets.starts import NOT_LEARNED
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.storage.instance import instance
+    from pipelines.storage.instance import LOCATION, instance
 
     announce_compilation()
     began = time.perf_counter()
@@ -258,7 +259,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                     asset_selection=applicable(definition, name),
                     instance=running,
                     run_id=run_id,
-                    tags={NIGHT_TAG: night} if night else {},
+                    tags={REPOSITORY_LABEL_TAG: f"__repository__@{LOCATION}"} | ({NIGHT_TAG: night} if night else {}),
                 )
         except dg.Failure as error:
             if isinstance(error.__cause__, dg.DagsterExecutionInterruptedError):

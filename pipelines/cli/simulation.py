@@ -49,7 +49,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
             check_site(campaign, schedule_out)
             simulate_site(campaign, schedule_out, as_json)
             return
-    tell_of_prior(campaign.predictors)
+    tell_of_prior(campaign.schedulers, campaign.predictors)
     combinations = policies(campaign)
     if schedule_out is not None:
         from pipelines.storage.schedule_files import check_ending, check_unchanged

@@ -3,18 +3,21 @@
 Both ask one code server, which stays: a daemon that starts its own replaces it each minute, at 9 s of processor time.
 """
 
+import hashlib
 import signal
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from subprocess import Popen
-from tempfile import TemporaryDirectory
+from tempfile import gettempdir
 from time import sleep
 
 import click
+from filelock import FileLock, Timeout
 
 from pipelines.cli.options import listening
 from pipelines.sources.site_file import apart
+from pipelines.storage.instance import LOCATION
 
 
 @click.command()
@@ -34,9 +37,16 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     check_reads()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # leave by the end of this function, which ends the children
     with ExitStack() as stack:
-        socket = Path(stack.enter_context(TemporaryDirectory()), "code")
-        commands = [f"dagster code-server start -m pipelines.definitions --location-name queuecast --log-level warning -s {socket}"]
-        commands += [f"dagster-daemon run --grpc-socket {socket}"] if only != "web" else []
+        workspace, socket = folder / "workspace.yaml", code_socket(folder)
+        # one name for both: the daemon starts no run of a location that it does not know
+        workspace.write_text(f"load_from: [{{grpc_server: {{host: localhost, socket: {socket}, location_name: {LOCATION}}}}}]\n")
+        commands = [f"dagster-daemon run -w {workspace}"] if only != "web" else []
+        with suppress(Timeout):  # else the other half of the server answers there; one that ends takes seconds
+            stack.enter_context(FileLock(folder / "code.lock", timeout=10))
+            socket.unlink(missing_ok=True)
+            commands.insert(
+                0, f"dagster code-server start -m pipelines.definitions --location-name {LOCATION} --log-level warning -s {socket}"
+            )
         for program, *arguments in map(str.split, commands):
             path = Path(sys.executable).with_name(program)
             child = stack.enter_context(Popen([path, *arguments], cwd=folder, env=apart()))
@@ -46,4 +56,14 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
         if only == "daemon":
             child.wait()
         else:
-            answer(stack.enter_context(dagster_application(str(socket))), host, port, names)
+            answer(stack.enter_context(dagster_application(workspace)), host, port, names)
+
+
+def code_socket(folder: Path) -> Path:
+    """Return where the code of an instance in ``folder`` answers.
+
+    It stays the same, as Dagster keeps the states and ticks of schedules and sensors by it. The system takes 107 characters.
+    """
+    socket = folder / "code"
+    name = f"queuecast-{hashlib.sha256(bytes(folder)).hexdigest()[:16]}"
+    return socket if len(bytes(socket)) <= 100 else Path(gettempdir(), name)

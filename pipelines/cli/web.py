@@ -32,16 +32,16 @@ _HEAD = 64 << 10  # bytes of a request's head that a server keeps
 
 
 @contextmanager
-def dagster_application(socket: str) -> Iterator[ASGIApp]:
-    """Yield Dagster's web application for the code server at ``socket``, with our pages."""
+def dagster_application(workspace: Path) -> Iterator[ASGIApp]:
+    """Yield Dagster's web application on the code that ``workspace`` names, with our pages."""
     from dagster import DagsterInstance
     from dagster._core.workspace.context import WorkspaceProcessContext
-    from dagster._core.workspace.load_target import GrpcServerTarget
+    from dagster._core.workspace.load_target import WorkspaceFileTarget
     from dagster_webserver.app import create_app_from_workspace_process_context
 
-    target = GrpcServerTarget("localhost", None, socket, "queuecast")
-    with DagsterInstance.get() as instance, WorkspaceProcessContext(instance, target) as workspace:
-        app = create_app_from_workspace_process_context(workspace)
+    target = WorkspaceFileTarget([str(workspace)])
+    with DagsterInstance.get() as instance, WorkspaceProcessContext(instance, target) as context:
+        app = create_app_from_workspace_process_context(context)
         app.router.routes.insert(0, Route(f"{PAGES}/{{name:path}}", _page))
         yield app
 

@@ -18,6 +18,8 @@ from pipelines.storage.home import local_home
 from pipelines.storage.locks import held
 from pipelines.storage.places import write
 
+LOCATION = "queuecast"
+"""The name of the code location, in the web server, the daemon, and the runs of commands."""
 _OURS = "# Queuecast's own Dagster instance."
 _SETTINGS = f"""\
 {_OURS} A site with one of its own sets DAGSTER_HOME to the directory with its dagster.yaml.

@@ -11,6 +11,7 @@ often (docs/studies/intervals.md). Ranks are compared as by Demšar (Journal of 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from math import factorial
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from sim.campaigns.window_comparison import POLICY, SETTING
 from sim.metrics.verdict import sure_changes
 
 FEWEST_TRACES = 3
-"""With fewer traces there is no interval."""
+"""With fewer traces there is no interval, and no test of ranks."""
 
 
 def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
@@ -31,7 +32,8 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
     traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
     and ``traces ranks_p critical``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
     is the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
-    Iman & Davenport), ``critical`` the min difference of mean ranks at which two policies differ at ``CONFIDENCE`` (Nemenyi).
+    Iman & Davenport, but not below the chance that equal policies have the same order on all traces), ``critical`` the min difference
+    of mean ranks at which two policies differ at ``CONFIDENCE`` (Nemenyi).
     ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``relative``. ``note`` tells of other
     traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
@@ -78,12 +80,13 @@ def _ranked(rows: pd.DataFrame) -> dict[str, Any]:
     places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
     rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
     test = {"ranks_p": np.nan, "critical": np.nan}
-    if traces > 1 and policies > 2:
+    if traces >= FEWEST_TRACES and policies > 2:
         from scipy.stats import f, friedmanchisquare, studentized_range  # slow to import
 
         chi, rest = friedmanchisquare(*(of_place.to_numpy() for _, of_place in places)).statistic, traces * (policies - 1.0)
         ratio = (traces - 1.0) * chi / (rest - chi) if chi < rest else np.inf
-        test["ranks_p"] = float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0)))
+        same_order = factorial(policies) ** (1.0 - traces)  # the approximation goes below it, to 0 if all traces agree
+        test["ranks_p"] = max(float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0))), same_order)
         width = float(studentized_range.ppf(CONFIDENCE, policies, np.inf)) / 2.0**0.5
         test["critical"] = width * (policies * (policies + 1.0) / (6.0 * traces)) ** 0.5
     return {"rank": rank, "test": test}

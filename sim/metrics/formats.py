@@ -73,10 +73,10 @@ def combinations(keys: Sequence[tuple[str, str, str]], short: bool = False) -> d
     """Return scheduler / predictions / correction of every combination, in their order.
 
     A correction is named only if two differ in it alone; where two would have the same words, they keep the predictors' names.
-    If ``short`` and all have the same predictor, it is left out.
+    If ``short`` and all are by requests, that is left out.
     """
     pairs, words = Counter(key[:2] for key in keys), sources(keys)
-    one = short and len({key[1] for key in keys if key[1]}) == 1
+    one = short and {key[1] for key in keys if key[1]} == {"requested"}
     return {
         key: " / ".join(filter(None, (key[0], "" if one else words[key], key[2] if pairs[key[:2]] > 1 else ""))) for key in keys
     }

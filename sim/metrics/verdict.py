@@ -187,15 +187,17 @@ def _sure(
     """Yield the sentences on the ``best``, and on why the lowest slowdown is another's."""
     among = f" of {len(ranked)} combinations" if len(ranked) > 1 else ""
     if best is None:
-        which = f"none{among} surely lowers" if among else f"{names[ranked[0]]} does not surely lower"
-        yield f"Against {names[base]}, {which} slowdown without raising another metric."
+        if among:
+            yield f"Against {names[base]}, none{among} surely lowers slowdown without raising another metric."
+        else:
+            yield f"{names[ranked[0]]} is not better than {names[base]} in all that is weighed."
     else:
         lowest = _relative(rows[best][WEIGHED[0]])
         alike = [names[key] for key in ranked if key != best and _relative(rows[key][WEIGHED[0]]) == lowest]
         tie = f" (a tie with {', '.join(alike)})" if alike else ""
         yield f"{names[best]}{tie} is the best{among}; it surely lowers {_sizes(rows[best], better[best])}."
         if rest := [name for name in WEIGHED if name not in better[best]]:
-            sizes = ", ".join(f"{_title(name)} ({change(rows[best][name]['relative'])})" for name in rest)
+            sizes = ", ".join(f"{_title(name)} ({_size(rows[best][name], _relative(rows[best][name]) > 0)})" for name in rest)
             yield f"It does not surely change {sizes}."
     if ranked[0] != best:
         costs = raised[ranked[0]]
@@ -222,6 +224,6 @@ def _unsure(
     yield f"{names[ranked[0]]} has the lowest slowdown ({_size(first)}), with {_sizes(lowest, _COSTS)}."
     costs = f"{', '.join(METRICS[name].title for name in _COSTS[:-1])} or {METRICS[_COSTS[-1]].title}"
     if sound and sound[0] != ranked[0]:
-        yield f"Of those that do not raise {costs} it is {names[sound[0]]} ({_size(rows[sound[0]][WEIGHED[0]])})."
+        yield f"Of those with no higher {costs} it is {names[sound[0]]} ({_size(rows[sound[0]][WEIGHED[0]])})."
     elif not sound:
-        yield f"Each that lowers it raises {costs}."
+        yield f"Each with a lower slowdown has a higher {costs}."

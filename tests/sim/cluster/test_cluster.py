@@ -173,7 +173,7 @@ def test_waiting_with_patience_is_the_oracles(
     runs = simulated(cluster, jobs, work, background, decision=foresight, skips=10**9)
     agree(kernel, runs)
     assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
-    assert kernel.decisions == foresight.decisions
+    assert kernel.decisions == foresight.asked
     assert kernel.runs["skips"].max() > 3
     assert len(foresight.first) > 3
 

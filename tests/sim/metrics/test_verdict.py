@@ -82,7 +82,7 @@ CASES = {
     "a longest wait is a cost as well": (
         {HARM: [(-0.6, SURE), (0.0, UNSURE), (0.0, UNSURE), (2.0, SURE)]},
         None,
-        "Against EASY / requests, Harm / quantile does not surely lower slowdown without raising another metric.",
+        "Harm / quantile is not better than EASY / requests in all that is weighed.",
     ),
     "nothing sure is an answer": (
         {SJBF: [(-0.2, UNSURE)] * 4},
