@@ -170,11 +170,13 @@ def decide(trace: Trace, policy: Decides, **settings: Any) -> Schedule:
     'narrowest_first / requested'
     """
     import sim
+    from pipelines.cli.progress import shown_progress
 
     workload, on = _on(trace, settings)
     size, clusters = on.pop("procs"), on.pop("machine")
     settings["predictor"] = _fitted(settings.get("predictor", "requested"), workload)
-    return sim.decide(workload.jobs, clusters or size, policy, **on, **settings)
+    with shown_progress("jobs have ended", "deciding", after_s=1.5) as progress:
+        return sim.decide(workload.jobs, clusters or size, policy, **on, **settings, progress=progress)
 
 
 def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:

@@ -39,7 +39,7 @@ def _stage(
 
     With several assets, ``description`` has one text for each, and ``checks`` are those of the first. Checks ``in_nights`` are evaluated there alone,
     and warn. ``code_version`` is raised
-    by hand when the same inputs give another table. ``progress`` is the stage's name on the terminal.
+    by hand when the same inputs give another table. ``progress`` is the stage's name on the terminal, by default the function's.
     """
 
     def decorate(compute: Callable[..., Any]) -> dg.AssetsDefinition:
@@ -78,11 +78,11 @@ trace_stage, system_stage = partial(_stage, traces), partial(_stage, systems)
 
 def _reporting(compute: Callable[..., Any], progress: str) -> Callable[..., Iterator[Any]]:
     """Return ``compute`` with progress on the terminal, and with errors that retrying cannot mend."""
+    stage = progress or compute.__name__.replace("_", " ")
 
     @wraps(compute)
     def reporting(context: dg.AssetExecutionContext, **resources: Any) -> Iterator[Any]:
-        if progress:
-            report_progress(progress, 0, 1)
+        report_progress(stage, 0, 1)
         try:
             results = compute(context, **resources)
             outcomes = [results] if isinstance(results, dg.MaterializeResult) else list(results)
@@ -90,8 +90,7 @@ def _reporting(compute: Callable[..., Any], progress: str) -> Callable[..., Iter
             raise dg.Failure("interrupted", allow_retries=False) from interrupt  # Dagster would wait and try the step again
         except Exception as error:
             raise dg.Failure(first_line(error), allow_retries=_may_pass(context.run, error)) from error
-        if progress:
-            report_progress(progress, 1, 1)
+        report_progress(stage, 1, 1)
         chosen = context.selected_asset_keys
         yield from (result for result in outcomes if result.asset_key is None or result.asset_key in chosen)
 

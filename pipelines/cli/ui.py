@@ -18,6 +18,7 @@ from filelock import FileLock, Timeout
 from pipelines.cli.options import listening
 from pipelines.sources.site_file import apart
 from pipelines.storage.instance import LOCATION
+from pipelines.storage.places import write
 
 
 @click.command()
@@ -39,7 +40,7 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     with ExitStack() as stack:
         workspace, socket = folder / "workspace.yaml", code_socket(folder)
         # one name for both: the daemon starts no run of a location that it does not know
-        workspace.write_text(f"load_from: [{{grpc_server: {{host: localhost, socket: {socket}, location_name: {LOCATION}}}}}]\n")
+        write(workspace, f"load_from: [{{grpc_server: {{host: localhost, socket: {socket}, location_name: {LOCATION}}}}}]\n")
         commands = [f"dagster-daemon run -w {workspace}"] if only != "web" else []
         with suppress(Timeout):  # else the other half of the server answers there; one that ends takes seconds
             stack.enter_context(FileLock(folder / "code.lock", timeout=10))

@@ -89,8 +89,8 @@ def read_canonical(path: str | Path) -> Trace:
         if pd.api.types.infer_dtype(jobs[name].cat.categories, skipna=False) not in ("string", "empty"):
             raise InputError(f"{path}: a column has a wrong type: {name} holds {jobs[name].cat.categories.dtype}, not text")
     facts["header"] = {"Source": facts["source"], **facts["header"]}
-    stated: dict[str, Any] = {**facts, "name": trace_name(path), "source": str(path)}
-    trace = Trace(jobs=jobs, **stated)
+    named: dict[str, Any] = {**facts, "name": trace_name(path), "source": str(path)}
+    trace = Trace(jobs=jobs, **named)
     return trace if trace.generated else with_hashed_names(trace)
 
 

@@ -139,8 +139,11 @@ def _models(versions: Versions, store: Tracking, current: Version, before: Versi
             yield _back(versions, store, before, "registry", what)
         else:
             yield Finding("registry", subject, what, _ANEW)
-    elif moved := [f"{alias} is {named.get(alias) or 'missing'}" for alias in published if named.get(alias) != published[alias]]:
-        what = f"aliases differ from what {current.made_by or 'a run'} published ({', '.join(moved)})"
+    # an alias that was moved by hand is trusted: a site went back to an earlier version
+    elif unset := [
+        alias for alias in published if alias not in named or not (versions.follows or named[alias] == published[alias])
+    ]:
+        what = f"aliases that {current.made_by or 'a run'} published are not set: {', '.join(unset)}"
 
         def set_again() -> None:
             finish(Lake(versions.root), store, subject)

@@ -22,7 +22,7 @@ from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_fo
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
-from sim.outcome import DECIDED, TRACE_SECONDS, Decider
+from sim.outcome import DECIDED, TRACE_SECONDS, Decider, Progress
 from sim.own.compiled_policy import CompiledPolicy
 from sim.policy import Policy
 from sim.schedule import Schedule
@@ -231,6 +231,7 @@ def decide(
     clock: Clock = TRACE_SECONDS,
     trace: str = "",
     generated: bool = False,
+    progress: Progress | None = None,
     **settings: Any,
 ) -> Schedule:
     """Schedule ``jobs`` as ``policy`` decides.
@@ -239,7 +240,8 @@ def decide(
     now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits and, on a pool, a
     processor is free; on clusters again until it starts nothing. :mod:`sim.own.compiled_policy` describes compiled ones. The
     schedule's scheduler is ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``,
-    ``dependencies``, ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`.
+    ``dependencies``, ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`. ``progress(ended, jobs)`` is called several times
+    a second.
 
     Raises
     ------
@@ -251,6 +253,13 @@ def decide(
     name, decides = decider(policy, name, once=True)
     on: dict[str, Any] = {"machine": machine} if hasattr(machine, "arrays_for") else {"procs": machine}
     schedule = simulate_policy(
-        jobs, Policy(DECIDED, **settings), decider=decides(), clock=clock, trace=trace, generated=generated, **on
+        jobs,
+        Policy(DECIDED, **settings),
+        decider=decides(),
+        clock=clock,
+        trace=trace,
+        generated=generated,
+        progress=progress,
+        **on,
     )
     return replace(schedule, scheduler=name)

@@ -73,6 +73,7 @@ def test_a_trace_remembered_with_other_options_keeps_its_machine(
     assert lake.read_clean("arriving").machine == clean.machine, "whatever the catalogue says now"
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTrace, tmp_path: Path) -> None:
     machine = read_machine(tmp_path / "site.toml")

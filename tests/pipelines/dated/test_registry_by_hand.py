@@ -22,7 +22,7 @@ from pipelines.workflows.doctor import examine
 from tests.support.arriving import CHANGE_DAY, source
 from tests.support.dated import registered_in
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
+pytestmark = [pytest.mark.usefixtures("undrawn_pictures", "quick_methods"), pytest.mark.thorough, pytest.mark.slow]
 NAME = "runtime-arriving"
 JOB = pd.DataFrame({"user": ["1"], "procs": [4], "requested_s": [3600], "submit_time": [pd.Timestamp("2024-03-01")]})
 FIRST = CHANGE_DAY - 3
@@ -113,11 +113,8 @@ def tag(name: str, value: str | None) -> Callable[[Tracking], None]:
 
 CHANGES = [
     damaged,
-    *(
-        pytest.param(change, marks=pytest.mark.thorough)
-        for change in (champion_deleted, foreign, place_astray, alias_astray, trained_version_deleted, run_deleted)
-    ),
-    *(pytest.param(tag(*edit), marks=pytest.mark.thorough) for edit in (("training_window_s", "soon"), ("method", None))),
+    *(champion_deleted, foreign, place_astray, alias_astray, trained_version_deleted, run_deleted),
+    *(tag(*edit) for edit in (("training_window_s", "soon"), ("method", None))),
 ]
 
 
@@ -145,13 +142,7 @@ def test_after_a_change_by_hand_all_answer_and_the_doctor_names_it(
     assert left == []
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "changed",
-    [damaged, pytest.param(champion_deleted, marks=pytest.mark.thorough)],
-    indirect=True,
-    ids=lambda change: change.__name__,
-)
+@pytest.mark.parametrize("changed", [damaged, champion_deleted], indirect=True, ids=lambda change: change.__name__)
 def test_a_run_after_a_change_by_hand_registers_and_serves(changed: Path) -> None:
     trace = source(jobs=900)
     run = registered_in(changed, trace.accounting(trace.midnights[FIRST + 3]))

@@ -85,6 +85,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert (answers["snapshot_age_s"] == 0).all()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions_of_before(tmp_path: Path, store: Tracking) -> None:
     lake, nights = Lake(tmp_path / "lake"), []

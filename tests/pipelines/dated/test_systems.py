@@ -94,6 +94,7 @@ def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(control):
     pd.testing.assert_frame_equal(answers[0], answers[1].iloc[: len(answers[0])])
 
 
+@pytest.mark.thorough
 def test_over_the_same_data_nothing_is_registered_what_serves_is_shown_and_one_chosen_by_hand_stays(opened, control):
     table = table_of(control, slice(0, 300), "third")
     first = retrained(table, "own", opened, learning())

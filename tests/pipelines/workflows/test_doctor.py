@@ -84,8 +84,14 @@ def test_a_subject_at_which_a_night_works_is_left_alone(home: Path) -> None:
     assert len(findings(home)) == 1
 
 
-def test_aliases_that_were_moved_are_set_again(home: Path) -> None:
+def test_an_alias_that_was_moved_by_hand_is_trusted(home: Path) -> None:
     connect(home).client.set_registered_model_alias(MODEL, "champion", "1")
+    assert (findings(home), mended(home)) == ([], [])
+    assert str(connect(home).client.get_model_version_by_alias(MODEL, "champion").version) == "1"
+
+
+def test_an_alias_that_was_deleted_is_set_again(home: Path) -> None:
+    connect(home).client.delete_registered_model_alias(MODEL, "champion")
     assert mended(home) == ["set them again"]
     assert seen(home) == (2, "2")
 

@@ -53,6 +53,7 @@ def test_a_run_varies_beyond_the_sigma_of_control_runs(runs: pd.DataFrame, basel
     assert runs["varied"].any()
 
 
+@pytest.mark.thorough
 def test_a_comparison_is_what_anybody_would_count_in_the_schedules(baselines: pd.DataFrame) -> None:
     submitted = {}
     for week, seed in enumerate(range(200, 206)):
