@@ -20,6 +20,8 @@ NUMBERED = re.compile(r"\bpaper[ ]0{2}\d", re.IGNORECASE)
 """A paper by a file's number instead of its authors."""
 VAGUE = {"found", "made", "known", "told", "stated", "said"}
 """Names that say nothing of what they hold or do."""
+POINTING = {"each", "of", "there", "given", "mine", "asked"}
+"""Names that point at something without naming it: none below the commands, but for keys of a machine's file."""
 WRITTEN = {".py", ".md", ".j2", ".toml", ".css", ".yaml", ".yml"}
 
 
@@ -86,6 +88,16 @@ def test_names_say_what_they_hold() -> None:
     suspects = [file for file in files if re.search(rf"\b_*({'|'.join(VAGUE)})\b *[,:=()]", file.read_text(encoding="utf-8"))]
     wrong = [(place(file), name) for file in suspects for _, name in named(file.read_bytes()) if name in VAGUE]
     assert wrong == [("pipelines/workflows/inspection.py", "stated")], "`inspect --json` prints that one; name what others are"
+
+
+def test_rooms_below_the_commands_name_values() -> None:
+    wrong = []
+    for file in (file for file in CODE if file.relative_to(HOUSE).parts[0] != "pipelines"):
+        for node in ast.walk(ast.parse(file.read_bytes())):
+            match node:
+                case ast.arg(arg=name) | ast.Name(id=name, ctx=ast.Store()) if name in POINTING:
+                    wrong.append((place(file), name))
+    assert wrong == [("sim/machine/description.py", "of"), ("sim/machine/description.py", "asked")]
 
 
 def test_a_class_name_and_a_time_that_never_comes_are_defined_once() -> None:

@@ -114,7 +114,7 @@ def states(
     """
     features = np.zeros((len(row), len(FEATURES)))
     order = np.lexsort((row, at_s))
-    by_start, by_end = (np.argsort(each, kind="stable") for each in (jobs.start, jobs.end))
+    by_start, by_end = (np.argsort(times, kind="stable") for times in (jobs.start, jobs.end))
     # columns of tables are read-only or strided, and each kind would be compiled apart
     jobs = QueueJobs._make(np.array(column, np.int64, order="C") for column in jobs)
     places: np.ndarray | list[int] = np.arange(len(jobs.submit)) if rank is None else np.array(rank, np.int64, order="C")

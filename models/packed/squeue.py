@@ -59,10 +59,10 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
     if absent := [name for name in REQUIRED if name not in table]:
         raise ValueError(f"column {absent[0]} is missing: the model asks for {', '.join(REQUIRED)}")
     table = table[[name for name in (*REQUIRED, *_TEXTS, _MEDIAN, _AT, _PRIORITY) if name in table]]
-    given = columns(table, _TEXTS, pd.Timestamp(0))
-    refuse(given["procs"] > procs, table, "procs", f"is more than the machine's {procs}")
+    arrays = columns(table, _TEXTS, pd.Timestamp(0))
+    refuse(arrays["procs"] > procs, table, "procs", f"is more than the machine's {procs}")
     waits = table["start_time"].isna().to_numpy(bool)
-    submit, start, at = given["local_s"], clock_s(table, "start_time", nullable=True), _moment(table, given["local_s"])
+    submit, start, at = arrays["local_s"], clock_s(table, "start_time", nullable=True), _moment(table, arrays["local_s"])
     for name, times, present in (("submit_time", submit, True), ("start_time", start, ~waits)):
         refuse(present & (times < earliest_s), table, name, EARLY)
         refuse(present & (times > at), table, name, "is after the question")
@@ -73,11 +73,11 @@ def read_queue(table: pd.DataFrame, procs: int, zone: str | None, earliest_s: in
     start = np.where(waits, NOT_YET, begun)
     submit = np.minimum(as_unix_s(submit, zone), start)
     row = np.argsort(submit, kind="stable")
-    numbers = (submit, start, np.full(len(table), NOT_YET), given["procs"], given["requested_s"])
-    codes = (pd.factorize(given[name])[0] if name in given else np.full(len(table), -1) for name in ("user", "queue", "account"))
-    jobs = QueueJobs._make(each[row].astype(np.int64) for each in (*numbers, *codes, _medians(table, given["requested_s"])))
+    numbers = (submit, start, np.full(len(table), NOT_YET), arrays["procs"], arrays["requested_s"])
+    codes = (pd.factorize(arrays[name])[0] if name in arrays else np.full(len(table), -1) for name in ("user", "queue", "account"))
+    jobs = QueueJobs._make(column[row].astype(np.int64) for column in (*numbers, *codes, _medians(table, arrays["requested_s"])))
     priority = table[_PRIORITY].to_numpy(np.float64, na_value=np.nan) if _PRIORITY in table else np.full(len(table), np.nan)
-    aside = stand_aside(given["reason"]) if "reason" in given else np.zeros(len(table), bool)
+    aside = stand_aside(arrays["reason"]) if "reason" in arrays else np.zeros(len(table), bool)
     return QueueSnapshot(jobs, row, at_s, at, by_priority(priority[row], jobs.submit, aside[row]))
 
 

@@ -90,8 +90,12 @@ class StartModel:
         arrays = {"recent": self.recent}
         for kind, hazard in self.trees.items():
             arrays |= {f"{kind}_{name}": values for name, values in hazard.arrays().items()}
-        for kind, each in self.calibrations.items():
-            arrays |= {f"{kind}_told": each.forecast, f"{kind}_came": each.came, f"{kind}_odds": np.array([each.shift, each.slope])}
+        for kind, calibration in self.calibrations.items():
+            arrays |= {
+                f"{kind}_told": calibration.forecast,
+                f"{kind}_came": calibration.came,
+                f"{kind}_odds": np.array([calibration.shift, calibration.slope]),
+            }
         np.savez_compressed(directory / ARRAYS, **arrays)  # type: ignore[arg-type]
         return {
             "method": self.method,

@@ -222,7 +222,7 @@ def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
     """
     assert isinstance(question.queue, QueueColumns)
     job = question.job
-    columns = {name: [*values, getattr(job, name, None)] for name, values in question.queue.items()}
+    columns: dict[str, list[Any]] = {name: [*values, getattr(job, name, None)] for name, values in question.queue.items()}
     submit, start = _times(columns, clock_s)
     order = np.append(np.argsort(submit[:-1], kind="stable"), len(submit) - 1)
 

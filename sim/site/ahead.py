@@ -87,7 +87,7 @@ class SiteAhead(Ahead):
         running: np.ndarray,
         waiting: np.ndarray,
         now_s: int,
-        asked: np.ndarray | None = None,
+        only: np.ndarray | None = None,
         without: np.ndarray | None = None,
     ) -> np.ndarray:
         rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
@@ -109,7 +109,7 @@ class SiteAhead(Ahead):
         more = more.assign(group=more["group"] + _APART * (1 + more["draw"]), after="")
         usage_s = float(table["submit_s"].min()) - LEAD_S
         phases, now = self.seed * self.scenarios, float(now_s + self._origin_s)
-        table = table if asked is None else table.assign(asked=np.isin(kept_rows, asked))
+        table = table if only is None else table.assign(asked=np.isin(kept_rows, only))
         starts_s = starts_ahead(self.site, table, now, runtime_s, phases, more if len(more) else None, usage_s, self.within_s)
         return np.minimum(starts_s, self.within_s)
 
@@ -139,13 +139,13 @@ class SiteAhead(Ahead):
 class Moment:
     """A site at a moment.
 
-    The first ``there`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``; ``asked_ms`` is
+    The first ``submitted`` jobs have been submitted; the others are to come. Milliseconds count from ``origin_s``; ``asked_ms`` is
     when a pass was last requested.
     """
 
     site: Site
     jobs: pd.DataFrame
-    there: int
+    submitted: int
     origin_s: int
     now_ms: int
     slurm: Slurm
@@ -226,7 +226,7 @@ def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
 
 
 def lead(site: Site, table: pd.DataFrame, recorded: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
-    """Return the site as it is at ``now_s``, by the record of the first ``there`` jobs."""
+    """Return the site as it is at ``now_s``, by the record of the first ``recorded`` jobs."""
     origin = origin_of(table)
     moment = Moment(site, table, recorded, origin, round((now_s - origin) * 1000), begin(site, table, phases))
     slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:recorded]
@@ -311,7 +311,7 @@ def _advance(
 
     It ends at most ``within_s`` after the moment.
     """
-    table, recorded, now = moment.jobs, moment.there, moment.now_ms
+    table, recorded, now = moment.jobs, moment.submitted, moment.now_ms
     runtime_s = np.concatenate((runtime_s, table["runtime_s"].to_numpy(np.float64)[recorded:]))
     slurm.now.killed[:] |= runtime_s > slurm.ask.limit
     runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS

@@ -118,22 +118,22 @@ class TraceQueue:
     snapshot: pd.DataFrame
     rank: np.ndarray
 
-    def answered(self, model: StartModel | None, asked: np.ndarray) -> list[PredictedStart]:
-        """Return answers about the rows ``asked``, which wait and ascend.
+    def answered(self, model: StartModel | None, rows: np.ndarray) -> list[PredictedStart]:
+        """Return answers about the rows ``rows``, which wait and ascend.
 
         They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
         """
-        starts = self._starts(self.jobs, asked)
+        starts = self._starts(self.jobs, rows)
         if model is None:
             sample = blurred(starts, self.ahead.within_s)
             values = dict(zip(QUANTILES, np.quantile(sample, LEVELS, axis=0, method="nearest"), strict=True))
             values |= {name: (sample <= by).mean(axis=0) for name, by in zip(CHANCES, CHANCES_S.values(), strict=True)}
         else:
-            read = self._questions(asked, starts)
+            read = self._questions(rows, starts)
             values = answers(model.chances(read.states, read.scenarios if model.ahead == self.ahead.by else None))
-        jobs, row_answers, why = self.jobs, [], self.reasons(asked)
+        jobs, row_answers, why = self.jobs, [], self.reasons(rows)
         free = self.clean.procs - int(jobs.procs[self.running].sum())
-        for number, row in enumerate(asked):
+        for number, row in enumerate(rows):
             user, procs = self.clean.jobs["user"].iloc[row], int(jobs.procs[row])
             row_answers.append(
                 PredictedStart(
@@ -144,18 +144,18 @@ class TraceQueue:
                     self.now_s - int(jobs.submit[row]),
                     procs <= free,
                     {name: float(values_s[number]) for name, values_s in values.items()},
-                    self._changes(row, starts[:, number]) if len(asked) <= 2 else (),
+                    self._changes(row, starts[:, number]) if len(rows) <= 2 else (),
                     why[number],
                 )
             )
         return row_answers
 
-    def reasons(self, asked: np.ndarray) -> list[Reason]:
-        """Return why each of the rows ``asked`` waits.
+    def reasons(self, rows: np.ndarray) -> list[Reason]:
+        """Return why each of the rows ``rows`` waits.
 
         The snapshot says it, and at a Slurm site its rules.
         """
-        names, now_s = [str(job) for job in self.job_id[asked]], self.now_s + (self.clean.origin_unix_s or 0)
+        names, now_s = [str(job) for job in self.job_id[rows]], self.now_s + (self.clean.origin_unix_s or 0)
         ahead = self.ahead
         why = reasons(self.snapshot, names, self.clean.procs, now_s)
         if not isinstance(ahead, SiteAhead):
@@ -168,7 +168,7 @@ class TraceQueue:
         why = [by_rules(reason, stands[name]) if name in stands else reason for name, reason in zip(names, why, strict=True)]
         over = [number for number, reason in enumerate(why) if reason.why == "limit"]
         if over:
-            for number, used in zip(over, self._used(asked[over], live[np.arange(len(live)) < len(self.running)]), strict=True):
+            for number, used in zip(over, self._used(rows[over], live[np.arange(len(live)) < len(self.running)]), strict=True):
                 why[number] = replace(why[number], limit=used.text)
         return why
 
@@ -275,18 +275,18 @@ class TraceQueue:
                 if room and qos in site.qos and part.allows("qos", qos) and part.allows("accounts", own["account"]):
                     yield name, qos
 
-    def questions(self, asked: np.ndarray) -> Questions:
-        """Return questions about the rows ``asked``, which wait and ascend, at this moment."""
-        return self._questions(asked, self._starts(self.jobs, asked))
+    def questions(self, rows: np.ndarray) -> Questions:
+        """Return questions about the rows ``rows``, which wait and ascend, at this moment."""
+        return self._questions(rows, self._starts(self.jobs, rows))
 
-    def _questions(self, asked: np.ndarray, starts: np.ndarray) -> Questions:
-        at = np.full(len(asked), self.now_s)
-        described = states(self.jobs, asked, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
-        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, asked=asked)
-        return Questions(asked, at, described, np.stack([start_quantiles(scenario) for scenario in starts.T]), plan)
+    def _questions(self, rows: np.ndarray, starts: np.ndarray) -> Questions:
+        at = np.full(len(rows), self.now_s)
+        described = states(self.jobs, rows, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
+        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, only=rows)
+        return Questions(rows, at, described, np.stack([start_quantiles(scenario) for scenario in starts.T]), plan)
 
-    def _starts(self, jobs: QueueJobs, asked: np.ndarray) -> np.ndarray:
-        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, asked)
+    def _starts(self, jobs: QueueJobs, rows: np.ndarray) -> np.ndarray:
+        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, rows)
 
     def _changes(self, row: int, starts: np.ndarray) -> tuple[Gain, ...]:
         changes, tried = [], {(int(self.jobs.procs[row]), int(self.jobs.requested[row]))}

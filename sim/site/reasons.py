@@ -65,13 +65,13 @@ def standings(
     site: Site,
     jobs: pd.DataFrame,
     now_s: float,
-    asked: Collection[str],
+    wanted: Collection[str],
     *,
     before: Mapping[str, str] | None = None,
     usage_s: float | None = None,
     phases: Phases | None = None,
 ) -> dict[str, SiteStanding]:
-    """Return how the waiting jobs ``asked`` stand at the Unix second ``now_s``, by ``job_id``.
+    """Return how the ``wanted`` waiting jobs stand at Unix second ``now_s``, by ``job_id``.
 
     ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`, with ended jobs. ``before`` has classes
     by ``job_id`` that were told before, as slurmctld keeps some. Raises InputError as that function.
@@ -79,7 +79,7 @@ def standings(
     slurm = lead(site, jobs, len(jobs), now_s, phases or draw_phases(site, len(jobs), 0), usage_s).slurm
     ask, now_ms = slurm.ask, round((now_s - origin_of(jobs)) * 1000)
     order = slurm.now.queue[: slurm.numbers[QUEUED]].tolist()
-    state = [each.copy() for each in _room(slurm)]
+    state = [array.copy() for array in _room(slurm)]
     state[-1] = state[-1][: slurm.numbers[RUNNING]]
     ids, partitions = jobs["job_id"].astype(str).to_numpy(), list(site.partitions)
     why = np.array([_CODES.get((before or {}).get(str(job_id), ""), NONE) for job_id in ids], np.int64)
@@ -87,11 +87,11 @@ def standings(
     hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
     ahead, ahead_hours, stands = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
     rows: list[Any] = [*jobs.astype(object).itertuples(index=False)]
-    member = np.array([[node.name in each.nodes for node in site.nodes] for each in site.partitions.values()])
+    member = np.array([[node.name in partition.nodes for node in site.nodes] for partition in site.partitions.values()])
     free, fixed = member @ state[1], Fixed(site)
     for record in order:
         job, partition = int(ask.job[record]), int(ask.partition[record])
-        if ids[job] in asked:
+        if ids[job] in wanted:
             parts = _parts(fixed, site, slurm, rows[job], job, now_ms // 1000)
             first: np.ndarray = state[-1][:0]
             if why[job] == RESOURCES:
@@ -122,26 +122,26 @@ class UsedUp(NamedTuple):
     key: tuple[object, ...] = ()
 
 
-def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[UsedUp]:
+def used_limits(site: Site, requests: pd.DataFrame, runs: np.ndarray, rows: Iterable[int]) -> list[UsedUp]:
     """Return for each of ``rows`` the first limit that is used up.
 
-    Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``asked`` are
+    Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``requests`` are
     requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
     """
-    slots = Slots(site, {(each.account, each.user): at for at, each in enumerate(site.associations)})
-    of_jobs = {number: slots.of(row) for number, row in enumerate(asked.itertuples())}
+    slots = Slots(site, {(association.account, association.user): at for at, association in enumerate(site.associations)})
+    of_jobs = {number: slots.of(row) for number, row in enumerate(requests.itertuples())}
     taken: dict[int, int] = {}
     for number in np.flatnonzero(runs):
         for _, slot, amount in of_jobs[int(number)]:
             taken[slot] = taken.get(slot, 0) + amount
-    tasks, group, throttle = asked["group"][runs].value_counts(), asked["group"].to_numpy(), asked["throttle"].to_numpy()
+    tasks, group, throttle = requests["group"][runs].value_counts(), requests["group"].to_numpy(), requests["throttle"].to_numpy()
     limits = []
     for row in rows:
         running = int(tasks.get(group[row], 0))
         if 0 < throttle[row] <= running:
             limits.append(UsedUp(f"its array: {running:,} of {throttle[row]:,} tasks run"))
             continue
-        over = next((each for each in of_jobs[row] if taken.get(each[1], 0) + each[2] > slots.most[each[1]]), None)
+        over = next((limit for limit in of_jobs[row] if taken.get(limit[1], 0) + limit[2] > slots.most[limit[1]]), None)
         if over is None:
             limits.append(UsedUp())
             continue
@@ -153,14 +153,14 @@ def used_limits(site: Site, asked: pd.DataFrame, runs: np.ndarray, rows: Iterabl
 
 def without_limit(site: Site, key: tuple[object, ...]) -> Site:
     """Return the site without a limit of a QOS or an association, for all whom it limits."""
-    of, scope, resource = key[0], str(key[1]), key[-1]
-    if isinstance(of, str) and of in site.qos:
-        limits = _lifted(site.qos[of].limits, scope, resource)
-        return replace(site, qos={**site.qos, of: replace(site.qos[of], limits=limits)})
-    if not isinstance(of, int):
+    owner, scope, resource = key[0], str(key[1]), key[-1]
+    if isinstance(owner, str) and owner in site.qos:
+        limits = _lifted(site.qos[owner].limits, scope, resource)
+        return replace(site, qos={**site.qos, owner: replace(site.qos[owner], limits=limits)})
+    if not isinstance(owner, int):
         return site
     associations = [*site.associations]
-    associations[of] = replace(associations[of], limits=_lifted(associations[of].limits, scope, resource))
+    associations[owner] = replace(associations[owner], limits=_lifted(associations[owner].limits, scope, resource))
     return replace(site, associations=tuple(associations))
 
 

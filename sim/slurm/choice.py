@@ -38,7 +38,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
     failure the nodes with fewest processors are left out, and the choice is tried again.
     """
     ask, room, able = slurm.ask, slurm.room.room, slurm.room.able
-    largest, total, there = 0, 0, 0
+    largest, total, count = 0, 0, 0
     for node in range(len(room)):
         room[node] = 0
     for word in range(len(mask)):
@@ -48,12 +48,12 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
             left &= left - 1
             here = room_on(job, node, slurm, cpus, memory, gpus) if cpus[node] > 0 else 0
             if here > 0:
-                room[node], able[there] = here, node
+                room[node], able[count] = here, node
                 largest = max(largest, here)
                 total += here
-                there += 1
-    slurm.numbers[ABLE] = there
-    if there < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
+                count += 1
+    slurm.numbers[ABLE] = count
+    if count < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if slurm.rules.takes_first and ask.max_nodes[job] == 1:
         return _take_first(job, slurm)
@@ -67,7 +67,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
         if chosen > 0:
             return chosen
         larger = largest
-        for i in range(there):
+        for i in range(count):
             if small < room[able[i]] < larger:
                 larger = room[able[i]]
         small = larger
@@ -171,14 +171,14 @@ def _best_set(sets, need, nodes, slurm):
     """Return the next set to take nodes from, -1 if none is left."""
     room, weights = slurm.room, slurm.room.weight
     best, best_weight, best_enough, best_total = -1, 0, False, 0
-    for each in range(sets):
-        if room.first[each] < 0:
+    for number in range(sets):
+        if room.first[number] < 0:
             continue
-        total, weight = room.total[each], weights[room.first[each]]
-        enough = total >= need and room.size[each] >= nodes
+        total, weight = room.total[number], weights[room.first[number]]
+        enough = total >= need and room.size[number] >= nodes
         better = (enough and (not best_enough or total < best_total)) or (not enough and not best_enough and total > best_total)
         if best < 0 or weight < best_weight or (weight == best_weight and better):
-            best, best_weight, best_enough, best_total = each, weight, enough, total
+            best, best_weight, best_enough, best_total = number, weight, enough, total
     return best
 
 

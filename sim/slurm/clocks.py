@@ -248,10 +248,10 @@ def _lose_jobs(node, now, slurm):
     """Stop the jobs that run on a node that went down."""
     state, i = slurm.now, 0
     while i < slurm.numbers[RUNNING]:
-        job, there = state.running[i], False
+        job, on_node = state.running[i], False
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
-            there = there or state.node[at] == node
-        if there:
+            on_node = on_node or state.node[at] == node
+        if on_node:
             stop(job, slurm.preemption.requeues[job], now, slurm)
         else:
             i += 1
@@ -337,12 +337,12 @@ def turn(now, slurm):
     numbers[TICK] = NO_TIME
     here = rules.turns_on_seconds and _logged(passes, now - _TURN_MS, now + _TURN_MS) != NONE
     late = rules.turns_on_seconds and not here and _logged(passes, now + _TURN_MS, now + _TURN_MS + 1000) != NONE
-    asked = numbers[REQUESTS] > 0 and (here or now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay)
+    requested = numbers[REQUESTS] > 0 and (here or now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay)
     if not late and now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
         numbers[LAST_FULL] = numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0
         begin_pass(_ALL, now, slurm)
-    elif not late and asked:
+    elif not late and requested:
         numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0
         begin_pass(rules.depth, now, slurm)

@@ -133,10 +133,10 @@ def _remove_until_it_fits(job, count, slurm):
     for word in range(len(room.idle)):
         room.idle[word] = state.idle[word]
     for i in range(count):
-        other, there = room.candidates[i], False
+        other, overlaps = room.candidates[i], False
         for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-            there = there or holds(room.mask, state.node[at])
-        if there:
+            overlaps = overlaps or holds(room.mask, state.node[at])
+        if overlaps:
             occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
             chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:

@@ -114,24 +114,24 @@ def _next_in_line(at, last, row, queue, slurm):
 
 @kernel
 def _start_as_recorded(job, now, slurm):
-    room, state, asked = slurm.room, slurm.now, 0
+    room, state, usable = slurm.room, slurm.now, 0
     if state.phase[job] != PENDING:
         return
     for word in range(len(room.mask)):
         room.mask[word] = room.usable[word]
     for node in range(len(room.room)):
-        asked += holds(room.usable, node)
+        usable += holds(room.usable, node)
     slurm.numbers[TRIED] = slurm.ask.partition[slurm.ask.records[job]]
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
-    if chosen != asked and (asked <= most or chosen == 0):  # the record lacks the processors of each node, or the nodes
-        chosen, asked, left, free = 0, min(asked, most), slurm.ask.cpus[job], 0
+    if chosen != usable and (usable <= most or chosen == 0):  # the record lacks the processors of each node, or the nodes
+        chosen, usable, left, free = 0, min(usable, most), slurm.ask.cpus[job], 0
         for node in range(len(room.room)):
             free += max(state.cpus[node], 0) if holds(room.usable, node) else 0
         as_slurm = free >= left  # else a job is still on these nodes that had ended
         for node in range(len(room.room)):
-            if chosen < asked and holds(room.usable, node):
-                others = asked - chosen - 1
+            if chosen < usable and holds(room.usable, node):
+                others = usable - chosen - 1
                 even, first = (left + others) // (others + 1), min(state.cpus[node], left - others)
                 room.chosen[chosen], room.take[chosen] = node, max(first if as_slurm else even, 1)
                 left -= room.take[chosen]

@@ -85,31 +85,31 @@ def _take_by_switches(job, left, slurm):
         return
     heaviest = _restrict_to(top, ask.min_nodes[job], ask.cpus[job], slurm)
     required, distance, count = room.required, room.distance, room.joined
-    for each in range(switches):
-        required[each], distance[each], count[each] = 0, 0, _count_on(each, slurm)
+    for switch in range(switches):
+        required[switch], distance[switch], count[switch] = 0, 0, _count_on(switch, slurm)
     for node in range(len(room.room)):
         if room.first[node] != 0 and hardware.weight[node] < heaviest and left[_MOST] > 0:
             _take(job, node, left, slurm)
-            for each in range(switches):
-                if _is_on(node, each, hardware):
-                    required[each] = 1
-    for each in range(switches):
-        if required[each] != 0:
+            for switch in range(switches):
+                if _is_on(node, switch, hardware):
+                    required[switch] = 1
+    for switch in range(switches):
+        if required[switch] != 0:
             for other in range(switches):
-                distance[other] = min(distance[other] + hardware.switch_distance[each, other], FAR)
-            if hardware.switch_level[each] == 0:
-                _take_on(job, each, left, slurm)
-                count[each] = 0
+                distance[other] = min(distance[other] + hardware.switch_distance[switch, other], FAR)
+            if hardware.switch_level[switch] == 0:
+                _take_on(job, switch, left, slurm)
+                count[switch] = 0
     while left[_MOST] > 0 and not _is_done(left):
         best = NONE
-        for each in range(switches):
-            if hardware.switch_level[each] == 0 and required[each] == 0 and count[each] > 0 and distance[each] < FAR:
+        for switch in range(switches):
+            if hardware.switch_level[switch] == 0 and required[switch] == 0 and count[switch] > 0 and distance[switch] < FAR:
                 if best == NONE:
-                    best = each
+                    best = switch
                     continue
-                better = _compare_switches(each, best, left[_NODES], count, hardware)
-                if (distance[each] < distance[best] and better >= 0) or (distance[each] == distance[best] and better > 0):
-                    best = each
+                better = _compare_switches(switch, best, left[_NODES], count, hardware)
+                if (distance[switch] < distance[best] and better >= 0) or (distance[switch] == distance[best] and better > 0):
+                    best = switch
         if best == NONE:
             break
         for other in range(switches):
@@ -143,15 +143,15 @@ def _take_on(job, switch, left, slurm):
 def _top_switch(nodes, slurm):
     """Return the highest switch with enough nodes and a lightest node; NONE without one."""
     room, hardware, top, lightest = slurm.room, slurm.hardware, NONE, 0
-    for each in range(len(hardware.switch_level)):
+    for switch in range(len(hardware.switch_level)):
         light = NONE
         for node in range(len(room.room)):
-            if room.first[node] != 0 and _is_on(node, each, hardware) and (light == NONE or hardware.weight[node] < light):
+            if room.first[node] != 0 and _is_on(node, switch, hardware) and (light == NONE or hardware.weight[node] < light):
                 light = hardware.weight[node]
-        if light == NONE or _count_on(each, slurm) < nodes:
+        if light == NONE or _count_on(switch, slurm) < nodes:
             continue
-        if top == NONE or (hardware.switch_level[each] >= hardware.switch_level[top] and light <= lightest):
-            top, lightest = each, light
+        if top == NONE or (hardware.switch_level[switch] >= hardware.switch_level[top] and light <= lightest):
+            top, lightest = switch, light
     return top
 
 

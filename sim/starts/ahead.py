@@ -121,13 +121,13 @@ class Ahead:
         running: np.ndarray,
         waiting: np.ndarray,
         now_s: int,
-        asked: np.ndarray | None = None,
+        only: np.ndarray | None = None,
         without: np.ndarray | None = None,
     ) -> np.ndarray:
         """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
 
         ``running`` and ``waiting`` are rows of ``jobs``, the latter in the order of the queue; ``jobs`` also has past jobs, for
-        the arrivals. ``asked``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends
+        the arrivals. ``only``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends
         with its start. ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn runtimes.
         """
         rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
@@ -135,12 +135,12 @@ class Ahead:
             kept, waiting = ~without[rows], waiting[~without[waiting]]
             first = int(kept[:first].sum())
             rows, requested, runtimes = rows[kept], requested[kept], runtimes[:, kept]
-        wanted = _alone(rows, first, asked)
+        wanted = _alone(rows, first, only)
         starts_s = np.empty((self.scenarios, len(waiting)), np.int64)
         for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
             starts_s[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming, wanted)
-        return starts_s if asked is None else starts_s[:, np.isin(waiting, asked)]
+        return starts_s if only is None else starts_s[:, np.isin(waiting, only)]
 
     def drawn(
         self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int
@@ -165,17 +165,17 @@ class Ahead:
         now_s: int,
         runtime_s: np.ndarray,
         coming: Coming = _NO_JOBS,
-        asked: np.ndarray | None = None,
+        only: np.ndarray | None = None,
     ) -> np.ndarray:
-        """Return seconds until each job starts if jobs run for ``runtime_s``, int64 [asked].
+        """Return seconds until each job starts if jobs run for ``runtime_s``, int64 [only].
 
         ``runtime_s`` is int64 [jobs]; a job that has run for longer ends in the next second. ``coming`` are submitted later, by
         default none. Other arguments are those of :meth:`starts`.
         """
         rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
         runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
-        starts_s = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, asked))[0]
-        return starts_s if asked is None else starts_s[np.isin(waiting, asked)]
+        starts_s = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, only))[0]
+        return starts_s if only is None else starts_s[np.isin(waiting, only)]
 
     def _run(
         self,
@@ -194,7 +194,7 @@ class Ahead:
             self._of = jobs
             self._room(max(2 * total, 1 << 12))
         state, begin = self._work.state, jobs.start[rows[:first]]
-        procs, asked = (
+        procs, requests = (
             np.concatenate((column, later)) for column, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
         )
         origin = int(jobs.submit[rows].min(initial=now_s)) if self._pool is None else 0  # closings are in seconds of the trace
@@ -207,19 +207,28 @@ class Ahead:
         swept = NO_SWEEP._replace(
             results=np.zeros((count, SUMS)),
             runtimes=all_runtimes,
-            planned=begin - origin + asked[:first],
+            planned=begin - origin + requests[:first],
             corrections=np.zeros(first, np.int64),
             starts=np.empty((count, total), np.int64),
             wanted=wanted,
         )
-        arrays = Jobs(submit, np.empty(total, np.int64), procs, asked, np.zeros(total, np.int64))
-        run(self._settings, arrays, Estimates(asked, asked, asked), NO_DEPENDENCIES, *self._work, Memory(), now_s - origin, swept)
+        arrays = Jobs(submit, np.empty(total, np.int64), procs, requests, np.zeros(total, np.int64))
+        run(
+            self._settings,
+            arrays,
+            Estimates(requests, requests, requests),
+            NO_DEPENDENCIES,
+            *self._work,
+            Memory(),
+            now_s - origin,
+            swept,
+        )
         return swept.starts[:, first : len(rows)] + origin - now_s
 
 
-def _alone(rows: np.ndarray, first: int, asked: np.ndarray | None) -> int:
-    """Return one plus the place in ``rows`` of the only waiting job ``asked``, else 0."""
-    return 0 if asked is None or len(asked) != 1 else first + int(np.flatnonzero(rows[first:] == asked[0])[0]) + 1
+def _alone(rows: np.ndarray, first: int, only: np.ndarray | None) -> int:
+    """Return one plus the place in ``rows`` of the waiting job that is ``only``, else 0."""
+    return 0 if only is None or len(only) != 1 else first + int(np.flatnonzero(rows[first:] == only[0])[0]) + 1
 
 
 def _as_table(jobs: Queued) -> pd.DataFrame:

@@ -80,7 +80,7 @@ def ask(
     for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
         alone = np.array([job])
         scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, alone)[:, 0])
-        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, asked=alone)[0]
+        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, only=alone)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
     return Questions(row, at_s, described, scenarios, planned)
