@@ -141,6 +141,7 @@ def _day(night: str) -> str:
 def _night(day: str, trace: str, system: str | None) -> bool:
     """Do a night of a trace or a system that was run before; return False if a check is an error."""
     from pipelines.cli.nights import line_of
+    from pipelines.dated.ledger import later_night
     from pipelines.sources.catalogue import load_catalogue
     from pipelines.sources.systems import system as known_system
     from pipelines.storage.home import home
@@ -153,15 +154,15 @@ def _night(day: str, trace: str, system: str | None) -> bool:
         return fine
     if trace not in load_catalogue():
         raise unknown("trace", trace, load_catalogue())
+    if last := later_night(lake, trace, day):
+        note(f"{trace}: a later night, {last}, is published, so nothing is made for {day}")
+        return True
     fine = _materialise("nightly", trace, {}, day)
-    nights = lake.read("nights", trace)[0].set_index("night", drop=False)
-    if day in nights.index:
-        click.echo(f"{trace}, {line_of(nights.loc[day])}")
-        click.echo(nights.loc[day, "why"])
-        click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
-        print_news(lake, trace)
-    else:
-        note(f"{trace}: a later night than {day} was published, so nothing was made")
+    night = lake.read("nights", trace)[0].set_index("night", drop=False).loc[day]
+    click.echo(f"{trace}, {line_of(night)}")
+    click.echo(night["why"])
+    click.echo(f"report      {home() / 'reports' / 'nights' / trace / f'{day}.html'}")
+    print_news(lake, trace)
     return fine
 
 

@@ -6,7 +6,7 @@ directory, the files that machines share are there: tables, counters, pages, rem
 
 import os
 import re
-from pathlib import Path
+from pathlib import Path, PosixPath
 
 from features.errors import InputError
 from pipelines.storage.places import place_of
@@ -20,10 +20,15 @@ PAGES = "/pages"
 def home() -> Path:
     """Return the place of the files that machines share, by default :func:`local_home`.
 
-    It need not exist yet. Raises InputError for an unusable URL.
+    It need not exist yet. Raises InputError for an unusable URL, and for a directory that is the ``lake`` inside of one.
     """
     address = os.environ.get(LAKE)
-    return place_of(address) if address else local_home()
+    if not address:
+        return local_home()
+    place = place_of(address)
+    if isinstance(place, PosixPath) and (place / "current").is_dir() and not (place / "lake").exists():
+        raise InputError(f"{LAKE}={address}: is a lake itself: name the directory around it, {place.parent}")
+    return place
 
 
 def local_home() -> Path:

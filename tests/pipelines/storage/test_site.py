@@ -73,3 +73,10 @@ def test_credentials_in_a_registrys_address_become_mlflows_own(elsewhere: Path, 
     site_file.apply()
     assert os.environ["MLFLOW_TRACKING_URI"] == "https://mlflow.example.org/x"
     assert (os.environ["MLFLOW_TRACKING_USERNAME"], os.environ["MLFLOW_TRACKING_PASSWORD"]) == ("reader", "a@b")
+
+
+def test_a_lake_named_in_place_of_the_directory_around_it_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "lake" / "current").mkdir(parents=True)
+    monkeypatch.setenv("QUEUECAST_LAKE", str(tmp_path / "lake"))
+    with pytest.raises(InputError, match=rf"is a lake itself: name the directory around it, {tmp_path}$"):
+        home()
