@@ -58,8 +58,8 @@ def test_a_version_that_was_changed_or_is_another_kind_is_refused(opened: Tracki
     file.write_text(file.read_text().replace('"a": 2.0', '"a": 3.0'))
     with pytest.raises(InputError, match="models:/policy-changed/1: does not load: its data are not what was packed"):
         load(opened, "policy-changed", number)
-    for alias, how in (("champion", ": queuecast policies changed --register registers one"), ("9", ""), ("no alias", "")):
-        with pytest.raises(InputError, match=f"no registered model policy-changed@{alias} at [^ ]*{how}$"):
+    for alias, how in (("champion", "; queuecast policies changed --register registers one"), ("9", ""), ("no alias", "")):
+        with pytest.raises(InputError, match=f"no registered model policy-changed@{alias} at [^ ]*: its aliases: none{how}$"):
             load(opened, "policy-changed", alias)
     opened.client.set_model_version_tag("policy-changed", number, "method", "lightgbm")
     with pytest.raises(InputError, match="is not a policy that this Queuecast reads"):

@@ -9,6 +9,7 @@ from features.errors import InputError
 from models.registry.versions import Keep
 from pipelines.sources import site_file
 from pipelines.storage import site
+from pipelines.storage.home import home
 from pipelines.storage.registry import kept_versions
 
 FILE = """\
