@@ -60,6 +60,7 @@ SPHINX := $(BIN)/python -m sphinx -q -E -W --keep-going -d build/doctrees
 
 docs: $(READY)  ## the site of docs/ in build/docs; every link inside it is checked
 	@$(SPHINX) -b html docs build/docs
+	@echo "build/docs/index.html"
 
 docs-links: $(READY)  ## the same, and every link to other sites is asked for
 	@$(SPHINX) -b linkcheck docs build/links

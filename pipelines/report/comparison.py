@@ -13,7 +13,7 @@ import pandas as pd
 from rich.console import Console
 
 from features.errors import InputError
-from features.statistics import FEWEST_BLOCKS
+from features.statistics import COVERS, FEWEST_BLOCKS
 from pipelines.report.table import Cell, Row, Table
 from pipelines.storage.csv_text import csv_text
 from pipelines.storage.places import write
@@ -52,7 +52,7 @@ class ScheduleComparison(pd.DataFrame):
         if self["low"].notna().any():
             note += ", with 95 % intervals over weeks and users" + (f" and {over} replays" if over > 1 else "")
         note += ", * sure for all combinations together" if over > 1 else "; one replay of each makes nothing sure"
-        return Table(self.attrs["title"], headings, rows, note)
+        return Table(self.attrs["title"], headings, rows, note + _covered(self))
 
     def __repr__(self) -> str:
         screen = Console(file=StringIO(), width=_WIDTH)
@@ -95,9 +95,16 @@ def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[T
         order = sorted(labels, key=lambda key: at[key, READ_FIRST[0]]["value"])
         rows: list[Row] = [[labels[key], *(_cell(at[key, name], key == base) for name in READ_FIRST)] for key in order]
         title = f"{trace}: {over}, {semantics}{threshold}, tau {tau_s:g} s"
-        against = f"changes against {labels[base]}, {caption}" + ("; * sure" if part["sure"].any() else "")
+        against = f"changes against {labels[base]}, {caption}" + ("; * sure" if part["sure"].any() else "") + _covered(part)
         tables.append(Table(title, ["policy", *(METRICS[name].short for name in READ_FIRST)], rows, against))
     return tables
+
+
+def _covered(changes: pd.DataFrame) -> str:
+    """Return what ``(covers 91%)`` after an interval means, if it stands in a table of ``changes``."""
+    return (
+        "; (covers ...): how often such an interval held the change, by resampling" if (changes["coverage"] < COVERS).any() else ""
+    )
 
 
 def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> tuple[str, str]:
