@@ -109,7 +109,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     (place / "squeue.txt").write_text(f"{HEAD_OF_QUEUE}|{'|'.join(name.upper() for name in OF_SLURM.values())}\n{new}\n")
     given = {"trace": "site", "queue": place / "squeue.txt", "now": local(now_s)}
     answer = answered(WhenSettings(**given))
-    ran = "64 simulations of the next 24 h with the Slurm of cluster site"
+    ran = "64 simulations of the next 24 h with the Slurm of cluster 'site'"
     assert answer.by == f"start-site version {result.champion} from {ran}"
     assert answer.records[0]["chance_1h"] > 0.5, "the machine is empty"
     assert answer.records[0]["last_30_days"]["answers"] > 0
