@@ -127,7 +127,7 @@ def gain(policy: PolicyFile) -> str:
     if evidence is None:
         return "nothing says what it gains"
     interval = f"{evidence.low:+.1%} to {evidence.high:+.1%}, {evidence.confidence:.0%}"
-    text = f"{evidence.relative:+.1%} ({interval}) against {evidence.against} on weeks {spans(evidence.weeks)}"
+    text = f"slowdown {evidence.relative:+.1%} ({interval}) against {evidence.against} on weeks {spans(evidence.weeks)}; less is better"
     return text if evidence.clear else f"{text}, which may be chance"
 
 
