@@ -235,9 +235,18 @@ def test_a_trace_is_simulated_on_the_machine_that_it_was_read_with(tmp_path: Pat
     assert pool.machine == traces["two"].machine
 
 
-def test_nothing_is_imported_before_it_is_needed() -> None:
+@pytest.mark.parametrize("arguments", [["--help"], ["simulate", "--no-such-option"], ["inspect", "--no-such-option"]])
+def test_nothing_is_imported_before_it_is_needed(arguments: list[str]) -> None:
     heavy = "{'numpy', 'pandas', 'numba', 'dagster', 'mlflow', 'matplotlib'}"
-    code = f"import queuecast, pipelines.cli, sys; pipelines.cli.cli(['--help'], standalone_mode=False); print({heavy} & set(sys.modules))"
+    code = f"""
+import sys
+import click, queuecast, pipelines.cli
+try:
+    pipelines.cli.cli({arguments}, standalone_mode=False)
+except click.UsageError:
+    pass
+print({heavy} & set(sys.modules))
+"""
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(queuecast.__file__).parent)
     assert run.stdout.splitlines()[-1] == "set()", run.stderr
 

@@ -14,7 +14,7 @@ import click
 import pandas as pd
 
 from features.errors import InputError
-from pipelines.cli.notes import note, tell_of_prior
+from pipelines.cli.notes import note
 from pipelines.cli.options import (
     check_outputs,
     on_option,
@@ -25,7 +25,7 @@ from pipelines.cli.options import (
     workers_option,
 )
 from pipelines.cli.progress import shown_progress
-from pipelines.cli.simulation import prepared, table_files
+from pipelines.cli.simulation import prepared, table_files, tell_of_prior
 from pipelines.report.comparison import summary_tables, write_tables
 from sim.campaigns.campaign import check_once, windows_of
 from sim.campaigns.windows import Windows

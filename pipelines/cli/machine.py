@@ -27,7 +27,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")
     from pipelines.ingest.slurm_site import load_site
-    from pipelines.report.site_notes import harmless, not_modelled
+    from pipelines.report.site_notes import changing, harmless
     from pipelines.report.table import Table
     from sim.slurm.releases import shown
     from sim.slurm.unbuilt import unbuilt
@@ -54,8 +54,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     )
     for text in slurm_site.warnings:
         click.echo(f"WARNING: {text} changes decisions and is not modelled")
-    others = len(harmless(slurm_site))
-    missing = [*unbuilt(slurm_site), *not_modelled(slurm_site)[: -1 if others else None]]
+    missing, others = [*unbuilt(slurm_site), *changing(slurm_site)], len(harmless(slurm_site))
     click.echo("\n".join([*slurm_site.assumed, *slurm_site.notes, *missing]))
     if not (missing or slurm_site.warnings):
         click.echo("Every setting here that changes which jobs may run where is modelled.")

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,9 +19,10 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
-from pipelines.cli.notes import note, tell_of_prior
+from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, check_used, load
 from pipelines.cli.progress import shown_progress
+from pipelines.report.wording import takes_correction
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
@@ -93,6 +94,17 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
         note(f"{workload.name}: {sentence}")
     if schedule_out is not None:
         write_out(schedule_out, schedules, workload, campaign.submissions.label(workload.name), workload.generated)
+
+
+def tell_of_prior(schedulers: Iterable[str], predictors: Iterable[str]) -> None:
+    """Say which schedulers use ``requested`` and which ``prior``, or that Harm lacks it."""
+    named = set(predictors)
+    if named == {"requested"} and not all(map(takes_correction, schedulers)):
+        note(
+            "Harm takes each request for the exact runtime here: add --predictor prior, with which it knows how far requests are off"
+        )
+    if {"requested", "prior"} <= named:
+        note("requested and prior both predict the request: Harm is simulated with prior, other schedulers with requested")
 
 
 def write_out(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, trace: str, generated: bool) -> None:

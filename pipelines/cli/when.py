@@ -38,20 +38,7 @@ _ANYWHERE = "*"
 """The queue of a job that may be submitted to any."""
 
 
-class _Command(click.Command):
-    """The command, which knows what is meant by --for."""
-
-    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Parse the arguments; raise UsageError with the option that is meant."""
-        try:
-            return super().parse_args(ctx, args)
-        except click.NoSuchOption as error:
-            if error.option_name == "--for":
-                raise click.UsageError("No such option: --for. Did you mean --id?", ctx) from error
-            raise
-
-
-@click.command(cls=_Command, epilog=f"A Slurm site makes the snapshot with:\n\n\b\n{COMMAND}")
+@click.command(epilog=f"A Slurm site makes the snapshot with:\n\n\b\n{COMMAND}")
 @click.argument("trace")
 @options(WhenSettings)
 @json_option

@@ -15,14 +15,15 @@ def harmless(site: Site) -> list[str]:
     return [key for key in site.not_modelled if key not in OPEN]
 
 
-def not_modelled(site: Site) -> list[str]:
-    """Return notes on the keys that are not modelled.
+def changing(site: Site) -> list[str]:
+    """Return a note on each key that is not modelled and changes which jobs may run where."""
+    return [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
 
-    Each key that changes which jobs may run where has a note of its own; one note names all others.
-    """
+
+def not_modelled(site: Site) -> list[str]:
+    """Return the notes of :func:`changing`, and one on all other keys."""
     others = harmless(site)
-    notes = [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
-    return notes + [
+    return changing(site) + [
         f"{len(others)} settings that say nothing on which jobs may run where are not read: {', '.join(others)}."
     ] * bool(others)
 

@@ -119,7 +119,7 @@ class TraceQueue:
     rank: np.ndarray
 
     def answered(self, model: StartModel | None, rows: np.ndarray) -> list[PredictedStart]:
-        """Return answers about the rows ``rows``, which wait and ascend.
+        """Return answers about ``rows``, which wait and ascend.
 
         They come from the model or, without one, from the scenarios. One or two answers also have changes to start sooner.
         """
@@ -151,7 +151,7 @@ class TraceQueue:
         return row_answers
 
     def reasons(self, rows: np.ndarray) -> list[Reason]:
-        """Return why each of the rows ``rows`` waits.
+        """Return why each of ``rows`` waits.
 
         The snapshot says it, and at a Slurm site its rules.
         """
@@ -276,7 +276,7 @@ class TraceQueue:
                     yield name, qos
 
     def questions(self, rows: np.ndarray) -> Questions:
-        """Return questions about the rows ``rows``, which wait and ascend, at this moment."""
+        """Return questions about ``rows``, which wait and ascend, at this moment."""
         return self._questions(rows, self._starts(self.jobs, rows))
 
     def _questions(self, rows: np.ndarray, starts: np.ndarray) -> Questions:

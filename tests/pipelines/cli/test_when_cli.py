@@ -151,12 +151,6 @@ def test_a_start_within_this_minute_is_told_in_seconds(capsys: pytest.CaptureFix
     assert table.index("│ 7 ") < table.index("│ 8 "), "the soonest first"
 
 
-def test_for_is_told_to_be_id() -> None:
-    done = CliRunner().invoke(command, ["accounting", "--queue", "q.txt", "--for", "7"])
-    assert done.exit_code == 2
-    assert "Did you mean --id?" in done.output
-
-
 def test_running_jobs_past_their_limits_show_that_the_time_of_a_snapshot_is_wrong() -> None:
     site = Site(name="s", nodes=(), partitions={}, qos={}, associations=(), settings={"overtimelimit": "60"})
     queue = pd.DataFrame({"runs": [True, True, False], "start_unix_s": [0, 0, None], "requested_s": [180, 10**6, 180]})
