@@ -198,7 +198,7 @@ def _sure(
         yield f"{names[best]}{tie} is the best{among}; it surely lowers {_sizes(rows[best], better[best])}."
         if rest := [name for name in WEIGHED if name not in better[best]]:
             sizes = ", ".join(f"{_title(name)} ({_size(rows[best][name], _relative(rows[best][name]) > 0)})" for name in rest)
-            yield f"It does not surely change {sizes}."
+            yield f"Not sure: {sizes}."
     if ranked[0] != best:
         costs = raised[ranked[0]]
         why = f"but it raises {_sizes(rows[ranked[0]], costs)}" if costs else "which is not sure"

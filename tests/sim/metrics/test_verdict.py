@@ -64,7 +64,7 @@ CASES = {
     "a lower slowdown and nothing worse is best": (
         {SJBF: [(-0.2, SURE), (0.01, UNSURE), (-0.02, UNSURE), (0.1, UNSURE)]},
         SJBF,
-        "EASY-SJBF / last2 is the best; it surely lowers slowdown (−20.0 % [−30.0, −10.0]). It does not surely change AWF",
+        "EASY-SJBF / last2 is the best; it surely lowers slowdown (−20.0 % [−30.0, −10.0]). Not sure: AWF",
     ),
     "much the lowest slowdown is not best at the cost of fairness, and the cost is named with its size": (
         {SJBF: [(-0.2, SURE)] + [(0.0, UNSURE)] * 3, HARM: [(-0.6, SURE), (0.0, UNSURE), (10.9, SURE), (0.0, UNSURE)]},
