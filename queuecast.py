@@ -57,7 +57,7 @@ def traces() -> list[str]:
     >>> "kth-sp2" in traces()
     True
     """
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.readers.catalogue import load_catalogue
 
     return sorted(load_catalogue())
 
@@ -73,8 +73,8 @@ def table(name: str, trace: str, *, system: bool = False) -> pd.DataFrame:
     ...
     features.errors.InputError: ...schedules: the current version of kth-sp2 has none; ...
     """
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.home import home
+    from pipelines.lake.tables import Lake
 
     frame, metadata = Lake(home() / "lake", system=system).read(name, trace)
     frame.attrs.update(metadata)
@@ -152,7 +152,7 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
     63.33
     """
     import sim
-    from pipelines.storage.policies import resolved
+    from pipelines.lake.policies import resolved
 
     workload, on = _on(trace, settings)
     _check(settings, sim.simulate)
@@ -204,8 +204,8 @@ def write(what: Schedule | ScheduleComparison | Results, path: str | Path, trace
     features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, which says what is written
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
+    from pipelines.lake.schedule_files import check_ending, check_unchanged, write_schedules
     from pipelines.report.comparison import ScheduleComparison, write_comparison
-    from pipelines.storage.schedule_files import check_ending, check_unchanged, write_schedules
     from sim.campaigns.results import Results
     from sim.schedule import checked
 
@@ -278,7 +278,7 @@ def campaign(
 
     import sim
     from features.errors import InputError
-    from pipelines.storage.policies import resolved
+    from pipelines.lake.policies import resolved
     from sim.campaigns.results import Results
     from sim.own.decide import decider
 
@@ -315,8 +315,8 @@ def results(path: str | Path) -> Results:
     Traceback (most recent call last):
     features.errors.InputError: schedule.parquet: holds schedules, not campaign
     """
-    from pipelines.storage.parquet import read_parquet
-    from pipelines.workflows.campaigns import KIND
+    from pipelines.lake.parquet import read_parquet
+    from pipelines.studies.campaigns import KIND
     from sim.campaigns.results import Results
 
     rows, metadata = read_parquet(path, kind=KIND)
@@ -391,7 +391,7 @@ def plot(
 def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
     """Return which changes of a site lower waits, by how much: a row per candidate and metric.
 
-    As ``queuecast whatif``; ``settings``: :class:`pipelines.workflows.questions.WhatIfSettings`. ``attrs["answer"]`` is in words.
+    As ``queuecast whatif``; ``settings``: :class:`pipelines.studies.questions.WhatIfSettings`. ``attrs["answer"]`` is in words.
 
     >>> whatif("accounting.txt", machine="site", replicate=3)
     Traceback (most recent call last):
@@ -401,8 +401,8 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
 
     from pipelines.cli.whatif import answered
     from pipelines.report.what_if import answer
-    from pipelines.workflows.questions import WhatIfSettings
-    from pipelines.workflows.what_if import records
+    from pipelines.studies.questions import WhatIfSettings
+    from pipelines.studies.what_if import records
 
     comparison = answered(WhatIfSettings(accounting=Path(str(accounting)), **settings))
     table = DataFrame(records(comparison))
@@ -413,7 +413,7 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
 def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
     """Return when the waiting jobs of a queue start, and those of ``jobs`` would: a row each.
 
-    As ``queuecast when``; ``settings``: :class:`pipelines.workflows.questions.WhenSettings`. ``attrs["by"]`` names the method.
+    As ``queuecast when``; ``settings``: :class:`pipelines.studies.questions.WhenSettings`. ``attrs["by"]`` names the method.
 
     >>> when("kth-sp2", "queue.csv", id="7")
     Traceback (most recent call last):
@@ -422,7 +422,7 @@ def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
     from pandas import DataFrame
 
     from pipelines.cli.when import answered
-    from pipelines.workflows.questions import WhenSettings
+    from pipelines.studies.questions import WhenSettings
 
     answers = answered(WhenSettings(trace=str(trace), queue=Path(str(queue)), **settings))
     table = DataFrame(answers.records)
@@ -455,7 +455,7 @@ def _on(trace: Trace, settings: dict[str, Any], *, compiles: bool = True) -> tup
     from features import CleanTrace, InputError, Trace, jobs_from
     from features.jobs.schema import OVERRUN
     from pipelines.cli.options import load, load_machine, tell_cleaning
-    from pipelines.ingest.read import cleaned_for
+    from pipelines.readers.read import cleaned_for
     from sim.settings import Campaign, TraceSettings
 
     named = not isinstance(trace, (CleanTrace, DataFrame))

@@ -21,8 +21,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
 from models.runtime.options import named, whole
-from pipelines.storage import site
-from pipelines.storage.provenance import code_version, software
+from pipelines.lake import site
+from pipelines.lake.provenance import code_version, software
 from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:

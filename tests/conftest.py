@@ -38,8 +38,8 @@ SLOW = (
     "end_to_end",
     "benchmarks",
     "models/variability/test_evaluation_of_variation",
-    "pipelines/workflows/test_variability",
-    *(f"pipelines/dated/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
+    "pipelines/studies/test_variability",
+    *(f"pipelines/training/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
     *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
 )
 """Folders and modules all of whose tests are slow, most for a fixture's sake."""

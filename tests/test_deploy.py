@@ -13,8 +13,8 @@ from zipfile import ZipFile
 
 import pytest
 
-from pipelines.ingest.queue_file import COMMAND, kept_queues
-from pipelines.sources.catalogue import read_catalogue
+from pipelines.readers.catalogue import read_catalogue
+from pipelines.readers.queue_file import COMMAND, kept_queues
 
 HOUSE = Path(__file__).parents[1]
 DEPLOY = HOUSE / "deploy"
@@ -37,7 +37,7 @@ def test_what_the_image_copies_builds_the_whole_package(tmp_path: Path) -> None:
     names = set(ZipFile(wheel).namelist())
     rooms = ("features", "models", "sim", "pipelines")
     modules = {file.relative_to(HOUSE).as_posix() for room in rooms for file in (HOUSE / room).rglob("*.py")}
-    assert names >= modules | {"queuecast.py", "pipelines/sources/catalogue.toml", "pipelines/sources/kth-sp2.swf.gz"}
+    assert names >= modules | {"queuecast.py", "pipelines/readers/catalogue.toml", "pipelines/readers/kth-sp2.swf.gz"}
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ import pytest
 
 import queuecast
 from features import CleanTrace, InputError
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from sim import View
 from sim.own.decide import Job
 

@@ -16,8 +16,8 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.common.pages import SHARED, STUDIES, made_by
+from pipelines.lake.places import replacing
 from pipelines.report.table import Table
-from pipelines.storage.places import replacing
 
 MOST_WORDS = 400
 """Of the whole card, as ``wc -w`` counts: bars of the table are words, too."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 
 LOGS: dict[str, tuple[str, int | None]] = {
     "KTH-SP2": ("KTH-SP2-filtered.swf.gz", None),

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipelines.storage.places import replacing
+from pipelines.lake.places import replacing
 
 HOUSE = Path(__file__).resolve().parents[2]
 STUDIES = HOUSE / "docs" / "studies"

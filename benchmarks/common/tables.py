@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pandas as pd
 
+from pipelines.lake.places import replacing
 from pipelines.report import table as report
-from pipelines.storage.places import replacing
 
 LONGEST_CAPTION = 160
 

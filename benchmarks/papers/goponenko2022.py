@@ -20,7 +20,7 @@ from benchmarks.common.card import Card, parser, study
 from benchmarks.common.dots import dots
 from benchmarks.papers import goponenko2022_predictions as second
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from sim import Campaign, campaign_schedules
 from sim.metrics.comparison import compare
 

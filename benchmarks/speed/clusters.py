@@ -10,8 +10,8 @@ import argparse
 from pathlib import Path
 
 from features.jobs.cleaning import clean
-from pipelines.ingest.machine_file import read_machine
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.machine_file import read_machine
+from pipelines.readers.swf import read_swf
 from sim import simulate
 
 REPEATS = 5

@@ -22,8 +22,8 @@ from pathlib import Path
 import numpy as np
 
 from features.monitoring.samplers import SAMPLERS
+from pipelines.lake.counters import CountersStore
 from pipelines.report.table import Table
-from pipelines.storage.counters_store import CountersStore
 
 EPOCH_S = 1_507_680_000
 PERIOD_S = 10
@@ -71,7 +71,7 @@ def write_hour(
 
 def ingest(lake: Path, logs: Path) -> None:
     """What the child process does: ingest, and say seconds, values and peak memory."""
-    from pipelines.ingest.ldms_ingest import ingest_counters
+    from pipelines.readers.ldms.ingest import ingest_counters
 
     store = CountersStore(lake, "generated")
     began, began_cpu = time.perf_counter(), time.process_time()

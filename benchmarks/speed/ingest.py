@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from pipelines.report.table import Table
 
 WIDTHS = (7, 9, 7, 7, 4, 6, 6, 4, 7, 6, 2, 4, 4, 5, 3, 3, 3, 3)

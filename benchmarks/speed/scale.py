@@ -23,7 +23,7 @@ from benchmarks.speed.simulator import apart, peak_bytes
 from features.jobs.cleaning import clean
 from models.registry import accounting as of_jobs
 from models.registry.candidates import fit
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from pipelines.report.style import encode, figure
 from pipelines.report.table import Table
 from sim.metrics.comparison import compare

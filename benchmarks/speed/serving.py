@@ -33,7 +33,7 @@ from benchmarks.common.pages import SHARED
 from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import clean
 from features.jobs.schema import fingerprint, start_s
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 
 MODEL, STARTS, TRACE = "runtime-kth-sp2", "start-kth-sp2", "traces/KTH-SP2-1996-2.1-cln.swf.gz"
 FIRST_S = 5.0
@@ -146,7 +146,7 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     from models.registry.candidates import fit
     from models.registry.registration import Training, log_and_register, set_aliases
     from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
-    from pipelines.storage.registry import submissions, tracking
+    from pipelines.lake.registry import submissions, tracking
 
     cleaned = clean(read_trace(shared / TRACE))
     start = start_s(cleaned.jobs)
@@ -181,7 +181,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.registry.registration import Training, log_and_register, set_aliases
     from models.registry.start_registration import START, StartContent
     from models.starts.training import LEARNED, Growth, grow
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.registry import tracking
     from sim.starts.questions import queued
 
     cleaned = clean(read_trace(shared / TRACE))
@@ -284,7 +284,7 @@ def free_port() -> int:
 
 def move_aliases(versions: list[str], every_s: float, changes: int) -> None:
     """Point the champion's alias at each of ``versions`` in turn."""
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.registry import tracking
 
     store = tracking()
     for number in range(changes):
@@ -296,7 +296,7 @@ def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]
     """Return a judge of answers to lists of ``each``: those of the versions, asked as their consumers do."""
     from models.registry.runtime_registration import load_version
     from models.registry.versions import all_versions
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.registry import tracking
 
     expected = {
         str(version.version): load_version(MODEL, str(version.version)).predict(jobs)["predicted_s"].to_list()

@@ -25,11 +25,11 @@ from typing import Any
 import numpy as np
 
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.read import find_entry, read_trace
-from pipelines.ingest.source import trace_name
+from pipelines.lake import places
+from pipelines.lake.provenance import code_version, software
+from pipelines.readers.read import find_entry, read_trace
+from pipelines.readers.source import trace_name
 from pipelines.report.table import Table
-from pipelines.storage import places
-from pipelines.storage.provenance import code_version, software
 from sim.schedule import Schedule
 from sim.simulation import simulate
 from sim.workloads.workload import Workload, generate

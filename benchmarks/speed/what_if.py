@@ -13,9 +13,9 @@ import time
 from contextlib import ExitStack
 
 from benchmarks.speed.slurm import jobs, site
-from pipelines.ingest.slurm_jobs import SlurmJobs
+from pipelines.readers.slurm.jobs import SlurmJobs
+from pipelines.studies.what_if import measure, read_candidates
 from pipelines.workers import mapped
-from pipelines.workflows.what_if import measure, read_candidates
 from sim.site.replay import replay
 
 

@@ -26,8 +26,8 @@ from distributed import LocalCluster
 from benchmarks.common.pages import SHARED
 from benchmarks.papers.legrand.mixed_policies import SOURCES
 from features.jobs.cleaning import CleanTrace
+from pipelines.studies.campaigns import Journal
 from pipelines.workers import mapped
-from pipelines.workflows.campaigns import Journal
 from sim import Campaign, run_campaign, split_windows
 from sim.campaigns.maps import Map, threads
 

@@ -39,7 +39,7 @@ from benchmarks.common.pages import HOUSE, LOADED, STUDIES
 from benchmarks.studies.expected_harm_card import card, draw
 from benchmarks.studies.expected_harm_runs import HALVES, Place
 from benchmarks.studies.expected_harm_tables import SECTIONS, TITLES, Counts
-from pipelines.storage.places import replacing
+from pipelines.lake.places import replacing
 
 NAME = "expected-harm"
 LOOKS = STUDIES / "data" / "expected_harm_looks.csv"

@@ -21,8 +21,8 @@ from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import HOUSE
 from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.machine_file import read_machine
-from pipelines.ingest.read import read_trace
+from pipelines.readers.machine_file import read_machine
+from pipelines.readers.read import read_trace
 from sim import evaluate
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.policy import Policy

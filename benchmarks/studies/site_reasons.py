@@ -22,8 +22,8 @@ import click
 import numpy as np
 import pandas as pd
 
-from pipelines.ingest.slurmctld_log import read_phases
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.readers.slurm.slurmctld_log import read_phases
+from pipelines.studies.parity import read_site_jobs
 from sim.site.reasons import standings
 from sim.slurm.begin import LEAD_S
 from sim.slurm.site import Site

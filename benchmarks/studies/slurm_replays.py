@@ -19,9 +19,9 @@ import numpy as np
 import pandas as pd
 
 from features.statistics import range_of_next
-from pipelines.ingest.slurm_columns import ABSENT
-from pipelines.ingest.slurmctld_log import read_phases
-from pipelines.workflows.parity import REPLAYS, read_site_jobs
+from pipelines.readers.slurm.columns import ABSENT
+from pipelines.readers.slurm.slurmctld_log import read_phases
+from pipelines.studies.parity import REPLAYS, read_site_jobs
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, open_replays
 

@@ -15,9 +15,9 @@ from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
 from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS
-from pipelines.ingest.queue_file import is_held, queue_at
-from pipelines.workflows.parity import read_site_jobs
-from pipelines.workflows.when import queue_of, record_of
+from pipelines.readers.queue_file import is_held, queue_at
+from pipelines.studies.parity import read_site_jobs
+from pipelines.studies.when import queue_of, record_of
 
 MOMENTS, SCENARIOS = 40, 16
 

@@ -23,7 +23,7 @@ from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from models.starts.model import Questions, Uncalibrated, best_kind, fit, uncalibrated
 from models.starts.training import ENOUGH, LEARNED, calibrate
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim.simulation import simulate
 from sim.starts.ahead import Ahead
 from sim.starts.closings import drained

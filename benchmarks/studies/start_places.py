@@ -17,9 +17,9 @@ from typing import NamedTuple
 import numpy as np
 import pandas as pd
 
-from pipelines.ingest.queue_file import OF_SLURM, asked_of, queue_at
-from pipelines.workflows.parity import read_site_jobs
-from pipelines.workflows.when import queue_of, record_of
+from pipelines.readers.queue_file import OF_SLURM, asked_of, queue_at
+from pipelines.studies.parity import read_site_jobs
+from pipelines.studies.when import queue_of, record_of
 from sim.site.queue_ahead import SURE
 from sim.site.replay import replay
 from sim.slurm.requests import COLUMNS

@@ -1,5 +1,5 @@
 """The stages as assets, one file per stage: read, call a pure function, write, report."""
 
-from pipelines.sources import site_file
+from pipelines.readers import site_file
 
 site_file.apply()

@@ -8,16 +8,16 @@ from pipelines.assets.partitions import counter_days, days
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
-from pipelines.dated.ledger import SYSTEM_NIGHTS, days_arrived
-from pipelines.ingest.ldms_ingest import read_quarantine
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.readers.ldms.ingest import read_quarantine
+from pipelines.readers.system import SIMULATED
+from pipelines.readers.systems import system
 from pipelines.report.table import escaped, markdown_of
-from pipelines.sources.system import SIMULATED
-from pipelines.sources.systems import system
-from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.progress import progress_reporter
-from pipelines.workflows.variability_ingest import IngestedFile, read_counters, read_tables, sampled, simulate_if_needed
-from pipelines.workflows.variability_table import label_balance
+from pipelines.studies.progress import progress_reporter
+from pipelines.studies.variability_ingest import IngestedFile, read_counters, read_tables, sampled, simulate_if_needed
+from pipelines.studies.variability_table import label_balance
+from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 
 BY_DAY, NEW_FILES = "counters_by_day", "new files"
 _SHOWN = 20

@@ -13,11 +13,11 @@ from matplotlib.figure import Figure
 from features.jobs.schema import fingerprint
 from models.registry.tracking import Tracking
 from pipelines.assets.columns import described
-from pipelines.dated.promote import MADE_FROM
+from pipelines.lake.home import PAGES
+from pipelines.lake.parquet import schema_of
+from pipelines.lake.tables import Lake
 from pipelines.report.page import data_uri
-from pipelines.storage.home import PAGES
-from pipelines.storage.lake import Lake
-from pipelines.storage.parquet import schema_of
+from pipelines.training.promote import MADE_FROM
 
 COLUMNS = "columns"
 """Key of the columns of tables that are read for their finding: columns under Dagster's own key stand above all metadata."""

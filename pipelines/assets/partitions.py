@@ -7,10 +7,10 @@ that day, so that a missed night is missing there. Dagster copies tags to a run 
 
 import dagster as dg
 
-from pipelines.ingest.slurm_site import is_site
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.system import SIMULATED
-from pipelines.sources.traces import TRACES, first_night
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.slurm.site import is_site
+from pipelines.readers.system import SIMULATED
+from pipelines.readers.traces import TRACES, first_night
 
 NIGHT_TAG = "queuecast/night"
 """Tag of a run that is a night: its day, such as 2026-03-01."""

@@ -8,13 +8,13 @@ from pipelines.assets.checks import as_before, holds
 from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import config_of, trace_stage
-from pipelines.dated.dated import date_of, dated_of
-from pipelines.dated.policy import learn_by_the_date
-from pipelines.dated.promote import RULES
-from pipelines.dated.run_settings import RunSettings
-from pipelines.dated.train import last_answers, train
+from pipelines.lake.runtime_features import read_features, whole_accounting
 from pipelines.report.table import markdown_of
-from pipelines.storage.runtime_features import read_features, whole_accounting
+from pipelines.training.cutoff import cutoff_of, date_of
+from pipelines.training.policy import learn_by_the_date
+from pipelines.training.promote import RULES
+from pipelines.training.run_settings import RunSettings
+from pipelines.training.train import last_answers, train
 from sim.campaigns.learned_order import Learning
 
 RUNTIME = {
@@ -59,7 +59,7 @@ def runtime_model(
     versions, marks = work.lake.read_for(clean, "runtime_model")
     for line in marks["begun"]:
         context.log.warning(line)
-    date, models = dated_of(marks), work.lake.models(model)
+    date, models = cutoff_of(marks), work.lake.models(model)
     records = whole_accounting(clean, read_features(work.lake, clean))
     answers = last_answers(clean, records, models["champion"], store)
     champion = store.client.get_model_version(model, models["champion"])

@@ -20,14 +20,14 @@ from pipelines.assets.described import page_link
 from pipelines.assets.partitions import nights_of_systems, nights_of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import OWNER, system_stage, trace_stage
-from pipelines.dated.ledger import SYSTEM_NIGHTS, nights_before
-from pipelines.dated.publish import Work
-from pipelines.ingest.ldms_ingest import read_quarantine
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.version import OF_BOTH
+from pipelines.readers.ldms.ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
 from pipelines.serving.judging import answered
-from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.version import OF_BOTH
-from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+from pipelines.training.ledger import SYSTEM_NIGHTS, nights_before
+from pipelines.training.publish import Work
 
 warnings.filterwarnings("ignore", "Class `MultiToSingleDimensionPartitionMapping`", dg.BetaWarning)
 LATE = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))

@@ -11,12 +11,12 @@ from pydantic import Field, PrivateAttr
 
 from models.registry.tracking import Tracking
 from pipelines.assets.partitions import night_of
-from pipelines.dated.publish import Work
-from pipelines.storage.home import home
-from pipelines.storage.lake import Lake
-from pipelines.storage.places import place_of
-from pipelines.storage.publishing import RUN_WAITS_S, alone, lock_of
-from pipelines.storage.registry import tracking
+from pipelines.lake.home import home
+from pipelines.lake.places import place_of
+from pipelines.lake.publishing import RUN_WAITS_S, alone, lock_of
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake
+from pipelines.training.publish import Work
 
 
 class LakeResource(dg.ConfigurableResource):

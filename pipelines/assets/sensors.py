@@ -9,13 +9,13 @@ from collections.abc import Sequence
 import dagster as dg
 
 from pipelines.assets.partitions import NIGHT_TAG, applicable, night_of, systems, traces
-from pipelines.dated.ledger import days_to_come
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.systems import systems as remembered_systems
-from pipelines.sources.traces import grows, remembered_files
-from pipelines.storage.alerts import alert
-from pipelines.storage.home import home
-from pipelines.storage.lake import Lake
+from pipelines.lake.alerts import alert
+from pipelines.lake.home import home
+from pipelines.lake.tables import Lake
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.systems import systems as remembered_systems
+from pipelines.readers.traces import grows, remembered_files
+from pipelines.training.ledger import days_to_come
 
 
 @dg.schedule(

@@ -10,16 +10,16 @@ from pipelines.assets.described import COLUMNS, page_link, picture, written_tabl
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import config_of, trace_stage
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
-from pipelines.dated.compare import BASELINE, judged, keep_comparison, kept_schedules
-from pipelines.dated.dated import date_of
-from pipelines.dated.pages import keep_evidence, write_pages
-from pipelines.dated.run_settings import RunSettings
-from pipelines.dated.simulate import simulate as simulate_all
+from pipelines.lake.policies import resolved
+from pipelines.lake.registry import predict_registered
+from pipelines.readers.traces import simulated_on
 from pipelines.report import plots
 from pipelines.report.tables import changes_table, leading
-from pipelines.sources.traces import simulated_on
-from pipelines.storage.policies import resolved
-from pipelines.storage.registry import predict_registered
+from pipelines.training.compare import BASELINE, judged, keep_comparison, kept_schedules
+from pipelines.training.cutoff import date_of
+from pipelines.training.pages import keep_evidence, write_pages
+from pipelines.training.run_settings import RunSettings
+from pipelines.training.simulate import simulate as simulate_all
 from sim import evaluate, simulate
 from sim.metrics.formats import predictions
 from sim.metrics.verdict import verdict

@@ -11,9 +11,9 @@ from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, picture, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
-from pipelines.dated.site import NO_SITE, keep_changes, keep_parity, site_of
 from pipelines.report import parity as parity_page
 from pipelines.report import what_if as what_if_page
+from pipelines.training.site import NO_SITE, keep_changes, keep_parity, site_of
 
 CHECKS = {"record_stays_explained": "The rules of the site explain as many decisions of its record as before (a warning if not)."}
 

@@ -14,7 +14,7 @@ from pydantic import Field, create_model
 from features.errors import first_line
 from pipelines.assets.checks import specs
 from pipelines.assets.partitions import NIGHT_TAG, systems, traces
-from pipelines.workflows.progress import report_progress
+from pipelines.studies.progress import report_progress
 from sim.settings import CheckedSettings
 
 OWNER = "team:operations"

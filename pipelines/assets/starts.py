@@ -14,13 +14,13 @@ from pipelines.assets.checks import as_before, holds
 from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
-from pipelines.dated.dated import dated_of
-from pipelines.dated.promote import RULES
-from pipelines.dated.queue_states import keep_states
-from pipelines.dated.starts import keep_starts, worse_than_before
+from pipelines.lake.runtime_features import read_features
 from pipelines.report.table import markdown_of
-from pipelines.storage.runtime_features import read_features
-from pipelines.workflows.progress import progress_reporter
+from pipelines.studies.progress import progress_reporter
+from pipelines.training.cutoff import cutoff_of
+from pipelines.training.promote import RULES
+from pipelines.training.queue_states import keep_states
+from pipelines.training.starts import keep_starts, worse_than_before
 
 NOT_LEARNED = "no model of starts was made"
 """Beginning of the warning that says why; commands repeat it."""
@@ -46,7 +46,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     """
     work_lake = lake.lake()
     clean = work_lake.read_clean(lake.name)
-    date = dated_of(work_lake.read_for(clean, "runtime_model")[1])
+    date = cutoff_of(work_lake.read_for(clean, "runtime_model")[1])
     if why := keep_states(work_lake, clean, read_features(work_lake, clean), date, progress_reporter("states")):
         context.log.warning(f"{lake.name}: {NOT_LEARNED}: {why}")
         return
@@ -68,7 +68,7 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     """Register models of starts up to the date, and publish their judged answers."""
     work = lake.work(registry)
     clean = work.lake.read_clean(lake.name)
-    date = dated_of(work.lake.read_for(clean, "runtime_model")[1])
+    date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
     with all_or_nothing(work.store):
         result = keep_starts(work, clean, date)
         work.publish()

@@ -10,11 +10,11 @@ from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import TRIALS as CHECKS
 from pipelines.assets.variability_checks import check_trials
-from pipelines.dated.compare import keep_trials
+from pipelines.readers.system import SIMULATED
 from pipelines.report.cluster import answer, drawn, overall
-from pipelines.sources.system import SIMULATED
-from pipelines.workflows.progress import report_progress
-from pipelines.workflows.trials import TRIALS, TrialPlan, published_models, simulate_trials
+from pipelines.studies.progress import report_progress
+from pipelines.studies.trials import TRIALS, TrialPlan, published_models, simulate_trials
+from pipelines.training.compare import keep_trials
 
 
 class TrialConfig(dg.Config):

@@ -14,7 +14,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds
-from pipelines.dated.served import ServedModel
+from pipelines.training.served import ServedModel
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 

@@ -9,13 +9,13 @@ from pipelines.assets.described import TRACE_FILE, written_table
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import trace_stage
 from pipelines.assets.trace_checks import FEATURES, JOBS, check_features, check_jobs
-from pipelines.dated.ledger import days_arrived, days_to_come, later_night
-from pipelines.dated.replay import accounting_of, arrived
+from pipelines.lake.runtime_features import keep_features
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.traces import read_known
 from pipelines.report.table import escaped
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.traces import read_known
-from pipelines.storage.runtime_features import keep_features
-from pipelines.workflows.variability_ingest import simulate_if_needed
+from pipelines.studies.variability_ingest import simulate_if_needed
+from pipelines.training.ledger import days_arrived, days_to_come, later_night
+from pipelines.training.replay import accounting_of, arrived
 
 
 @trace_stage(

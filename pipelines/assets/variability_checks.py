@@ -9,12 +9,12 @@ import pandas as pd
 from models.registry.loading import consumer_model
 from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import broken, holds
-from pipelines.dated.systems import Retrained
-from pipelines.sources.simulated_site import CLUSTER
-from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.workflows.trials import RUSH, TrialPlan
-from pipelines.workflows.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
+from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.lake.tables import Lake
+from pipelines.readers.simulated_site import CLUSTER
+from pipelines.studies.trials import RUSH, TrialPlan
+from pipelines.studies.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
+from pipelines.training.systems import Retrained
 from sim.cluster.simulate import simulate_on
 from sim.policy import Policy
 

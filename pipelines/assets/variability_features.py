@@ -8,7 +8,7 @@ from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import FEATURES, check_features
 from pipelines.report.table import markdown_of
-from pipelines.workflows.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
+from pipelines.studies.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
 
 
 @system_stage(

@@ -9,11 +9,11 @@ from pipelines.assets.described import COLUMNS, models_version, registry_link, w
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import MODEL, asked_back, check_model
-from pipelines.dated.promote import RULES
-from pipelines.dated.systems import train
+from pipelines.readers.systems import system
 from pipelines.report.table import markdown_of
-from pipelines.sources.systems import system
-from pipelines.workflows.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+from pipelines.training.promote import RULES
+from pipelines.training.systems import train
 
 TOP = 25
 """Number of features whose importance is shown."""

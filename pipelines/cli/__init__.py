@@ -41,7 +41,7 @@ _COMMANDS = {
 def _tell_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version, in a git checkout with its commit, and end."""
     if wanted:
-        from pipelines.storage.provenance import code_version
+        from pipelines.lake.provenance import code_version
 
         click.echo(f"queuecast {code_version()}")
         context.exit()
@@ -56,7 +56,7 @@ def cli() -> None:
 
     Runtimes are predicted for jobs at submission; simulations measure what the predictions do to the schedule.
     """
-    from pipelines.sources import site_file
+    from pipelines.readers import site_file
 
     site_file.apply()
 

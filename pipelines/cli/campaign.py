@@ -35,7 +35,7 @@ from sim.settings import Campaign
 
 if TYPE_CHECKING:
     from pipelines.report.table import Table
-    from pipelines.workflows.campaigns import Run
+    from pipelines.studies.campaigns import Run
 
 
 @click.command()
@@ -67,7 +67,7 @@ def command(
     scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
     and the comparisons are pooled.
     """
-    from pipelines.workflows.campaigns import resumable_campaign
+    from pipelines.studies.campaigns import resumable_campaign
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
     campaigns = campaigns_of(suite, settings)
@@ -104,7 +104,7 @@ def campaigns_of(suite: str | None, settings: Campaign) -> list[Campaign]:
         raise click.UsageError("give a TRACE, or --suite")
     if not suite:
         return [settings]
-    from pipelines.sources.suites import suite_of
+    from pipelines.readers.suites import suite_of
 
     replaced = {name: getattr(settings, name) for name in settings.model_fields_set - {"trace"}}
     read = suite_of(suite, replaced)
@@ -113,7 +113,7 @@ def campaigns_of(suite: str | None, settings: Campaign) -> list[Campaign]:
 
 def run_of(campaign: Campaign) -> Run:
     """Read and clean the trace of a campaign; return the campaign with it and its windows."""
-    from pipelines.workflows.campaigns import Run
+    from pipelines.studies.campaigns import Run
 
     check_once(campaign)
     workload, predictors = prepared(campaign)

@@ -23,10 +23,10 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
     The default is the site's home directory. With --json, a finding has part, where, what, mend, by_hand and repaired. The exit
     code is 1 if something needs repair, or still needs it after --repair.
     """
-    from pipelines.storage.home import home as site_home
-    from pipelines.storage.places import is_url
-    from pipelines.storage.registry import tracking
-    from pipelines.workflows.doctor import Finding, examine, repair
+    from pipelines.lake.home import home as site_home
+    from pipelines.lake.places import is_url
+    from pipelines.lake.registry import tracking
+    from pipelines.studies.doctor import Finding, examine, repair
 
     place = home.absolute() if home is not None else site_home()
     connect = tracking if home is None else partial(tracking, f"sqlite:///{place / 'mlflow.db'}")

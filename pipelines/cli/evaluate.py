@@ -15,14 +15,14 @@ from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, load, options, out_option
 from pipelines.cli.progress import stage_bars
 from pipelines.cli.simulation import fitted, table_files
-from pipelines.workflows.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
+from pipelines.studies.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
 from sim.campaigns.campaign import check_policies
 from sim.predictions.quality import STAGES
 from sim.settings import Campaign
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
-    from pipelines.workflows.evaluation import Evaluation
+    from pipelines.studies.evaluation import Evaluation
     from sim.predictions.quality import Quality
     from sim.schedule import Schedule
 
@@ -56,7 +56,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
         for quality in evaluation.qualities:
             print_quality(quality, workload, evaluation, protocol.levels)
     if out is not None:
-        from pipelines.storage.parquet import write_parquet
+        from pipelines.lake.parquet import write_parquet
 
         metadata = {
             "trace": workload.name,
@@ -98,7 +98,7 @@ class Told:
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:
     """Raise InputError for an unknown scheduler or predictor before any work."""
     from models.runtime.names import predictor as named_predictor
-    from pipelines.ingest.people_tables import PREFIX
+    from pipelines.readers.people_tables import PREFIX
 
     check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
     for name in protocol.predictors:

@@ -12,8 +12,8 @@ def command(name: str) -> None:
 
     If its checksum is unknown, the first download's is recorded, and later downloads are checked against it.
     """
-    from pipelines.sources.catalogue import load_catalogue
-    from pipelines.sources.fetch import fetch
-    from pipelines.storage.home import archive
+    from pipelines.lake.home import archive
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.readers.fetch import fetch
 
     click.echo(fetch(name, load_catalogue(), archive(), note))

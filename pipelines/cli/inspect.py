@@ -19,7 +19,7 @@ def command(settings: Campaign, as_json: bool) -> None:
     """
     from pipelines.report.inspection import render
     from pipelines.report.terminal import console
-    from pipelines.workflows.inspection import inspect_trace
+    from pipelines.studies.inspection import inspect_trace
 
     trace, missing_request = read(settings)
     inspection = inspect_trace(trace, settings.procs, missing_request, load_machine(settings))

@@ -12,8 +12,8 @@ from pipelines.cli.notes import note
 @click.command()
 def command() -> None:
     """Print where each published table lies, with its rows and what made it."""
-    from pipelines.storage.home import home
-    from pipelines.storage.views import write_views
+    from pipelines.lake.home import home
+    from pipelines.lake.views import write_views
 
     lake = home() / "lake"
     rows = [*contents(lake)]
@@ -31,10 +31,10 @@ def contents(lake: Path) -> Iterator[tuple[str, str, str, str, str]]:
     """
     import pyarrow.parquet as pq
 
-    from pipelines.storage.parquet import told_of
-    from pipelines.storage.places import inside, opened
-    from pipelines.storage.version import COUNTERS_PART, PAGES
-    from pipelines.storage.versions import Versions
+    from pipelines.lake.parquet import told_of
+    from pipelines.lake.places import inside, opened
+    from pipelines.lake.version import COUNTERS_PART, PAGES
+    from pipelines.lake.versions import Versions
 
     for pointer in inside(lake / "current"):
         if pointer.suffix != ".json" or pointer.name.startswith("."):

@@ -10,7 +10,7 @@ import click
 from pipelines.cli.options import json_option, on_option, options, simulating
 from pipelines.cli.parity import load_site_jobs
 from pipelines.cli.progress import stage_bars
-from pipelines.workflows.questions import ReplaySettings
+from pipelines.studies.questions import ReplaySettings
 
 
 @click.command()
@@ -28,7 +28,7 @@ def command(settings: ReplaySettings, user: str | None, on: str | None, as_json:
     """
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report.limits import letter, misses, table_of
-    from pipelines.workflows.what_if import advise_limits
+    from pipelines.studies.what_if import advise_limits
 
     announce_compilation()
     site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)

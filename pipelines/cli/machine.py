@@ -26,7 +26,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
         return
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")
-    from pipelines.ingest.slurm_site import load_site
+    from pipelines.readers.slurm.site import load_site
     from pipelines.report.site_notes import changing, harmless
     from pipelines.report.table import Table
     from sim.slurm.releases import shown

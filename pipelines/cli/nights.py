@@ -41,11 +41,11 @@ def command(
     Each night does what a scheduled night does. Nights that are done are not done again: the same command resumes where it ended.
     The replay has its own registry in --home, by default replays/TRACE in the site's home directory.
     """
-    from pipelines.dated.night import NightConfig, replay_nights
-    from pipelines.dated.replay import replay
+    from pipelines.lake.home import local_home
+    from pipelines.lake.tables import Lake
     from pipelines.report.night import nights_table
-    from pipelines.storage.home import local_home
-    from pipelines.storage.lake import Lake
+    from pipelines.training.night import NightConfig, replay_nights
+    from pipelines.training.replay import replay
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")

@@ -18,7 +18,7 @@ from click.core import ParameterSource
 from features.errors import InputError, one_line
 from pipelines.cli.lazy import importing
 from pipelines.cli.notes import note
-from pipelines.storage.places import regular, writing
+from pipelines.lake.places import regular, writing
 from sim.settings import Campaign, CheckedSettings, TraceSettings
 
 if TYPE_CHECKING:
@@ -114,7 +114,7 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
     """Replace learned policies in scheduler names by formulas; print what each is meant for."""
     if not any("policy(" in name.lower() for name in names):
         return names
-    from pipelines.storage.policies import resolve
+    from pipelines.lake.policies import resolve
 
     schedulers = []
     for name in names:
@@ -264,7 +264,7 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
     """
     if not any(outputs.values()):
         return
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.readers.catalogue import load_catalogue
     from sim.slurm.lines import FILES
 
     names, catalogue = [name for name in inputs if name], load_catalogue()
@@ -288,11 +288,11 @@ def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> 
 
 def load_machine(settings: TraceSettings) -> Machine | None:
     """Return the machine of ``--machine`` or, without ``--procs``, the catalogue's."""
-    from pipelines.ingest.read import find_entry
+    from pipelines.readers.read import find_entry
 
     if isinstance(settings, Campaign) and settings.machine is not None:
-        from pipelines.ingest.machine_file import read_machine
-        from pipelines.ingest.slurm_site import is_site
+        from pipelines.readers.machine_file import read_machine
+        from pipelines.readers.slurm.site import is_site
 
         if is_site(settings.machine):
             raise InputError(
@@ -305,7 +305,7 @@ def load_machine(settings: TraceSettings) -> Machine | None:
 
 def read(settings: TraceSettings) -> tuple[Trace, str]:
     """Read TRACE by ``settings``; return it and the rule for jobs without a request."""
-    from pipelines.ingest.read import find_entry, read_trace
+    from pipelines.readers.read import find_entry, read_trace
 
     entry = find_entry(settings.trace)
     trace = read_trace(
@@ -322,7 +322,7 @@ def load(settings: TraceSettings, *, compiles: bool = True) -> CleanTrace:
 
     Dropped and altered jobs are reported on standard error, and compilation, if what follows ``compiles``.
     """
-    from pipelines.ingest.read import cleaned_for
+    from pipelines.readers.read import cleaned_for
 
     if compiles:
         from pipelines.cli.compiling import announce_compilation

@@ -12,10 +12,10 @@ from features.errors import one_line
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, json_option, options, report_option
 from pipelines.cli.progress import stage_bars
-from pipelines.workflows.questions import ParitySettings
+from pipelines.studies.questions import ParitySettings
 
 if TYPE_CHECKING:
-    from pipelines.ingest.slurm_jobs import SlurmJobs
+    from pipelines.readers.slurm.jobs import SlurmJobs
     from sim.slurm.site import Site
 
 _LONGEST_NOTE = 600
@@ -35,7 +35,7 @@ def command(settings: ParitySettings, report: Path | None, as_json: bool) -> Non
     check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.log)))])
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
-    from pipelines.workflows.parity import measure
+    from pipelines.studies.parity import measure
     from sim.site.causes import exports
 
     announce_compilation()
@@ -49,7 +49,7 @@ def command(settings: ParitySettings, report: Path | None, as_json: bool) -> Non
             "node for them, or a limit below what they ask for; figures leave them out"
         )
     if report is not None:
-        from pipelines.storage.places import write
+        from pipelines.lake.places import write
 
         provenance = {
             "accounting": settings.accounting.name,
@@ -80,7 +80,7 @@ def load_site_jobs(
     accounting: Path, machine: Path, timezone: str | None, cluster: str, log: Path | None = None
 ) -> tuple[Site, SlurmJobs]:
     """Read a site and its accounting; note on standard error what is left out or not modelled."""
-    from pipelines.workflows.parity import read_site_jobs
+    from pipelines.studies.parity import read_site_jobs
 
     site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", cluster, log)
     for text in jobs.notes:

@@ -42,7 +42,7 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
     "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/how-to/policies.md explains policies.
     """
     from models.policies import dumps
-    from pipelines.storage.policies import write_policy
+    from pipelines.lake.policies import write_policy
 
     check_outputs({"--out": out}, [learning.trace])
     policy = _policy(learning, name)
@@ -60,8 +60,8 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
 
 def _policy(learning: Learning, name: str | None) -> PolicyFile:
     """Return the policy that the subject names, or learn one on the trace that it names."""
-    from pipelines.dated.policy import learned_policy
-    from pipelines.storage.policies import policy_named, policy_of
+    from pipelines.lake.policies import policy_named, policy_of
+    from pipelines.training.policy import learned_policy
 
     subject = learning.trace
     if subject.endswith(".json") or subject.lower().startswith("registry:"):
@@ -74,7 +74,7 @@ def _policy(learning: Learning, name: str | None) -> PolicyFile:
 
 
 def _register(policy: PolicyFile, place: str, subject: str) -> None:
-    from pipelines.dated.policy import register_policy
+    from pipelines.training.policy import register_policy
 
     trace, _, alias = place.partition("@")
     learned_on = policy.trained.trace if policy.trained is not None else ""

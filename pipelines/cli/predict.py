@@ -9,8 +9,8 @@ from features import limits
 from features.errors import InputError
 from models.packed.methods import LEVELS, PREDICTED
 from pipelines.cli.notes import note
-from pipelines.ingest.people_tables import Place, read_table, refuse
-from pipelines.storage.csv_text import csv_text
+from pipelines.lake.csv_text import csv_text
+from pipelines.readers.people_tables import Place, read_table, refuse
 
 ASKED, NAMES = ("procs", "requested_s"), ("user", "group", "executable")
 """Columns that must be present, and names, which may be: an empty cell is unknown."""
@@ -32,7 +32,7 @@ def command(spec: str, jobs: Path) -> None:
     predicted_80_s. user_known is true if the model has a history of the job's user.
     """
     table = read_submissions(jobs)
-    from pipelines.storage.registry import predict_registered
+    from pipelines.lake.registry import predict_registered
 
     present = [*ASKED, *(name for name in (*NAMES, "submit_time", "elapsed_s") if name in table)]
     answers = predict_registered(spec, table[present])

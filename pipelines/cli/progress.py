@@ -9,7 +9,7 @@ from threading import Event, Thread
 from typing import TYPE_CHECKING
 
 from pipelines.cli.notes import note
-from pipelines.workflows.progress import Listener
+from pipelines.studies.progress import Listener
 
 if TYPE_CHECKING:
     from rich.progress import TaskID

@@ -35,10 +35,10 @@ from pipelines.cli.run_results import (
     print_variability,
     serves,
 )
-from pipelines.dated.run_settings import FIRST, RunSettings
-from pipelines.storage.lake import Lake
-from pipelines.storage.registry import PREFIX
-from pipelines.workflows.progress import listening
+from pipelines.lake.registry import PREFIX
+from pipelines.lake.tables import Lake
+from pipelines.studies.progress import listening
+from pipelines.training.run_settings import FIRST, RunSettings
 from sim.settings import TraceSettings
 
 TODAY = "today"
@@ -71,12 +71,12 @@ def command(settings: RunSettings, system: str | None, night: str | None) -> Non
     The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features, registered
     predictors, their simulation, comparison, report; a system has counters, control runs, features, classifiers of variation.
     """
-    from pipelines.sources.system import SIMULATED
-    from pipelines.sources.systems import system as known_system
-    from pipelines.sources.traces import remember
-    from pipelines.storage.home import home
-    from pipelines.storage.publishing import check_registry
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.home import home
+    from pipelines.lake.publishing import check_registry
+    from pipelines.lake.registry import tracking
+    from pipelines.readers.system import SIMULATED
+    from pipelines.readers.systems import system as known_system
+    from pipelines.readers.traces import remember
 
     changed, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
     if night is not None:
@@ -141,10 +141,10 @@ def _day(night: str) -> str:
 def _night(day: str, trace: str, system: str | None) -> bool:
     """Do a night of a trace or a system that was run before; return False if a check is an error."""
     from pipelines.cli.nights import line_of
-    from pipelines.dated.ledger import later_night
-    from pipelines.sources.catalogue import load_catalogue
-    from pipelines.sources.systems import system as known_system
-    from pipelines.storage.home import home
+    from pipelines.lake.home import home
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.readers.systems import system as known_system
+    from pipelines.training.ledger import later_night
 
     lake = Lake(home() / "lake")
     if system is not None:
@@ -168,7 +168,7 @@ def _night(day: str, trace: str, system: str | None) -> bool:
 
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
-    from pipelines.storage.home import home
+    from pipelines.lake.home import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_site(lake, name)
@@ -184,8 +184,8 @@ def _run_system(name: str, seed: int) -> bool:
 
     A trace of its name, which is its accounting, is run before it.
     """
-    from pipelines.sources.catalogue import load_catalogue
-    from pipelines.storage.home import home
+    from pipelines.lake.home import home
+    from pipelines.readers.catalogue import load_catalogue
 
     fine = True
     if name in load_catalogue():
@@ -201,7 +201,7 @@ def _run_system(name: str, seed: int) -> bool:
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """Raise InputError for an unknown name, and for a correction that cannot ask a predictor."""
     from models.runtime.names import predictor as named_predictor
-    from pipelines.storage.registry import registered_name
+    from pipelines.lake.registry import registered_name
     from sim.policy import Policy
 
     for name in predictors:
@@ -243,7 +243,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     from pipelines.assets.starts import NOT_LEARNED
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.storage.instance import LOCATION, instance
+    from pipelines.lake.instance import LOCATION, instance
 
     announce_compilation()
     began = time.perf_counter()

@@ -10,11 +10,11 @@ import pandas as pd
 
 from features.statistics import FEWEST_BLOCKS
 from pipelines.cli.notes import note
-from pipelines.dated.run_settings import ACKNOWLEDGED, FIRST
+from pipelines.lake.home import home
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake
 from pipelines.report.table import Row, Table
-from pipelines.storage.home import home
-from pipelines.storage.lake import Lake
-from pipelines.storage.registry import tracking
+from pipelines.training.run_settings import ACKNOWLEDGED, FIRST
 from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 
@@ -59,7 +59,7 @@ def print_site(lake: Lake, name: str) -> None:
                 click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
             page = "parity" if table == "parity" else "what-if"
             click.echo(f"  {home() / 'reports' / f'{name}-{page}.html'}\n")
-    from pipelines.dated.site import pooled
+    from pipelines.training.site import pooled
 
     if sentence := pooled(name):
         click.echo(sentence)
@@ -109,7 +109,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 def print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
     from pipelines.report.cluster import answer, overall
-    from pipelines.workflows.variability_table import MODEL_TABLE
+    from pipelines.studies.variability_table import MODEL_TABLE
 
     models, settings = lake.read(MODEL_TABLE, name)
     subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
@@ -136,8 +136,8 @@ def variability_versions(registered: pd.DataFrame, title: str) -> Table:
 
 def print_news(lake: Lake, trace: str) -> None:
     """Print how many days of a log that arrives are to come, and how they come."""
-    from pipelines.dated.ledger import days_to_come
-    from pipelines.sources.catalogue import load_catalogue
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.training.ledger import days_to_come
 
     entry = load_catalogue()[trace]
     if days := days_to_come(lake, entry):

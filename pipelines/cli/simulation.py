@@ -44,7 +44,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
     """Simulate all combinations of ``campaign``; print their metrics and write the schedules."""
     check_outputs({"--schedule-out": schedule_out}, [campaign.trace, *table_files(campaign.predictors)])
     if campaign.machine is not None:
-        from pipelines.ingest.slurm_site import is_site
+        from pipelines.readers.slurm.site import is_site
 
         if is_site(campaign.machine):
             check_site(campaign, schedule_out)
@@ -53,7 +53,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
     tell_of_prior(campaign.schedulers, campaign.predictors)
     combinations = policies(campaign)
     if schedule_out is not None:
-        from pipelines.storage.schedule_files import check_ending, check_unchanged
+        from pipelines.lake.schedule_files import check_ending, check_unchanged
 
         check_ending("--schedule-out", schedule_out, len(combinations))
         check_distinct("--schedule-out", campaign)
@@ -109,7 +109,7 @@ def tell_of_prior(schedulers: Iterable[str], predictors: Iterable[str]) -> None:
 
 def write_out(path: Path, schedules: Sequence[Schedule], workload: CleanTrace | None, trace: str, generated: bool) -> None:
     """Write the file of ``--schedule-out``, and say so; its metadata name the trace."""
-    from pipelines.storage.schedule_files import write_schedules
+    from pipelines.lake.schedule_files import write_schedules
 
     write_schedules(path, schedules, workload, {"trace": trace, "generated": generated})
     note(f"wrote {path}")
@@ -121,7 +121,7 @@ def check_site(campaign: Campaign, schedule_out: Path | None) -> None:
         raise InputError(f"--machine {campaign.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
     check_used(campaign, _OF_SITE, f"--machine {campaign.machine}: a replay of a Slurm site")
     if schedule_out is not None:
-        from pipelines.storage.schedule_files import check_ending, check_nodes
+        from pipelines.lake.schedule_files import check_ending, check_nodes
 
         check_ending("--schedule-out", schedule_out, 1)
         check_nodes(schedule_out)
@@ -213,7 +213,7 @@ def check_distinct(written: str, campaign: Campaign) -> None:
 
 def table_files(predictors: tuple[str, ...]) -> list[str]:
     """Return the paths of prediction tables among the predictors."""
-    from pipelines.ingest.people_tables import PREFIX
+    from pipelines.readers.people_tables import PREFIX
 
     return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
 
@@ -223,13 +223,13 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
 
     A table comes from a file or a registered model.
     """
-    from pipelines.ingest.people_tables import PREFIX, table_predictor
+    from pipelines.readers.people_tables import PREFIX, table_predictor
 
     if name.startswith(PREFIX):
         return table_predictor(name, workload.jobs)
 
     if name.startswith("registry:"):
-        from pipelines.storage.registry import registered_predictor
+        from pipelines.lake.registry import registered_predictor
 
         return registered_predictor(name, workload)
     return name

@@ -10,7 +10,7 @@ from features.errors import one_line
 from pipelines.cli.notes import note
 
 if TYPE_CHECKING:
-    from pipelines.sources.catalogue import Entry
+    from pipelines.readers.catalogue import Entry
 
 
 @click.command()
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 def command(forget: str | None) -> None:
     """List every trace known by name: what it is, where it is, and whether it is available."""
     if forget is not None:
-        from pipelines.sources.traces import forget as forget_trace
+        from pipelines.readers.traces import forget as forget_trace
 
         note(f"{forget}: forgotten: {'; '.join(forget_trace(forget))}. Its tables, reports and models stay.")
         return
@@ -28,8 +28,8 @@ def command(forget: str | None) -> None:
 
 
 def _list() -> None:
+    from pipelines.readers.catalogue import MADE, load_catalogue
     from pipelines.report.table import Table
-    from pipelines.sources.catalogue import MADE, load_catalogue
 
     rows = []
     for name, entry in load_catalogue().items():
@@ -58,7 +58,7 @@ def _list() -> None:
 
 def _stated_in(entry: Entry) -> str:
     """Return the file that has an entry, and the keys that it has from an earlier run alone."""
-    from pipelines.sources.catalogue import PACKAGED
+    from pipelines.readers.catalogue import PACKAGED
 
     place = "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name
     return f"{place}; {', '.join(entry.run_with)}: of a run" if entry.run_with else place

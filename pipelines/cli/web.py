@@ -24,7 +24,7 @@ from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from features.errors import InputError
-from pipelines.storage.home import PAGES, home
+from pipelines.lake.home import PAGES, home
 
 _PAGE = re.compile(r"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.(html|csv|png)")
 _TITLE = re.compile("<title>(.*?)</title>")

@@ -12,10 +12,10 @@ from features.errors import InputError
 from pipelines.cli.options import check_outputs, json_option, on_option, options, report_option, simulating
 from pipelines.cli.parity import load_site_jobs
 from pipelines.cli.progress import stage_bars
-from pipelines.workflows.questions import WhatIfSettings
+from pipelines.studies.questions import WhatIfSettings
 
 if TYPE_CHECKING:
-    from pipelines.workflows.what_if import WhatIf
+    from pipelines.studies.what_if import WhatIf
 
 
 @click.command()
@@ -32,13 +32,13 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
     judges.
     """
     from pipelines.report import what_if as shown
-    from pipelines.workflows.what_if import records
+    from pipelines.studies.what_if import records
     from sim.site.what_if import HERE
 
     check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.candidates)))])
     what_if = answered(settings, on)
     if report is not None:
-        from pipelines.storage.places import write
+        from pipelines.lake.places import write
 
         provenance = {
             "accounting": settings.accounting.name,
@@ -79,7 +79,7 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
 def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     """Read a site and its record; replay its candidates at the place ``on``, and judge them."""
     from pipelines.cli.compiling import announce_compilation
-    from pipelines.workflows.what_if import all_candidates, asked_of_registry, measure
+    from pipelines.studies.what_if import all_candidates, asked_of_registry, measure
 
     tried = all_candidates(settings.machine, settings.candidates)
     names = [candidate.name for candidate in tried]

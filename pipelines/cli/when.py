@@ -18,15 +18,15 @@ from features.errors import InputError, shown
 from models.packed.start_predictor import EASY, SLURM
 from pipelines.cli.notes import note
 from pipelines.cli.options import json_option, options
-from pipelines.ingest.queue_file import COMMAND
-from pipelines.workflows.questions import WhenSettings
+from pipelines.readers.queue_file import COMMAND
+from pipelines.studies.questions import WhenSettings
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from models.packed.start_predictor import StartModel
-    from pipelines.ingest.queue_file import QueueFile
-    from pipelines.storage.lake import Lake
-    from pipelines.workflows.when import Record
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.queue_file import QueueFile
+    from pipelines.studies.when import Record
     from sim.site.queue_ahead import PredictedStart, TraceQueue
 
 _LONG = 20
@@ -80,7 +80,7 @@ def answered(settings: WhenSettings) -> Answers:
     from pipelines.cli.compiling import announce_compilation
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.judging import start_entry, started
-    from pipelines.workflows.when import clock_of, like, past_limits, queue_of
+    from pipelines.studies.when import clock_of, like, past_limits, queue_of
 
     path = settings.queue
     record, queue, learned, version, ledger = _read(settings.trace, path, settings.machine, settings.timezone, settings.model)
@@ -152,10 +152,10 @@ def _read(
     A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its scheduler.
     """
     from pipelines.cli.parity import load_site_jobs
-    from pipelines.ingest.queue_file import read_queue
-    from pipelines.ingest.slurm_site import is_site
-    from pipelines.sources.catalogue import load_catalogue
-    from pipelines.workflows.when import Record, record_of
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.readers.queue_file import read_queue
+    from pipelines.readers.slurm.site import is_site
+    from pipelines.studies.when import Record, record_of
 
     entry = load_catalogue().get(trace)
     if machine is None and entry is not None and entry.machine and is_site(entry.machine_path):
@@ -169,7 +169,7 @@ def _read(
             learned, version, past = _learned(trace, model, SLURM) if entry or model else _NOT_LEARNED
             return record, queue, learned, version, past
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")
-    from pipelines.storage.runtime_features import read_features
+    from pipelines.lake.runtime_features import read_features
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
@@ -188,7 +188,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     """
     from models.registry.registration import registered_version
     from models.registry.start_registration import START, load
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.registry import tracking
 
     lake = _lake(trace)
     if model is None and not lake.has("starts", trace):
@@ -211,8 +211,8 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
 
 
 def _lake(trace: str) -> Lake:
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.home import home
+    from pipelines.lake.tables import Lake
 
     return Lake(home() / "lake").at_once(f"runtime-{trace}")
 
@@ -220,8 +220,8 @@ def _lake(trace: str) -> Lake:
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
     from zoneinfo import ZoneInfo
 
-    from pipelines.ingest.localtime import to_unix
-    from pipelines.ingest.queue_file import named_second
+    from pipelines.readers.localtime import to_unix
+    from pipelines.readers.queue_file import named_second
 
     if moment is None:
         return (named_second(path) or int(path.stat().st_mtime)) - (clean.origin_unix_s or 0)
@@ -239,8 +239,8 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
 
 def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     """Return the job of ``--job``, submitted now, as a row of a snapshot."""
-    from pipelines.ingest.accounting import duration
-    from pipelines.ingest.queue_file import OF_SLURM
+    from pipelines.readers.delimited import duration
+    from pipelines.readers.queue_file import OF_SLURM
 
     keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features", "reservation", "priority")
     fields = dict(part.split("=", 1) for part in text.split() if "=" in part)
@@ -275,7 +275,7 @@ _SHOWN = ("wait_10_s", "wait_25_s", "wait_50_s", "wait_75_s", "wait_90_s")
 
 def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     """Return the time of an answer and its predicted starts, as the site's clock shows them."""
-    from pipelines.workflows.when import clock_of
+    from pipelines.studies.when import clock_of
 
     return {"now": clock_of(clean, at_s)[:-3]} | {
         f"at_{name[5:7]}": clock_of(clean, at_s + wait)[:-3] for name, wait in zip(_SHOWN, waits_s, strict=True)

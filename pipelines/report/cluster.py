@@ -10,7 +10,7 @@ from matplotlib.figure import Figure
 
 from pipelines.report.style import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table
-from pipelines.workflows.trials import POLICIES, RUSH, SERVED
+from pipelines.studies.trials import POLICIES, RUSH, SERVED
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS
 from sim.metrics.verdict import Key

@@ -14,9 +14,9 @@ from rich.console import Console
 
 from features.errors import InputError
 from features.statistics import COVERS, FEWEST_BLOCKS
+from pipelines.lake.csv_text import csv_text
+from pipelines.lake.places import write
 from pipelines.report.table import Cell, Row, Table
-from pipelines.storage.csv_text import csv_text
-from pipelines.storage.places import write
 from sim.campaigns.results import Results
 from sim.campaigns.window_comparison import SETTING, by_setting
 from sim.metrics.formats import change, interval, number

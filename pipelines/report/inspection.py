@@ -14,7 +14,7 @@ from features.errors import one_line
 from features.jobs.schema import ASKED
 from features.jobs.usage import occupied_apart
 from pipelines.report.table import Table
-from pipelines.workflows.inspection import QUANTILES, YEAR_S, Inspection
+from pipelines.studies.inspection import QUANTILES, YEAR_S, Inspection
 
 _LONGEST = 1000
 """Max characters of a note, and of a value of the header."""

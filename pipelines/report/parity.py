@@ -13,7 +13,7 @@ from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
 from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
 from pipelines.report.table import Table
-from pipelines.workflows.parity import Parity
+from pipelines.studies.parity import Parity
 from sim.site.causes import exports
 from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart
 

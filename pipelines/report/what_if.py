@@ -14,7 +14,7 @@ from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import duration
-from pipelines.workflows.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
+from pipelines.studies.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.site.changes import MinTimeLimits
@@ -251,7 +251,7 @@ def picture(study: WhatIf) -> Figure:
 def figure_of_candidates(table: pd.DataFrame) -> Figure:
     """Draw the change of four metrics under each candidate, with its interval.
 
-    ``table`` has the rows of :func:`pipelines.workflows.what_if.records`.
+    ``table`` has the rows of :func:`pipelines.studies.what_if.records`.
     """
     judged = table[~table["verdict"].isin(NOT_JUDGED)]
     names = list(judged["candidate"].unique())

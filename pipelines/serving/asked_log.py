@@ -14,8 +14,8 @@ from threading import Event, Thread
 from typing import Any
 
 from features.errors import InputError, one_line
-from pipelines.storage.home import local_home
-from pipelines.storage.places import regular
+from pipelines.lake.home import local_home
+from pipelines.lake.places import regular
 
 WAITING = 20_000
 """Max number of answers that wait to be written."""

@@ -125,9 +125,9 @@ def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
     from prometheus_client.core import GaugeMetricFamily
 
     from models.starts.evaluation import quality
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.runtime_features import read_features
+    from pipelines.lake.home import home
+    from pipelines.lake.runtime_features import read_features
+    from pipelines.lake.tables import Lake
 
     wait = GaugeMetricFamily(
         "queuecast_wait_seconds",

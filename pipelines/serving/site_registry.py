@@ -11,10 +11,10 @@ from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
 from models.packed.site_names import check_key
 from models.packed.start_predictor import StartModel
-from pipelines.storage.home import home
-from pipelines.storage.lake import Lake
-from pipelines.storage.publishing import candidates
-from pipelines.storage.registry import tracking
+from pipelines.lake.home import home
+from pipelines.lake.publishing import candidates
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
@@ -27,7 +27,7 @@ _SQLITE = "sqlite:///"
 class SiteRegistry:
     """The site's registry, opened when it is first read.
 
-    It is that of :func:`pipelines.storage.registry.tracking`. A server that does not answer is given up after seconds, not after
+    It is that of :func:`pipelines.lake.registry.tracking`. A server that does not answer is given up after seconds, not after
     MLflow's minutes of retries. A missing database file is an error; it is not made anew.
     """
 

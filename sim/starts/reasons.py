@@ -104,7 +104,7 @@ def class_by_queue(ahead: int, procs: int, free: int) -> str:
 def reasons(queue: pd.DataFrame, job_ids: Sequence[str], procs: int, now_s: int) -> list[Reason]:
     """Return why each of ``job_ids`` waits.
 
-    ``queue`` is a snapshot (columns of :class:`pipelines.ingest.queue_file.QueueFile`, one row a job, times in Unix seconds) of
+    ``queue`` is a snapshot (columns of :class:`pipelines.readers.queue_file.QueueFile`, one row a job, times in Unix seconds) of
     a machine of ``procs`` processors at ``now_s``. Jobs are ahead by their priority where the snapshot has it of all,
     else by submission; jobs that are held, or wait for others or for a time, are ahead of none.
     """

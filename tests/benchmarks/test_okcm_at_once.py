@@ -8,7 +8,7 @@ import pytest
 from benchmarks.papers.okcm_at_once import AT_ONCE, predict_at_once
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from tests.conftest import SHARED, needs_shared
 from tests.models.runtime.test_okcm import OkcmByHand
 from tests.support.workloads import crowd

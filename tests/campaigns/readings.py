@@ -31,16 +31,16 @@ from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, TEXTS, Trace
 from models.policies import dumps, loads
 from pipelines.cli.predict import read_submissions
-from pipelines.ingest.control_runs import read_accounting_runs, read_runs
-from pipelines.ingest.ldms import Block, LdmsReader, NodeTable
-from pipelines.ingest.ldms_files import scan
-from pipelines.ingest.ldms_header import Header
-from pipelines.ingest.people_tables import table_predictor
-from pipelines.ingest.read import read_file, read_trace
-from pipelines.ingest.system_tables import read_probes, read_types
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.systems import systems
-from pipelines.storage.policies import read_policy
+from pipelines.lake.policies import read_policy
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.control_runs import read_accounting_runs, read_runs
+from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
+from pipelines.readers.ldms.files import scan
+from pipelines.readers.ldms.header import Header
+from pipelines.readers.people_tables import table_predictor
+from pipelines.readers.read import read_file, read_trace
+from pipelines.readers.system_tables import read_probes, read_types
+from pipelines.readers.systems import systems
 from sim import simulate
 from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule

@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from features.jobs.schema import Trace
-from pipelines.ingest.canonical import write_canonical
+from pipelines.readers.canonical import write_canonical
 from sim.workloads.workload import Workload, generate
 
 HOUSE = Path(__file__).parents[2]

@@ -22,14 +22,14 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
-from pipelines.dated.dated import dated_of
-from pipelines.dated.served import simulated_model
 from pipelines.definitions import defs
+from pipelines.lake.registry import tracking
+from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.tables import Lake
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.models import Served
-from pipelines.storage.lake import Lake
-from pipelines.storage.registry import tracking
-from pipelines.storage.runtime_features import read_features, whole_accounting
+from pipelines.training.cutoff import cutoff_of
+from pipelines.training.served import simulated_model
 from sim import simulate
 from tests.support import command, process
 from tests.support.modes import open_to_others
@@ -179,9 +179,9 @@ def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page
     champion = versions.set_index("alias").loc["champion"]
     assert marks["model"]["method"] == champion["method"]
     assert marks["model"]["version"] == registered["simulated"]
-    assert marks["model"]["learned_until_s"] <= dated_of(marks).until_s
+    assert marks["model"]["learned_until_s"] <= cutoff_of(marks).until_s
     clean_jobs = lake.read_clean("small").jobs
-    judged = (clean_jobs["submit_s"] >= dated_of(marks).simulate_from_s).to_numpy()
+    judged = (clean_jobs["submit_s"] >= cutoff_of(marks).simulate_from_s).to_numpy()
     accuracy = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
     assert set(accuracy["jobs"]) == {judged.sum()}
     number = next(i for i, each in enumerate(marks["schedules"]) if each["predictor"] == "registry:runtime-small")
@@ -198,7 +198,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) ->
     lake = Lake(ran[0] / "home" / "lake")
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
-    date, model = dated_of(marks), marks["model"]["version"]
+    date, model = cutoff_of(marks), marks["model"]["version"]
     accounting = whole_accounting(clean, read_features(lake, clean))
     source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
@@ -309,7 +309,7 @@ def test_what_cannot_be_run_is_one_line_and_is_not_remembered(
 
 
 def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.sources.traces import read_known, remember
+    from pipelines.readers.traces import read_known, remember
 
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

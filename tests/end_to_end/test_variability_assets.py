@@ -21,18 +21,17 @@ from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.assets.variability_checks import check_features
 from pipelines.cli.variability.ask import command as ask_command
 from pipelines.cli.variability.ingest import command as ingest_command
-from pipelines.dated.ledger import SYSTEM_NIGHTS
 from pipelines.definitions import defs
-from pipelines.sources import simulated_site
-from pipelines.sources.emission import emit
-from pipelines.sources.system import SIMULATED, System
-from pipelines.sources.systems import remember_system, remembered, system, systems
-from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.lake import Lake
-from pipelines.storage.registry import tracking
-from pipelines.storage.run_store import RUNS, stored
-from pipelines.workflows.variability_ingest import read_counters, read_tables
-from pipelines.workflows.variability_table import (
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.registry import tracking
+from pipelines.lake.run_store import RUNS, stored
+from pipelines.lake.tables import Lake
+from pipelines.readers import simulated_site
+from pipelines.readers.emission import emit
+from pipelines.readers.system import SIMULATED, System
+from pipelines.readers.systems import remember_system, remembered, system, systems
+from pipelines.studies.variability_ingest import read_counters, read_tables
+from pipelines.studies.variability_table import (
     FEATURES_TABLE,
     MODEL_TABLE,
     TrainingTable,
@@ -42,6 +41,7 @@ from pipelines.workflows.variability_table import (
     training_table,
     unpack_table,
 )
+from pipelines.training.ledger import SYSTEM_NIGHTS
 from sim.cluster.presets import CONGESTED as WHOLE
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")

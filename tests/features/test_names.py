@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from features.names import LONGEST, RULE, is_name
 from models.registry.variability_registration import VARIABILITY
-from pipelines.ingest.read import read_trace
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.systems import remember_system, remembered, systems
-from pipelines.sources.traces import remember
-from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.lake import Lake
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.tables import Lake
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import read_trace
+from pipelines.readers.systems import remember_system, remembered, systems
+from pipelines.readers.traces import remember
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 BAD = ("..", ".", "", "-a", ".a", "a/b", "../a", "A", "a b", "a_b", "ä", "a\n", "a..b", "a" * (LONGEST + 1))

@@ -2,7 +2,7 @@
 
 import sys
 
-from pipelines.sources import site_file
+from pipelines.readers import site_file
 
 if __name__ == "__main__":
     site_file.apply()

@@ -16,9 +16,9 @@ def tell(subject: str) -> None:
 def seen(subject: str) -> dict[str, Any]:
     """Return what :func:`tell` prints."""
     from models.registry.versions import aliases
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.home import home
+    from pipelines.lake.registry import tracking
+    from pipelines.lake.tables import Lake
 
     place, name = home(), subject.partition("-")[2]
     lake = Lake(place / "lake")

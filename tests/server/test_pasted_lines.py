@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.ingest.slurm_site import load_site
+from pipelines.readers.slurm.site import load_site
 from sim.site.change import change, site_change
 from sim.site.lines import SCRIPT
 from tests.server.slurm import NEEDED, asked, started, submitted

@@ -13,7 +13,7 @@ import features.jobs.frames
 import queuecast
 from features import InputError, Trace, clean, jobs_from
 from features.jobs.schema import COLUMNS
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim import simulate
 
 FRAME = pd.DataFrame(

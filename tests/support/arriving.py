@@ -9,8 +9,8 @@ import numpy as np
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform, masked
-from pipelines.dated.replay import ReplayedTrace, replay
-from pipelines.storage.lake import Lake
+from pipelines.lake.tables import Lake
+from pipelines.training.replay import ReplayedTrace, replay
 
 ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
 CHANGE_DAY, DAYS, PROCS = 17, 28, 64

@@ -108,7 +108,7 @@ def warm(folder: Path, scenes: Iterable[str]) -> None:
 def accounting(place: Path, day: int) -> str:
     """Write the accounting of a day; return its file."""
     from features.jobs.schema import Trace
-    from pipelines.ingest.canonical import write_canonical
+    from pipelines.readers.canonical import write_canonical
     from tests.support.arriving import source
 
     trace = source(jobs=JOBS)
@@ -141,7 +141,7 @@ def _prepare_night(place: Path) -> None:
 
 
 def _prepare_promotion(place: Path) -> None:
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.registry import tracking
 
     at_home(place)
     client = tracking().client
@@ -161,9 +161,9 @@ def _promotion(place: Path) -> int:
 
 
 def _promote(place: Path, champion: str, challenger: str) -> int:
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import alone, publish
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.publishing import alone, publish
+    from pipelines.lake.registry import tracking
+    from pipelines.lake.tables import Lake
 
     at_home(place)
     store, lake = tracking(), Lake(place / "home" / "lake", f"draft-{champion}-{os.getpid()}")
@@ -188,7 +188,7 @@ def version_seen(place: Path) -> dict[str, Any]:
 
     AssertionError where a table's file is not what its name says.
     """
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.tables import Lake
 
     lake = Lake(place / "home" / "lake")
     current = lake.versions(MODEL).current()
@@ -203,7 +203,7 @@ def version_seen(place: Path) -> dict[str, Any]:
 
 def version_followed(place: Path, seen: Mapping[str, Any]) -> str:
     """Return what is wrong with a version that everything should follow, "" if nothing is."""
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.tables import Lake
 
     models = Lake(place / "home" / "lake").versions(MODEL).current().models
     named = {alias: number for alias, number in models.items() if number}
@@ -219,16 +219,16 @@ def _digest(path: Path) -> str | None:
 
 
 def _mend_version(place: Path) -> None:
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.publishing import finish
-    from pipelines.storage.registry import tracking
+    from pipelines.lake.publishing import finish
+    from pipelines.lake.registry import tracking
+    from pipelines.lake.tables import Lake
 
     at_home(place)
     finish(Lake(place / "home" / "lake"), tracking(), MODEL)
 
 
 def _version_result(place: Path) -> dict[str, Any]:
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.tables import Lake
 
     lake = Lake(place / "home" / "lake")
     state: dict[str, Any] = {"files": sorted(lake.versions(MODEL).current().files), "aliases": sorted(aliases(place))}
@@ -266,7 +266,7 @@ def _prepare_campaign(place: Path) -> None:
 
 
 def _campaign_seen(place: Path) -> Any:
-    from pipelines.storage.parquet import read_parquet
+    from pipelines.lake.parquet import read_parquet
 
     out = place / "home" / "out.parquet"
     return text_of(read_parquet(out, kind="campaign")[0]) if out.exists() else None
@@ -299,9 +299,9 @@ def _prepare_ingest(place: Path) -> None:
 
 def _ingest_seen(place: Path) -> dict[str, Any]:
     """Return rows by file of the ledger, and runs; each file is there whole or not."""
-    from pipelines.storage.counters_store import CountersStore
-    from pipelines.storage.lake import Lake
-    from pipelines.storage.run_store import RUNS, stored
+    from pipelines.lake.counters import CountersStore
+    from pipelines.lake.run_store import RUNS, stored
+    from pipelines.lake.tables import Lake
 
     lake = Lake(place / "home" / "lake")
     store = CountersStore(lake.root, "quartz")

@@ -11,10 +11,10 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.storage.home import local_home
-from pipelines.storage.lake import Lake
-from pipelines.storage.locks import held
-from pipelines.storage.versions import SetAliases
+from pipelines.lake.home import local_home
+from pipelines.lake.locks import held
+from pipelines.lake.tables import Lake
+from pipelines.lake.versions import SetAliases
 
 SUBJECT = "runtime-t"
 
@@ -53,7 +53,7 @@ def publish(
 
 @contextmanager
 def lost_lock(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
-    """Stand in for :func:`pipelines.storage.locks.held` where the lock is lost once it is held."""
+    """Stand in for :func:`pipelines.lake.locks.held` where the lock is lost once it is held."""
 
     def check() -> None:
         raise InputError(f"{place}: its lock was lost")

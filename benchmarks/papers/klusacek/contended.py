@@ -40,8 +40,8 @@ from features.clock import DAY_S
 from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
-from pipelines.ingest.machine_file import read_machine
-from pipelines.ingest.read import read_trace
+from pipelines.readers.machine_file import read_machine
+from pipelines.readers.read import read_trace
 from pipelines.report.style import INK, MUTED, encode, figure
 from sim.kernel.scratch import Scratch
 from sim.machine.description import Machine

@@ -32,7 +32,7 @@ from benchmarks.papers.legrand.mixed import BASELINE, FEATURES, USUAL
 from benchmarks.papers.legrand.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, Settings, Study, study_of
 from benchmarks.papers.legrand.transfer import RECORDED, TESTING, sums
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from pipelines.report.style import INK, MUTED, encode, figure
 
 NAME = "papers.legrand.mixed_policies"

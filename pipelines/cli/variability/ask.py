@@ -21,7 +21,7 @@ from pipelines.cli.options import json_option, system_option
 if TYPE_CHECKING:
     import pandas as pd
 
-    from pipelines.workflows.variability_ask import VariationAnswer
+    from pipelines.studies.variability_ask import VariationAnswer
 
 _SHOWN = 3
 _PUBLISHED = 2
@@ -52,10 +52,10 @@ def command(
     It uses the ingested counters of the five minutes before, and prints their number of samples.
     """
     from features.node_list import expand_nodes
-    from pipelines.ingest.system_tables import read_running
-    from pipelines.storage.home import home
-    from pipelines.storage.registry import tracking
-    from pipelines.workflows.variability_ask import ask
+    from pipelines.lake.home import home
+    from pipelines.lake.registry import tracking
+    from pipelines.readers.system_tables import read_running
+    from pipelines.studies.variability_ask import ask
 
     at_s = moment(when) if when is not None else time.time()
     try:
@@ -100,7 +100,7 @@ def moment(text: str) -> float:
 
 
 def _probes(path: Path) -> pd.DataFrame:
-    from pipelines.ingest.system_tables import read_probes
+    from pipelines.readers.system_tables import read_probes
 
     probes = read_probes(path)
     if probes["run_id"].nunique() > 1:
@@ -109,7 +109,7 @@ def _probes(path: Path) -> pd.DataFrame:
 
 
 def _print(answer: VariationAnswer) -> None:
-    from pipelines.workflows.variability_ask import time_text
+    from pipelines.studies.variability_ask import time_text
 
     on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"
     click.echo(

@@ -10,7 +10,7 @@ import click
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, out_option
 from pipelines.cli.progress import shown_progress
-from pipelines.sources.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
+from pipelines.readers.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
 
 

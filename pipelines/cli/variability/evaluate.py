@@ -23,7 +23,7 @@ from models.variability.evaluation import (
 from pipelines.cli.notes import note, record
 from pipelines.cli.progress import shown_progress
 from pipelines.report.table import Table
-from pipelines.workflows.variability_table import SCOPES, TrainingTable
+from pipelines.studies.variability_table import SCOPES, TrainingTable
 
 
 @click.command()
@@ -42,8 +42,8 @@ def command(system: str, names: tuple[str, ...], applications: bool, as_json: bo
     Folds: blocks of time. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
     A line with F1 comes as soon as a classifier is judged; the table follows.
     """
-    from pipelines.storage.home import home
-    from pipelines.workflows.variability_table import training_table
+    from pipelines.lake.home import home
+    from pipelines.studies.variability_table import training_table
 
     note(f"{system}: computing the features of each run from its counters")
     table = training_table(home(), system)

@@ -16,13 +16,13 @@ from features.names import check_name
 from pipelines.cli.notes import note
 from pipelines.cli.options import options, system_option
 from pipelines.cli.progress import shown_progress
+from pipelines.readers.system import PLACES, System
+from pipelines.readers.systems import remember_system
 from pipelines.report.table import Table
-from pipelines.sources.system import PLACES, System
-from pipelines.sources.systems import remember_system
 
 if TYPE_CHECKING:
-    from pipelines.ingest.ldms_ingest import IngestReport
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.ldms.ingest import IngestReport
 
 _SHOWN = 20
 
@@ -49,9 +49,9 @@ def command(system: System) -> None:
     The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
     its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
     """
-    from pipelines.ingest.ldms_files import counter_files
-    from pipelines.storage.home import home
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.home import home
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.ldms.files import counter_files
 
     if system.simulated:
         raise InputError(f"--system {system.name}: is the name of the simulated cluster; use another name")
@@ -75,8 +75,8 @@ def command(system: System) -> None:
 
 
 def _read_tables(lake: Lake, system: System) -> None:
-    from pipelines.storage.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
-    from pipelines.workflows.variability_ingest import read_tables
+    from pipelines.lake.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
+    from pipelines.studies.variability_ingest import read_tables
 
     named = {
         RUNS: "control runs",
@@ -100,8 +100,8 @@ def _read_tables(lake: Lake, system: System) -> None:
 
 
 def _read_counters(lake: Lake, system: System) -> IngestReport:
-    from pipelines.storage.version import COUNTERS
-    from pipelines.workflows.variability_ingest import read_counters
+    from pipelines.lake.version import COUNTERS
+    from pipelines.studies.variability_ingest import read_counters
 
     with shown_progress("bytes", "reading counters") as progress:
         report = read_counters(lake.root.parent, system, progress)

@@ -17,8 +17,8 @@ from features.errors import InputError
 from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
-from pipelines.ingest.canonical import read_canonical, write_canonical
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.canonical import read_canonical, write_canonical
+from pipelines.readers.swf import read_swf
 from tests.conftest import SHARED, needs_shared
 
 FIELDS = ("submit_s", "runtime_s", "procs", "allocated_procs", "requested_s", "queue")

@@ -13,7 +13,7 @@ from features.jobs.cleaning import AHEAD, BEHIND, COPY, clean
 from features.jobs.file_clock import file_clock
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.usage import usage
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from tests.conftest import SHARED, needs_shared
 
 YEAR_S = 365 * DAY_S

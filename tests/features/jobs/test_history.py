@@ -18,8 +18,8 @@ from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.schema import start_s as recorded_start_s
 from models.registry.accounting import accounting
-from pipelines.dated.replay import ReplayedTrace
-from pipelines.storage.runtime_features import features_of
+from pipelines.lake.runtime_features import features_of
+from pipelines.training.replay import ReplayedTrace
 from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
 

@@ -11,7 +11,7 @@ from hypothesis import reject
 
 from features.jobs.cleaning import clean
 from models.runtime.evaluation import accuracy
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim import simulate
 from tests.conftest import SHARED
 from tests.support.workloads import Outcome, Workload, by_kernel, by_oracle

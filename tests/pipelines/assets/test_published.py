@@ -9,7 +9,7 @@ import pytest
 from pipelines.assets.publishing import published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
-from pipelines.storage.lake import Lake
+from pipelines.lake.tables import Lake
 from tests.support.arriving import arriving
 
 

@@ -9,7 +9,7 @@ from pipelines.assets.predictors import runtime_model
 from pipelines.assets.publishing import published_trace
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.traces import runtime_features
-from pipelines.storage.lake import Lake
+from pipelines.lake.tables import Lake
 from tests.support.arriving import arriving
 
 

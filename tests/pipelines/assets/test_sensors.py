@@ -14,13 +14,13 @@ from pipelines.assets.checks import holds
 from pipelines.assets.partitions import NIGHT_TAG, traces
 from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
 from pipelines.assets.stages import trace_stage
-from pipelines.dated.ledger import later_night
-from pipelines.dated.replay import accounting_of
 from pipelines.definitions import defs
-from pipelines.sources.catalogue import load_catalogue
-from pipelines.sources.traces import first_night, grows, remember
-from pipelines.storage.alerts import alerts_file
-from pipelines.storage.instance import dagster_home
+from pipelines.lake.alerts import alerts_file
+from pipelines.lake.instance import dagster_home
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.traces import first_night, grows, remember
+from pipelines.training.ledger import later_night
+from pipelines.training.replay import accounting_of
 from tests.support.arriving import arriving
 
 SACCT = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n1|u|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:10:00|COMPLETED|01:00:00|2\n"
@@ -128,7 +128,7 @@ def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> No
 
 
 def lines() -> list[dict[str, str]]:
-    from pipelines.storage.home import home
+    from pipelines.lake.home import home
 
     file = alerts_file(home())
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []
@@ -202,7 +202,7 @@ def test_two_nights_of_a_trace_wait_for_each_other(place: Path) -> None:
 def test_a_night_is_late_only_behind_a_later_one(tmp_path: Path) -> None:
     import pandas as pd
 
-    from pipelines.storage.lake import Lake
+    from pipelines.lake.tables import Lake
 
     lake = Lake(tmp_path)
     assert later_night(lake, "a", "2026-03-01") == ""

@@ -20,8 +20,8 @@ from pipelines.assets.trace_checks import (
     check_schedules,
     check_simulated_model,
 )
-from pipelines.dated.served import ServedModel
-from pipelines.storage.runtime_features import features_of
+from pipelines.lake.runtime_features import features_of
+from pipelines.training.served import ServedModel
 from sim import Schedule, simulate
 from sim.workloads.workload import Workload, generate
 

@@ -15,9 +15,9 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.ingest.read import read_trace
-from pipelines.storage.parquet import read_parquet
-from pipelines.workflows.campaigns import KIND, Journal, Run, identity, resumable_campaign
+from pipelines.lake.parquet import read_parquet
+from pipelines.readers.read import read_trace
+from pipelines.studies.campaigns import KIND, Journal, Run, identity, resumable_campaign
 from queuecast import results
 from sim import Campaign, run_campaign
 from sim.campaigns.points import Point
@@ -73,7 +73,7 @@ def kept(journal: Path) -> list[list[dict]]:
 KILLED = """
 import os, signal
 from pipelines.cli import main
-from pipelines.workflows.campaigns import Journal
+from pipelines.studies.campaigns import Journal
 real, points = Journal.write, []
 def write(*arguments):
     real(*arguments)
@@ -223,7 +223,7 @@ def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
         half_s = submitted["requested_s"].to_numpy() // 2 + 1
         return pd.DataFrame({"predicted_s": half_s, "predicted_80_s": half_s * 1.5, "snapshot_age_s": np.arange(len(half_s)) - 7})
 
-    monkeypatch.setattr("pipelines.storage.registry.predict_registered", answered)
+    monkeypatch.setattr("pipelines.lake.registry.predict_registered", answered)
     out = tmp_path / "results.parquet"
     command = ["campaign", str(trace), "--predictor", "requested", "--correction", "conditional(when=pass)", "--out", str(out)]
     refused = queuecast(*command, "--predictor", "registry:runtime-crowd", home=tmp_path)

@@ -11,7 +11,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
 

@@ -14,10 +14,10 @@ from click import Abort
 
 from features.jobs.cleaning import clean
 from pipelines.cli import cli
-from pipelines.ingest.read import read_trace
-from pipelines.storage.parquet import read_parquet
-from pipelines.workflows import evaluation
-from pipelines.workflows.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
+from pipelines.lake.parquet import read_parquet
+from pipelines.readers.read import read_trace
+from pipelines.studies import evaluation
+from pipelines.studies.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
 from sim import simulate
 from sim.campaigns.campaign import predictor_name
 from sim.policy import Policy

@@ -19,7 +19,7 @@ import pipelines.cli as command_line
 from features.errors import InputError, one_line, printable
 from features.limits import MESSAGE
 from pipelines.cli.last_resort import tell
-from pipelines.storage.csv_text import csv_text
+from pipelines.lake.csv_text import csv_text
 
 
 def caught(raising) -> BaseException:

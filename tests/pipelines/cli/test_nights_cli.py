@@ -9,8 +9,8 @@ import mlflow
 import pytest
 
 from features.jobs.schema import Trace
-from pipelines.ingest.canonical import write_canonical
-from pipelines.storage.lake import Lake
+from pipelines.lake.tables import Lake
+from pipelines.readers.canonical import write_canonical
 from tests.support.arriving import arriving
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others

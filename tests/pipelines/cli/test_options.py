@@ -10,8 +10,8 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.cli.options import options
-from pipelines.dated.run_settings import RunSettings
-from pipelines.workflows.evaluation import Protocol
+from pipelines.studies.evaluation import Protocol
+from pipelines.training.run_settings import RunSettings
 from sim.campaigns.learned_order import Learning
 from sim.settings import Campaign, CheckedSettings, TraceSettings
 from tests.support.command import queuecast

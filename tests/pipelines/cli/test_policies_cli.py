@@ -14,9 +14,9 @@ import pytest
 from mlflow import MlflowClient
 
 from models.policies import dumps, loads
-from pipelines.dated.policy import register_policy
-from pipelines.storage.policies import read_policy, resolved
-from pipelines.storage.registry import tracking
+from pipelines.lake.policies import read_policy, resolved
+from pipelines.lake.registry import tracking
+from pipelines.training.policy import register_policy
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
 from tests.support.process import python

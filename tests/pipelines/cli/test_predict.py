@@ -85,7 +85,7 @@ def test_predict_says_how_many_users_are_unknown(tmp_path, monkeypatch):
     def answered(spec, submitted):
         return pd.DataFrame({"predicted_s": 60.0, "user_known": submitted["user"].eq("ada").fillna(False).to_numpy(bool)})
 
-    monkeypatch.setattr("pipelines.storage.registry.predict_registered", answered)
+    monkeypatch.setattr("pipelines.lake.registry.predict_registered", answered)
     path = csv_of(tmp_path, GOOD.strip(), GOOD.strip().replace("ada", "bob"), GOOD.strip().removeprefix("ada"))
     done = CliRunner().invoke(command, ["--model", "m", str(path)], standalone_mode=False)
     assert done.exception is None

@@ -16,7 +16,7 @@ from pipelines.assets.checks import broken
 from pipelines.assets.partitions import traces
 from pipelines.assets.stages import trace_stage
 from pipelines.cli import run
-from pipelines.storage.instance import instance
+from pipelines.lake.instance import instance
 
 
 @dg.asset(partitions_def=traces)

@@ -15,8 +15,8 @@ from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
 from pipelines.assets.simulations import CampaignConfig
 from pipelines.cli import cli, run
-from pipelines.dated.compare import pack_schedules, unpack_schedules
-from pipelines.dated.simulate import campaign
+from pipelines.training.compare import pack_schedules, unpack_schedules
+from pipelines.training.simulate import campaign
 from sim import simulate
 from sim.workloads.workload import Workload, generate
 
@@ -93,8 +93,8 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
     monkeypatch.setattr(run, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
     for name in ("print_comparison", "print_site", "serves", "print_variability", "look_at"):
         monkeypatch.setattr(run, name, lambda *_: "")
-    monkeypatch.setattr("pipelines.storage.registry.tracking", lambda *_: None)
-    monkeypatch.setattr("pipelines.storage.publishing.check_registry", lambda *_: None)
+    monkeypatch.setattr("pipelines.lake.registry.tracking", lambda *_: None)
+    monkeypatch.setattr("pipelines.lake.publishing.check_registry", lambda *_: None)
     done = CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False)
     assert done.exit_code == 0
     assert (runs, beside) == (jobs, other)

@@ -9,10 +9,10 @@ import pytest
 import s3fs
 
 from features.errors import InputError, masked
-from pipelines.storage import site
-from pipelines.storage.database import connected
-from pipelines.storage.places import place_of
-from pipelines.storage.registry import tracking
+from pipelines.lake import site
+from pipelines.lake.database import connected
+from pipelines.lake.places import place_of
+from pipelines.lake.registry import tracking
 from tests.support.command import queuecast
 
 PLANTED = "planted-c0ffee"

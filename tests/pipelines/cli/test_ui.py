@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import requests
 
-from pipelines.storage.instance import LOCATION, instance
+from pipelines.lake.instance import LOCATION, instance
 from tests.support.command import queuecast
 from tests.support.patience import GIVEN_S
 from tests.support.process import python

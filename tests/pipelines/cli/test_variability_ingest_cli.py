@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.storage.counters_store import CountersStore
-from pipelines.storage.lake import Lake
-from pipelines.storage.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.lake.tables import Lake
 from tests.support.command import queuecast
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"

@@ -18,7 +18,7 @@ from starlette.routing import Mount, Route
 
 from pipelines.cli import serve, ui
 from pipelines.cli.web import _page, answer
-from pipelines.sources.site_file import apart
+from pipelines.readers.site_file import apart
 from tests.support.patience import wait_until
 
 CHANGE = {"query": "mutation { reloadWorkspace { __typename } }"}

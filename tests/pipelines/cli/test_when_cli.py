@@ -15,10 +15,10 @@ import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
 from pipelines.cli.when import _job, _lines, _now, _table, command
-from pipelines.dated.night import NightConfig, replay_nights
-from pipelines.dated.replay import replay
-from pipelines.storage.lake import Lake
-from pipelines.workflows.when import past_limits
+from pipelines.lake.tables import Lake
+from pipelines.studies.when import past_limits
+from pipelines.training.night import NightConfig, replay_nights
+from pipelines.training.replay import replay
 from sim.slurm.site import Site
 from sim.starts.reasons import Reason
 from tests.conftest import SHARED, needs

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.report.parity import answer, render_parity
-from pipelines.workflows.parity import Parity, measure, read_site_jobs
+from pipelines.studies.parity import Parity, measure, read_site_jobs
 from sim.site.parity import too_far
 
 pytestmark = pytest.mark.usefixtures("undrawn_pictures")

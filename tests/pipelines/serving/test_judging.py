@@ -12,7 +12,7 @@ from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
 from models.runtime.answers import rows_of
 from pipelines.cli.judge import command
-from pipelines.ingest.canonical import write_canonical
+from pipelines.readers.canonical import write_canonical
 from pipelines.serving.judging import answered, judge
 
 ORIGIN_S = 1_700_000_000

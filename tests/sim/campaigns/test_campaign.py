@@ -237,7 +237,7 @@ PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", 
 @needs_shared
 def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
     from features.jobs.cleaning import clean
-    from pipelines.ingest.read import read_trace
+    from pipelines.readers.read import read_trace
     from sim.campaigns.window_comparison import over_windows
 
     trace = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")))

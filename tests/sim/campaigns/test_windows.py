@@ -117,7 +117,7 @@ def test_what_cannot_be_split_is_told_in_one_line(split: str, rules: dict[str, s
 @needs_shared
 def test_the_weeks_of_kth_sp2_are_those_counted_by_hand() -> None:
     from features.jobs.cleaning import clean
-    from pipelines.ingest.read import read_trace
+    from pipelines.readers.read import read_trace
 
     path = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
     with gzip.open(path, "rt") as lines:

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.jobs.cleaning import clean
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim import decide, simulate
 from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 from sim.machine.failures import failures

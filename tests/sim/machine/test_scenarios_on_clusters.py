@@ -11,7 +11,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from features.jobs.cleaning import clean
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim import simulate
 from sim.schedulers.harm import Harm
 from tests.conftest import SHARED, needs_shared

@@ -13,9 +13,9 @@ import pytest
 from features.errors import InputError
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
-from pipelines.ingest.slurm_jobs import read_slurm_jobs
-from pipelines.ingest.slurm_site import load_site
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.readers.slurm.jobs import read_slurm_jobs
+from pipelines.readers.slurm.site import load_site
+from pipelines.studies.parity import read_site_jobs
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from benchmarks.studies.site_reasons import compared
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.studies.parity import read_site_jobs
 from sim.site.reasons import standings
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs

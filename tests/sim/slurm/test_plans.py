@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 from features.node_list import expand_nodes
-from pipelines.ingest.slurmctld_log import read_phases
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.readers.slurm.slurmctld_log import read_phases
+from pipelines.studies.parity import read_site_jobs
 from sim.slurm import recorded
 from sim.slurm.begin import begin, clock_settings, origin_of
 from sim.slurm.choice import holds

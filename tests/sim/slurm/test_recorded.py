@@ -14,8 +14,8 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.ingest.slurmctld_log import read_phases
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.readers.slurm.slurmctld_log import read_phases
+from pipelines.studies.parity import read_site_jobs
 from sim.site.explained import decisions
 from sim.site.parity import fitted, open_replays, unexplained
 from sim.site.replay import replay

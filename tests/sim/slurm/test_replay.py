@@ -10,8 +10,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.ingest.slurm_jobs import read_slurm_jobs
-from pipelines.ingest.slurm_site import load_site
+from pipelines.readers.slurm.jobs import read_slurm_jobs
+from pipelines.readers.slurm.site import load_site
 from sim.site.explained import decisions
 from sim.site.parity import open_replays, without
 from sim.site.replay import replay

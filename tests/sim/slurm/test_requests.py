@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from pipelines.workflows.parity import read_site_jobs
+from pipelines.studies.parity import read_site_jobs
 from sim.site.replay import replay, starts
 from sim.site.what_if import shaken
 from sim.slurm.begin import _tree, asked, origin_of

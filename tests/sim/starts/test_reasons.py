@@ -5,7 +5,7 @@ from __future__ import annotations
 import pandas as pd
 import pytest
 
-from pipelines.ingest.queue_file import asked_of
+from pipelines.readers.queue_file import asked_of
 from pipelines.report.reasons import sentence_of_cause, sentences_of
 from sim.site.reasons import used_limits, without_limit
 from sim.slurm.site import Association, Limits, Partition, Qos, Site

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.dependencies import OPEN, Graph
-from pipelines.ingest.read import read_trace
+from pipelines.readers.read import read_trace
 from sim.replays import user_graph
 from sim.users.closed import graph
 from sim.users.facts import Facts, facts_of

@@ -15,7 +15,7 @@ from scipy import stats
 from features.clock import DAY_S, WEEK_S
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, codes, fingerprint
-from pipelines.ingest.swf import read_swf
+from pipelines.readers.swf import read_swf
 from sim.workloads import lublin, people
 from sim.workloads.workload import Workload, generate
 from tests.conftest import SHARED, needs_shared

@@ -1,0 +1,1 @@
+"""The lake: tables, versions, pointers, counters, and the site's model registry."""

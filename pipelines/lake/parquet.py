@@ -1,0 +1,167 @@
+"""Parquet files with kind of table, format version and units in the schema.
+
+Written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``; a column's unit is under its key
+``unit``. A file of another kind or format is refused with one line.
+"""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from io import BytesIO
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import numpy as np
+import pandas as pd
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from features import limits
+from features.errors import Damaged, InputError
+from features.jobs.schema import JOBS_FORMAT
+from pipelines.lake.places import opened as opened_at
+from pipelines.lake.places import replacing, writing
+from pipelines.readers.text import check_unpacked, opened, unreadable
+
+_KEY = b"queuecast"
+
+
+def write_parquet(
+    frame: pd.DataFrame,
+    path: str | Path,
+    *,
+    kind: str,
+    metadata: Mapping[str, Any],
+    units: Mapping[str, str] | None = None,
+) -> None:
+    """Write ``frame`` (without its index) atomically.
+
+    ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError if the disk refuses it.
+    """
+    table = pa.Table.from_pandas(frame, preserve_index=False)
+    field_metadata = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
+    fields = [field.with_metadata(field_metadata[field.name]) if field.name in field_metadata else field for field in table.schema]
+    header = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
+    text = json.dumps(header, default=_plain)
+    table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
+    with writing(path), replacing(Path(path) if isinstance(path, str) else path) as temporary:
+        pq.write_table(table, temporary, compression="zstd")
+
+
+def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -> tuple[pd.DataFrame, dict[str, Any]]:
+    """Return the table and metadata given to :func:`write_parquet`, or raise InputError.
+
+    ``content`` is that of ``path``, if it was read already.
+    """
+    with told_of(path), opened(path) if content is None else BytesIO(content) as file:
+        table = _validated(file)
+        text = (table.schema.metadata or {}).get(_KEY)
+        header = None if text is None else json.loads(text)
+    if header is None:
+        raise InputError(f"{path}: is a Parquet file that Queuecast did not write: its metadata do not say what it holds")
+    if not isinstance(header, dict) or [type(header.get(key)) for key in ("kind", "format", "metadata")] != [str, int, dict]:
+        raise Damaged(f"{path}: is damaged: its metadata cannot be read")
+    if header["kind"] != kind:
+        raise InputError(f"{path}: holds {header['kind'][:40]}, not {kind}")
+    if header["format"] != JOBS_FORMAT:
+        mend = "make it anew" if header["format"] < JOBS_FORMAT else "update Queuecast"
+        raise InputError(f"{path}: is in format {header['format']:.6g}, and this version reads format {JOBS_FORMAT}: {mend}")
+    with told_of(path):
+        frame = table.to_pandas()
+        for name in frame.columns[frame.dtypes == "category"]:
+            if len(frame[name].cat.categories) == 0:  # Arrow loses the string type of empty categories
+                frame[name] = pd.Categorical.from_codes(frame[name].cat.codes, categories=pd.Index([], dtype="str"))
+    return frame, header["metadata"]
+
+
+def read_foreign(path: str | Path) -> pd.DataFrame:
+    """Read any program's table; raise InputError if it is damaged or beyond the limits."""
+    check_size(path)
+    with told_of(path), opened(path) as file:
+        return _validated(file).to_pandas()
+
+
+def _validated(file: BinaryIO) -> pa.Table:
+    """Return the table of a file, after a check of its UTF-8 texts and category codes.
+
+    Arrow gets a copy of the bytes: if an Arrow thread holds memory of Python when the interpreter ends, the process aborts.
+    """
+    copy = pa.BufferOutputStream()
+    copy.write(file.read())
+    table = pq.read_table(pa.BufferReader(copy.getvalue()))
+    table.validate(full=True)
+    return table
+
+
+def schema_of(path: str | Path) -> pa.Schema:
+    """Return the columns of a table with their metadata; reads only the end of an object."""
+    place = Path(path) if isinstance(path, str) else path
+    with told_of(path), opened_at(place) as file:
+        return pq.read_schema(file)
+
+
+def check_size(path: str | Path) -> None:
+    """Raise InputError for a Parquet file whose values need far more memory than the file."""
+    with told_of(path), opened(path) as file:
+        metadata = pq.ParquetFile(file).metadata
+        values = 8 * metadata.num_rows * metadata.num_columns
+        groups = [metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups)]
+    if metadata.num_rows > limits.JOBS:
+        raise InputError(f"{path}: has {metadata.num_rows:,} rows; a table has at most {limits.JOBS:,}")
+    check_unpacked(path, max(values, *groups, sum(groups)) if groups else values, os.path.getsize(path))
+    with told_of(path), opened(path) as file:
+        check_unpacked(path, _bytes_of_texts(file), os.path.getsize(path))
+
+
+def _bytes_of_texts(file: BinaryIO) -> int:
+    """Return the bytes of all texts of a table, whose file may have each only once."""
+    schema = pq.read_schema(file)
+    texts = [column.name for column in schema if column.type in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())]
+    if not texts:
+        return 0
+    file.seek(0)
+    parquet = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False)
+    total = 0
+    for batch in parquet.iter_batches(columns=texts, use_threads=False):
+        for column in batch.columns:
+            lengths = pc.binary_length(column.dictionary).take(column.indices)
+            total += pc.sum(lengths).as_py() or 0
+    return total
+
+
+@contextmanager
+def told_of(path: str | Path) -> Iterator[None]:
+    """Turn errors of Arrow and pandas about damaged bytes into InputErrors of one line."""
+    try:
+        yield
+    except InputError:
+        raise
+    except OSError as error:
+        if error.errno:
+            raise unreadable(path, error) from error
+        raise _damaged(path, error) from error
+    except (
+        pa.ArrowException,
+        ValueError,
+        TypeError,
+        LookupError,
+        AttributeError,
+        ArithmeticError,
+        NotImplementedError,
+        RecursionError,
+    ) as error:
+        raise _damaged(path, error) from error
+
+
+def _damaged(path: str | Path, error: Exception) -> Damaged:
+    deep = isinstance(error, RecursionError)
+    message = "its metadata are nested too deeply" if deep else " ".join(str(error).split())
+    return Damaged(f"{path}: is damaged or not a Parquet file: {message[:150]}{'...' * (len(message) > 150)}")
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, np.generic):
+        return value.item()
+    raise TypeError(f"metadata cannot hold {type(value).__name__}")

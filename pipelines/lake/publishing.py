@@ -1,0 +1,206 @@
+"""Publish the tables, pages and registered models of a trace or a system.
+
+:mod:`pipelines.lake.versions` has the mechanism. ``published_trace`` or ``published_system``, which come after every blocking
+check, publish what a run has made.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING, TypeVar
+
+from features.errors import Damaged, InputError
+from pipelines.lake.locks import Busy, held
+from pipelines.lake.tables import Lake
+from pipelines.lake.versions import Published, SetAliases
+
+if TYPE_CHECKING:
+    from models.registry.tracking import Tracking
+
+
+RUN_WAITS_S = 600.0
+"""Max seconds that a run waits for a night or another run of its trace or system."""
+FINISHED = "finished setting the aliases that an earlier night or run had published"
+
+
+@contextmanager
+def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
+    """Hold the lock of ``trace``: one night or run of it at a time.
+
+    Raises Busy if another holds it for longer than ``wait_s`` seconds.
+    """
+    lock = home / "nights" / trace / ".lock"
+    with ExitStack() as stack:
+        for most_s in dict.fromkeys((0.0, wait_s)):
+            try:
+                stack.enter_context(held(lock, most_s))
+                break
+            except Busy as error:
+                if most_s == wait_s:
+                    waited = f", and still is after {wait_s:g} s" if wait_s else ""
+                    raise Busy(f"another night or run of {trace} is running{waited}: try again when it is done") from error
+                print(f"another night or run of {trace} is running: waiting for it, at most {wait_s:g} s", file=sys.stderr)
+        yield
+
+
+def aliases_of(store: Tracking, name: str) -> SetAliases:
+    """Return a function that moves the aliases of the registered model ``name``.
+
+    The champion's moves last. If the registry fails half way, the others are restored as far as it still answers.
+    """
+    from models.registry import registration
+    from models.registry.versions import aliases
+
+    def point(models: Mapping[str, str]) -> None:
+        before = aliases(store, name)
+        others = [alias for alias in models if alias not in ("champion", "challenger")]
+        try:
+            for alias in others:
+                if models[alias]:
+                    store.client.set_registered_model_alias(name, alias, models[alias])
+            if models.get("champion"):
+                registration.set_aliases(store, name, models["champion"], models.get("challenger", ""))
+            for alias in [alias for alias, number in models.items() if not number and alias in before]:
+                store.client.delete_registered_model_alias(name, alias)
+        except Exception:
+            with suppress(Exception):  # the first error is raised
+                for alias in ("challenger", *others):
+                    if before.get(alias):
+                        store.client.set_registered_model_alias(name, alias, before[alias])
+            raise
+
+    return point
+
+
+def finish(lake: Lake, store: Tracking, name: str) -> str:
+    """Bring pages and aliases up to what was published, if they are not; return a line on it.
+
+    Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
+    """
+    check_registry(lake, store, name)
+    versions = lake.versions(name)
+    if versions.follows:
+        return ""
+    if problem := versions.follow_if_possible(aliases_of(store, name)):
+        return f"the aliases that an earlier night or run published cannot be set: {problem}"
+    return FINISHED
+
+
+def check_registry(lake: Lake, store: Tracking, name: str) -> None:
+    """Raise InputError for a registry without any version of a published model: another one."""
+    from models.registry.versions import all_versions
+
+    number = lake.published().models(name).get("champion")
+    if number and not all_versions(store, name):
+        raise InputError(
+            f"registry {store.place}: has no version of {name}, although version {number} was published: it is damaged or a different registry; "
+            "restore it from a backup, or begin anew without the champion by queuecast doctor --repair"
+        )
+
+
+def served(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
+    """Return the version that a reader of ``name`` at ``alias`` loads: the published one.
+
+    Once the aliases were set, a person may have moved one: then it is that version. Raises InputError as :func:`check_registry`
+    does.
+    """
+    check_registry(lake, store, name)
+    return next(iter(candidates(lake, store, name, alias)), alias)
+
+
+def lock_of(name: str) -> str:
+    """Return the lock name for a registered model: a runtime model's trace, else its name."""
+    return name.removeprefix("runtime-")
+
+
+def publish(lake: Lake, name: str, made_by: str, store: Tracking, accepted: Callable[[str], bool] | None = None) -> Published:
+    """Publish what the maker of ``lake``, or all ``accepted`` makers, have made.
+
+    Call it within :func:`alone`.
+    """
+    check_registry(lake, store, name)
+    published = lake.versions(name).publish(made_by, aliases_of(store, name), accepted or (lambda maker: maker == lake.maker))
+    if published.problem:
+        print(
+            f"{name}: is published, but its aliases or pages could not be updated ({published.problem}): "
+            "the next run or night, or queuecast doctor --repair, updates them",
+            file=sys.stderr,
+        )
+    return published
+
+
+PUBLISHED_KINDS = ("runtime-", "variability-")
+"""Beginnings of the names of registered models that have a pointer."""
+Model = TypeVar("Model")
+
+
+def candidates(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> list[str]:
+    """Return the versions that may answer for ``name`` at ``alias``, the best first.
+
+    They are the one of the registry's alias, and those that were published; only ones that exist. A number is its own candidate.
+    """
+    from models.registry.versions import aliases, all_versions
+
+    if alias.isdecimal():
+        return [alias]
+    existing = {str(version.version) for version in all_versions(store, name)}
+    numbers = [aliases(store, name).get(alias, "")]
+    if name.startswith(PUBLISHED_KINDS):
+        versions = lake.versions(name)
+        published = [version.models.get(alias, "") for version in versions.kept()]
+        # aliases that were not set since the last publication are those of the version before
+        numbers = [*numbers, *published] if versions.follows else [*published, *numbers]
+    return [number for number in dict.fromkeys(numbers) if number in existing]
+
+
+def loaded(lake: Lake, store: Tracking, name: str, alias: str, load: Callable[[str], Model]) -> Model:
+    """Return the result of ``load`` for the first whole candidate.
+
+    A line says which it is, if it is not the first. ``load`` gets a number, or ``alias`` if there is no candidate, and raises Damaged
+    for a version that cannot be used.
+    """
+    numbers = candidates(lake, store, name, alias)
+    problem = ""
+    for number in numbers[:-1]:
+        try:
+            model = load(number)
+        except Damaged as error:
+            problem = problem or str(error)
+            continue
+        _say(name, alias, number, problem)
+        return model
+    model = load(numbers[-1] if numbers else alias)
+    _say(name, alias, numbers[-1] if numbers else "", problem)
+    return model
+
+
+def restored(lake: Lake, store: Tracking, name: str) -> list[str]:
+    """Set the published aliases that the registry has lost; return a line for each.
+
+    Call it while no other night or run of the subject works.
+    """
+    from models.registry.versions import aliases
+
+    lines, named = [], aliases(store, name)
+    for alias, number in lake.versions(name).current().models.items():
+        if not number or alias in named:
+            continue
+        numbers = candidates(lake, store, name, alias)
+        what = f"its alias {alias}" if number in numbers else f"version {number}, published as {alias},"
+        lost = f"{name}: {what} was deleted"
+        if numbers:
+            store.client.set_registered_model_alias(name, alias, numbers[0])
+            lines.append(f"{lost}: {alias} is version {numbers[0]}")
+        else:
+            lines.append(f"{lost}, and no earlier published version is left: the next run begins without one")
+    for line in lines:
+        print(line, file=sys.stderr)
+    return lines
+
+
+def _say(name: str, alias: str, number: str, problem: str) -> None:
+    if problem:
+        print(f"{problem}; version {number} of {name} answers in place of its {alias}: queuecast doctor", file=sys.stderr)

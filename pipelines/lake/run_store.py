@@ -1,0 +1,114 @@
+"""Control runs, jobs, probe results, types, topology: tables, each of which is a subject.
+
+Each row is kept once. The first row of a key stays: later equal rows are counted, different ones are reported as contradictions.
+Jobs may still run when they are read, and application types and the topology (each node's leaf switch) are configuration: rows of
+a later file replace earlier ones, and the topology is replaced as a whole. Nothing is written without new rows; a reader sees
+the whole table, before or after an addition.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+import pandas as pd
+
+from features.monitoring.samplers import PROBES
+from features.monitoring.situation import RATES, MonitoredMachine
+from pipelines.lake.tables import Lake
+from pipelines.lake.version import subject_of
+from pipelines.lake.versions import until_written
+from pipelines.readers.control_runs import COLUMNS, JOB_COLUMNS
+
+RUNS, JOBS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "monitored_jobs", "probes", "application_types", "topology"
+REPLACED = (JOBS, TYPES, TOPOLOGY)
+"""Tables in which later rows replace earlier ones."""
+_KEYS = {RUNS: ["run_id"], JOBS: ["job_id"], PROBE_RESULTS: ["run_id", "node"], TYPES: ["application"], TOPOLOGY: ["node"]}
+_COLUMNS = {
+    RUNS: COLUMNS,
+    JOBS: JOB_COLUMNS,
+    PROBE_RESULTS: ("run_id", "node", *PROBES),
+    TYPES: ("application", "type", *RATES),
+    TOPOLOGY: ("node", "leaf"),
+}
+TABLES = tuple(_COLUMNS)
+
+
+@dataclass(frozen=True)
+class KeptRows:
+    """Rows added, rows known already, and keys of contradicting rows.
+
+    Contradicting rows of :data:`REPLACED` tables replace the earlier ones.
+    """
+
+    added: int
+    same: int
+    contradicting: tuple[str, ...]
+
+
+def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
+    """Add the rows of ``frame`` to a table of ``system``.
+
+    The addition is repeated if another process wrote first.
+    """
+    return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
+
+
+def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
+    keys = _KEYS[table]
+    old = stored(lake, table, system)
+    old_rows = {_key(row, keys): row for row in old.to_dict("records")}
+    added, same, other = [], 0, []
+    for row in frame.to_dict("records"):
+        key = _key(row, keys)
+        if key not in old_rows:
+            added.append(row)
+        elif _equal(old_rows[key], row):
+            same += 1
+        else:
+            other.append(" of ".join(reversed(key)))
+            if table in REPLACED:
+                old_rows[key] = row
+    gone = old_rows.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
+    for key in gone:
+        del old_rows[key]
+    if added or gone or (table in REPLACED and other):
+        rows = pd.DataFrame([*old_rows.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
+        lake.write(table, system, rows)
+    return KeptRows(len(added), same, tuple(other))
+
+
+def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
+    """Return a table of ``system``, sorted by its key, empty if there is none yet.
+
+    ``nodes`` of runs are lists, or None if unknown.
+    """
+    if not lake.has(table, system):
+        return pd.DataFrame({name: [] for name in _COLUMNS[table]})
+    frame = lake.read(table, system)[0]
+    if "nodes" in frame:
+        frame["nodes"] = pd.Series([None if names is None else list(names) for names in frame["nodes"]], dtype=object)
+    return frame
+
+
+def application_types(lake: Lake, system: str) -> dict[str, str]:
+    """Return application -> type, for the applications whose type the site has given."""
+    frame = stored(lake, TYPES, system)
+    return dict(zip(frame["application"], frame["type"], strict=True))
+
+
+def machine_of(lake: Lake, system: str) -> MonitoredMachine | None:
+    """Return the leaf switches, types and usual rates of ``system``; None without a topology."""
+    topology = stored(lake, TOPOLOGY, system)
+    return MonitoredMachine.of(topology, stored(lake, TYPES, system)) if len(topology) else None
+
+
+def _key(row: Mapping, keys: list[str]) -> tuple[str, ...]:
+    return tuple(str(row[name]) for name in keys)
+
+
+def _equal(one: Mapping, other: Mapping) -> bool:
+    """Tell whether two rows are equal; an absent column counts as a missing value."""
+    return all(
+        np.array_equal(cell, also) or (isinstance(cell, float) and isinstance(also, float) and cell != cell and also != also)
+        for cell, also in ((one.get(name, np.nan), other.get(name, np.nan)) for name in {**one, **other})
+    )

@@ -1,0 +1,1 @@
+"""From bytes to tables: logs, accounting, counters, queues, and a site's settings."""

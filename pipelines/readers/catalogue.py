@@ -1,0 +1,267 @@
+"""The catalogue: traces by name, with place, checksums and reading options.
+
+The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
+"""
+
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import date
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, NoReturn
+from urllib.parse import unquote, urlsplit
+
+from features import limits
+from features.errors import InputError, masked, one_line, shown
+from features.jobs.choices import MISSING_REQUEST
+from features.names import check_name
+from pipelines.lake.home import archive, home
+from pipelines.lake.places import exists, is_url
+from pipelines.readers.checksums import RecordedDownload, checksums, recorded
+from pipelines.readers.localtime import zone
+from pipelines.readers.settings import read_settings
+from pipelines.readers.site_file import settings_file, site_tables
+from pipelines.readers.source import Source
+
+if TYPE_CHECKING:
+    from sim.machine.description import Machine
+
+PACKAGED = Path(__file__).with_name("catalogue.toml")
+FORMATS = ("swf", "slurm", "parquet", "generated", "simulated")
+MADE = ("generated", "simulated")
+"""Formats of traces that have no place: they are made here."""
+PROCESSORS = ("cpus", "nodes")
+RECORDED = "recorded"
+"""Value of ``sha256_content`` if it is to be recorded at the first download (:mod:`pipelines.readers.checksums`)."""
+_NO_KEYS = ("name", "stated_in", "recorded", "run_with")
+_OF_RUNS = (
+    "procs",
+    "timezone",
+    "missing_request",
+    "processors",
+    "cpus_per_node",
+    "procs_from",
+    "cluster",
+    "grows",
+    "starts",
+    "since",
+)
+"""Keys that the options of a run set."""
+_LONGEST_NAME = 255  # bytes, in all common file systems
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
+
+    ``stated_in`` is the file that has the entry; ``recorded`` is the day on which its checksum was recorded, if it was not stated.
+    ``run_with`` names the keys that it has from an earlier run alone.
+    """
+
+    name: str
+    title: str = ""
+    place: str = ""
+    sha256: str = ""
+    sha256_content: str = ""
+    procs: int | None = None
+    timezone: str | None = None
+    missing_request: Literal[MISSING_REQUEST] = "drop"  # type: ignore[valid-type]
+    processors: Literal[PROCESSORS] = "cpus"  # type: ignore[valid-type]
+    cpus_per_node: int | None = None
+    procs_from: Literal["requested", "allocated"] = "requested"
+    cluster: str = ""
+    machine: str = ""
+    queues: str = ""
+    format: Literal[FORMATS] = ""  # type: ignore[valid-type]
+    options: Mapping[str, Any] = field(default_factory=dict)
+    grows: bool | None = None
+    arrives_days: int = 0
+    starts: bool = False
+    since: str = ""
+    stated_in: Path = PACKAGED
+    recorded: str = ""
+    run_with: tuple[str, ...] = ()
+
+    @property
+    def remote(self) -> bool:
+        """Tell whether the place is an address to fetch from."""
+        return self.place.startswith(("http://", "https://"))
+
+    @property
+    def path(self) -> Path:
+        """Return the path of the file, or the one it will have once it is fetched."""
+        if self.remote:
+            return archive() / Path(unquote(urlsplit(self.place).path)).name
+        return self._beside(self.place)
+
+    @property
+    def described(self) -> "Machine | None":
+        """Return the machine of clusters that the jobs run on, if any.
+
+        Returns None for one pool, and for a Slurm site. Raises InputError for a file that cannot be read.
+        """
+        if not self.machine:
+            return None
+        from pipelines.readers.machine_file import read_machine
+        from pipelines.readers.slurm.site import is_site
+
+        return None if is_site(self.machine_path) else read_machine(self.machine_path)
+
+    @property
+    def machine_path(self) -> Path:
+        """Return the path of the file of the trace's machine, or of the files of its Slurm site."""
+        return self._beside(self.machine)
+
+    @property
+    def queues_path(self) -> Path:
+        """Return the folder in which the site keeps snapshots of the queue."""
+        return self._beside(self.queues)
+
+    def _beside(self, text: str) -> Path:
+        place = Path(text).expanduser()
+        return place if is_url(self.stated_in) else self.stated_in.parent / place
+
+    @property
+    def checked(self) -> bool:
+        """Tell whether the entry has a checksum."""
+        return bool(self.sha256 or self.sha256_content) and not self.unrecorded
+
+    @property
+    def unrecorded(self) -> bool:
+        """Tell whether the first download will give the entry its checksum."""
+        return self.sha256_content == RECORDED
+
+    def check(self, source: Source) -> None:
+        """Raise InputError unless a file has the stated, or recorded, checksums of the entry."""
+        source_name, remedy = self.stated_in.name, ""
+        if self.recorded:
+            source_name = f"{checksums().name}, as first downloaded on {self.recorded}"
+            remedy = f"; to take another, remove {self.path} and its address's table in {checksums()}"
+        for key, digest in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
+            wanted = getattr(self, key)
+            if wanted not in ("", RECORDED, digest):
+                raise InputError(
+                    f"{source.path}: is not the trace {self.name} of {source_name}: {key} is {digest[:12]}..., not {wanted[:12]}...{remedy}"
+                )
+
+
+def load_catalogue() -> dict[str, Entry]:
+    """Return all entries by name: packaged, the site's, and those of traces that were run.
+
+    A site's entry replaces a packaged one, and so does that of a run. What a site states counts before what a run left: see
+    :func:`with_options_of_runs`. Raises InputError with file, entry and key.
+    """
+    entries = read_catalogue(PACKAGED)
+    site = settings_file()
+    of_site = {} if site is None else read_catalogue(site)
+    entries |= of_site
+    of_runs = read_catalogue(remembered()) if exists(remembered()) else {}
+    for name, entry in of_runs.items():
+        entries[name] = with_options_of_runs(of_site[name], entry) if name in of_site else entry
+    records = recorded()
+    return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
+
+
+def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
+    """Return an entry of a site with those options of an earlier run that it leaves open.
+
+    The file of the run replaces the site's only if its content is told by a checksum.
+    """
+    open_keys = [key for key in _OF_RUNS if not is_stated(entry, key) and is_stated(remembered_entry, key)]
+    changes: dict[str, Any] = {key: getattr(remembered_entry, key) for key in open_keys}
+    if (entry.checked or entry.unrecorded) and remembered_entry.place and not remembered_entry.remote:
+        changes["place"] = str(remembered_entry.path)
+    return replace(entry, **changes, run_with=tuple(open_keys))
+
+
+def is_stated(entry: Entry, key: str) -> bool:
+    """Tell whether an entry states a key, and not its default."""
+    return bool(getattr(entry, key) != getattr(Entry, key))
+
+
+def _with_recorded(entry: Entry, record: RecordedDownload | None) -> Entry:
+    if record is None or not entry.unrecorded:
+        return entry
+    return replace(entry, sha256_content=record.sha256_content, recorded=record.since)
+
+
+def remembered() -> Path:
+    """Return the catalogue of traces that were run, in the home directory.
+
+    :mod:`pipelines.readers.traces` writes it.
+    """
+    return home() / "traces.toml"
+
+
+def read_catalogue(path: Path) -> dict[str, Entry]:
+    """Return the entries of one file by name; raise as :func:`load_catalogue` does."""
+    traces = _toml(path).get("traces", {})
+    if not isinstance(traces, dict) or not all(isinstance(table, dict) for table in traces.values()):
+        raise InputError(f"{path}: traces must be tables [traces.NAME]")
+    return {name: catalogue_entry(name, table, path) for name, table in traces.items()}
+
+
+def _toml(path: Path) -> dict[str, Any]:
+    settings = read_settings(path, "catalogue")
+    site_tables(settings, path)
+    if unknown := settings.keys() - {"traces", "registry", "site"}:
+        raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
+    return settings
+
+
+def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
+    """Return the entry ``name`` from its ``table`` in ``path``; raise InputError with the key."""
+
+    def refuse(key: str, what: str) -> NoReturn:
+        raise InputError(f"{path}: traces.{name}: {key} {what}")
+
+    check_name(name, f"{path}: traces")
+    if path != PACKAGED:  # tests validate that one, so that a simulation need not import pydantic
+        from features.validation import validated
+
+        validated(Entry, table, f"{path}: traces.{name}", left_out=_NO_KEYS)
+    for key in ("procs", "cpus_per_node"):
+        if not 1 <= table.get(key, 1) <= limits.PROCESSORS:
+            refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
+    if table.get("arrives_days", 0) < 0:
+        refuse("arrives_days", f"must be a number of days, not {table['arrives_days']}")
+    for key in ("sha256", "sha256_content"):
+        digest = table.get(key, "")
+        if not re.fullmatch(r"|[0-9a-f]{64}", digest) and (key, digest) != ("sha256_content", RECORDED):
+            refuse(key, "must be 64 hexadecimal digits in lower case")
+    if "since" in table:
+        try:
+            date.fromisoformat(table["since"])
+        except ValueError:
+            refuse("since", f"must be a date such as 2026-03-01, not {shown(table['since'])}")
+    if "timezone" in table:
+        try:
+            zone(table["timezone"])
+        except InputError as error:
+            refuse("timezone", f"is an {error}")
+    entry = Entry(name=name, stated_in=path, **table)
+    if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
+        refuse("place", f"{shown(masked(entry.place))} {wrong}")
+    if entry.unrecorded and not entry.remote:
+        refuse("sha256_content", f"can be {RECORDED!r} for an address only: it is recorded at the first download")
+    if (entry.format in MADE) == bool(entry.place):
+        refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
+    return entry
+
+
+def _unusable(entry: Entry) -> str | None:
+    """Return why an entry's place cannot be that of a file, or None if it can."""
+    try:
+        name = entry.path.name
+        address = urlsplit(entry.place) if entry.remote else None
+        port = address.port if address else None
+    except (ValueError, RuntimeError, OSError) as error:
+        return f"is no place of a file: {one_line(str(error), 100)}"
+    if not entry.place.isprintable() or not name.isprintable():
+        return "is no place of a file: it has a control character"
+    if address and (not address.hostname or port == 0 or name in ("", "archive")):
+        return "is no address of a file, such as https://example.org/logs/site.swf.gz"
+    if name == ".." or any(len(os.fsencode(part)) > _LONGEST_NAME for part in entry.path.parts):
+        return f"is no place of a file: a name has at most {_LONGEST_NAME} bytes"
+    return None

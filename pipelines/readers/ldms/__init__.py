@@ -1,0 +1,1 @@
+"""LDMS CSV files, read in blocks and taken into the store of counters."""

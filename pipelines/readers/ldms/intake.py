@@ -1,0 +1,244 @@
+"""LDMS files on their way into the store: rows are held until they are many, then merged.
+
+Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if its values are equal or
+missing, else a contradiction. A row is late if an earlier line of the file has a later time for the same node; it is still stored
+in its place. Duplicates, contradictions, late rows and damaged lines are counted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from features.errors import InputError
+from pipelines.lake.counters import DAY_US, SOURCE, TIME_US, Change, CountersStore, Repeated, SamplerLedger, day_of
+from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
+from pipelines.readers.ldms.files import Scanned
+
+HELD_BYTES = 96 << 20
+"""Size of the rows that are held before they are merged into the store."""
+_NAMED = 5
+"""Max contradictions named in the ledger, for each file."""
+_COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions", "late")
+
+
+class BrokenFileError(Exception):
+    """Raised if the file is at fault, not the store."""
+
+
+@dataclass
+class SamplerTally:
+    """Counts, nodes and days of one sampler's rows as read.
+
+    Duplicates and contradictions are among the rows.
+    """
+
+    files: int = 0
+    rows: int = 0
+    values: int = 0
+    nulls: int = 0
+    duplicates: int = 0
+    contradictions: int = 0
+    late: int = 0
+    nodes: set[str] = field(default_factory=set)
+    days: set[str] = field(default_factory=set)
+
+    def add(self, other: SamplerTally) -> None:
+        for name in ("files", *_COUNTS):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.nodes |= other.nodes
+        self.days |= other.days
+
+
+class Intake:
+    """One file being read: its reader, tallies by sampler, and contradictions as texts.
+
+    ``base`` is the entry of the known text that the file continues, if it does.
+    """
+
+    def __init__(self, path: Path, scanned: Scanned, base: dict[str, Any] | None, nodes: NodeTable, sampler: str | None) -> None:
+        self.path, self.scanned, self.base = path, scanned, base or {}
+        self.tallies: dict[str, SamplerTally] = {}
+        self.contradictions: list[str] = []
+        self._span_us: tuple[int, int] | None = None
+        self.reader = LdmsReader(
+            path,
+            nodes,
+            sampler=sampler,
+            header=self.base.get("header") or scanned.header,
+            start=scanned.known_length,
+            stop=scanned.length,
+            line=self.base.get("lines", 0),
+            text=set(self.base.get("text_columns", ())),
+        )
+
+    def tables(self, source: int) -> Iterator[tuple[str, pa.Table]]:
+        """Yield new rows by sampler, marked as from ``source``, and count them.
+
+        Only the reader's InputErrors become BrokenFileError.
+        """
+        blocks = self.reader.blocks()
+        while True:
+            try:
+                block = next(blocks, None)
+            except InputError as error:
+                raise BrokenFileError(str(error)) from error
+            if block is None:
+                break
+            for sampler, places in block.header.samplers.items():
+                tally = self.tallies.setdefault(sampler, SamplerTally(files=1))
+                if block.time_us.size:
+                    yield sampler, self._table(block, sampler, tuple(places), tally, source)
+        for tally in self.tallies.values():
+            tally.late = self.reader.late
+
+    def _table(self, block: Block, sampler: str, names: tuple[str, ...], tally: SamplerTally, source: int) -> pa.Table:
+        codes, node = np.unique(block.node, return_inverse=True)
+        all_names = self.reader.nodes.names
+        present = [all_names[code] for code in codes]
+        metrics = [pa.array(values, from_pandas=True) for values in block.values[sampler]]
+        nulls = sum(metric.null_count for metric in metrics)
+        tally.rows += block.time_us.size
+        tally.values += block.time_us.size * len(names) - nulls
+        tally.nulls += nulls
+        tally.nodes.update(present)
+        tally.days.update(day_of(int(day) * DAY_US) for day in np.unique(block.time_us // DAY_US))
+        first_us, last_us = self._span_us or (1 << 62, 0)
+        self._span_us = min(first_us, int(block.time_us.min())), max(last_us, int(block.time_us.max()))
+        keys = {
+            TIME_US: pa.array(block.time_us),
+            SOURCE: pa.array(np.full(block.time_us.size, source)),
+            "node": pa.DictionaryArray.from_arrays(node.astype(np.int32), pa.array(present, pa.string())),
+        }
+        return pa.table([*keys.values(), *metrics], names=[*keys, *names])
+
+    def entry(self) -> dict[str, Any]:
+        """Return the ledger's entry of the file, with what its beginning had before."""
+        base, reader, scanned = self.base, self.reader, self.scanned
+        span_s = [second / 1e6 for second in self._span_us or ()]
+        span_s += [base[name] for name in ("first_s", "last_s") if base.get(name) is not None]
+        counts = {name: sum(getattr(tally, name) for tally in self.tallies.values()) for name in _COUNTS[:-1]}
+        counts |= {"late": reader.late, "damaged": reader.damaged}
+        return {
+            "file": str(self.path),
+            "sha256": scanned.sha256,
+            "bytes": scanned.length,
+            "first": scanned.first,
+            "lines": reader.line,
+            "header": reader.header,
+            "text_columns": sorted(reader.text),
+            "samplers": sorted({*base.get("samplers", []), *self.tallies}),
+            **{name: base.get(name, 0) + count for name, count in counts.items()},
+            "contradicting": (base.get("contradicting", []) + self.contradictions)[:_NAMED],
+            "first_s": min(span_s, default=None),
+            "last_s": max(span_s, default=None),
+            "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
+        }
+
+
+class IntakeRun:
+    """Many files on their way into a store; ``intakes`` are those read."""
+
+    def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
+        self.store, self.change, self.sampler = store, change, sampler
+        self.nodes = NodeTable()
+        self.intakes: list[Intake] = []
+        self.lengths: dict[str, dict[int, str]] = {}
+        for entry in store.entries():
+            self._remember(entry)
+        self._held: dict[str, list[pa.Table]] = {}
+        self._held_bytes = 0
+        self._unsettled: list[Intake] = []
+
+    def read(self, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> Intake:
+        """Read a file. After any error, such as BrokenFileError, nothing of it stays."""
+        if base is not None and any(intake.scanned.sha256 == base["sha256"] for intake in self._unsettled):
+            self.commit()  # else its beginning is not yet counted
+            base = self.store.entry_of(base["sha256"])
+        intake = Intake(path, scanned, base, self.nodes, self.sampler)
+        held: dict[str, list[pa.Table]] = {}
+        size = 0
+        before: SamplerLedger | None = None
+        self.intakes.append(intake)
+        try:
+            for sampler, table in intake.tables(len(self.intakes) - 1):
+                held.setdefault(sampler, []).append(table)
+                size += table.nbytes
+                if size > HELD_BYTES:
+                    if before is None:
+                        self.commit()
+                        before = self.store.ledger.copy()
+                    self._merge(held)
+                    held, size = {}, 0
+        except BrokenFileError:
+            self.intakes.pop()
+            self.store.ledger = before or self.store.ledger
+            raise
+        for name, tables in held.items():
+            self._held.setdefault(name, []).extend(tables)
+        self._held_bytes += size
+        self._unsettled.append(intake)
+        self.store.ledger.files.pop(intake.base.get("sha256", ""), None)
+        self.store.ledger.files[scanned.sha256] = intake.entry()
+        self._remember(self.store.ledger.files[scanned.sha256])
+        if self._held_bytes > HELD_BYTES:
+            self.commit()
+        return intake
+
+    def commit(self) -> None:
+        """Make the files read so far part of the store; without any, nothing is written."""
+        if not self._unsettled:
+            return
+        self._merge(self._held)
+        self._held, self._held_bytes = {}, 0
+        for intake in self._unsettled:
+            if intake.scanned.sha256 in self.store.ledger.files:  # no later file continues it
+                self.store.ledger.files[intake.scanned.sha256] = intake.entry()
+        self._unsettled = []
+        self.change.commit()
+
+    def _remember(self, entry: dict[str, Any]) -> None:
+        """Remember a file's text, which other files may continue."""
+        if entry["header"] and entry["lines"] > 1:
+            self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
+
+    def _merge(self, held: dict[str, list[pa.Table]]) -> None:
+        for sampler, tables in held.items():
+            for repeated in self.change.merge(sampler, pa.concat_tables(tables, promote_options="default")):
+                self._judge(sampler, repeated)
+
+    def _judge(self, sampler: str, repeated: Repeated) -> None:
+        """Count rows left out as duplicates or contradictions of those kept.
+
+        The first contradictions of each file are named.
+        """
+        rows = repeated.left_out
+        names = [name for name in rows.column_names if name not in (TIME_US, SOURCE, "node")]
+        contradicts, which = np.zeros(rows.num_rows, bool), np.zeros(rows.num_rows, np.int64)
+        for place, name in enumerate(names):
+            left, kept = rows[name].to_numpy(), repeated.kept[name].to_numpy()
+            other = ~((kept == left) | np.isnan(left))
+            which[other & ~contradicts] = place
+            contradicts |= other
+        source = rows[SOURCE].to_numpy()
+        for number in np.unique(source):
+            intake, own = self.intakes[number], source == number
+            tally = intake.tallies[sampler]
+            tally.contradictions += int((own & contradicts).sum())
+            tally.duplicates += int((own & ~contradicts).sum())
+            for row in np.flatnonzero(own & contradicts)[: max(_NAMED - len(intake.contradictions), 0)].tolist():
+                name = names[which[row]]
+                intake.contradictions.append(
+                    f"{intake.path}: {sampler} of {rows['node'][row]} at {rows[TIME_US][row].as_py() / 1e6:.6f}: "
+                    f"{name} is {rows[name][row].as_py():.17g}, but {_shown(repeated.kept[name][row].as_py())} was there first"
+                )
+
+
+def _shown(value: float | None) -> str:
+    return "nothing" if value is None else f"{value:.17g}"

@@ -1,0 +1,112 @@
+"""Users' own tables, CSV or Parquet, with errors that name file and line."""
+
+import csv
+import io
+from collections import Counter
+from collections.abc import Callable, Sequence
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features import limits
+from features.errors import InputError, first_line, shown
+from models.runtime.protocol import TablePredictor
+from pipelines.readers.text import text_of
+
+Place = Callable[[int], str]
+"""Function from a row, counted from 0, to its place in the file, for messages."""
+
+
+def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Place]:
+    """Read a table; return it with the place of its header and of each row.
+
+    A ``.parquet`` file is Parquet, any other is CSV, whose cells stay text. Raises InputError for a file that cannot be read or
+    lacks one of the columns ``wanted``.
+    """
+    if not path.exists():
+        raise InputError(f"{path}: no such file")
+    try:
+        table, head, place = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+    except (ValueError, OSError) as error:
+        if isinstance(error, InputError):
+            raise
+        raise InputError(f"{path}: cannot be read: {first_line(error)}") from error
+    missing = [name for name in wanted if name not in table.columns]
+    if missing:
+        raise InputError(f"{head}: lacks the column{'s' if len(missing) > 1 else ''} {', '.join(missing)}")
+    return table, head, place
+
+
+def refuse(place: Place, column: pd.Series, wrong: pd.Series, what: str) -> None:
+    """Raise InputError naming the first cell of ``column`` that is ``wrong``, if any.
+
+    The message has the cell's place and the number of wrong cells.
+    """
+    count = int(wrong.sum())
+    if count:
+        first = int(np.argmax(wrong.to_numpy(bool)))
+        raise InputError(
+            f"{place(first)}: {column.name} {shown(str(column.iloc[first]))} {what} ({count} such row{'s' * (count > 1)})"
+        )
+
+
+def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
+    """Read the cells as text.
+
+    pandas is not used: it skips blank lines and does not report on which line a row begins.
+    """
+    rows, lines, line = [], [], 1
+    csv.field_size_limit(limits.LINE_BYTES)
+    with text_of(path) as text:
+        reader = csv.reader(io.TextIOWrapper(text, "utf-8-sig", newline=""), strict=True)
+        try:
+            names = next(reader, [])
+            if twice := [name for name, times in Counter(names).items() if times > 1]:
+                raise InputError(f"{path}:1: has the column {twice[0][:40]} twice")
+            line = reader.line_num + 1
+            for row in reader:
+                if row and len(row) != len(names):
+                    raise InputError(f"{path}:{line}: has {len(row)} values for {len(names)} columns")
+                if row:
+                    rows.append(row)
+                    lines.append(line)
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(f"{path}:{line}: {error}") from error
+    return pd.DataFrame(rows, columns=names, dtype="str"), f"{path}:1", lambda row: f"{path}:{lines[row]}"
+
+
+def _read_parquet(path: Path) -> tuple[pd.DataFrame, str, Place]:
+    from pipelines.lake.parquet import read_foreign
+
+    return read_foreign(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"
+
+
+PREFIX = "table:"
+
+
+def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
+    """Return the predictor called ``table:FILE`` for the jobs of a trace.
+
+    Jobs dropped from the trace may be in the file too. Raises InputError for a cell that is not a number, a job given twice, and
+    a job of the trace that is not in the file.
+    """
+    path = Path(name.removeprefix(PREFIX))
+    table, head, place = read_table(path, ("job_id", "predicted_s"))
+    numbers = {column: pd.to_numeric(table[column], errors="coerce") for column in ("job_id", "predicted_s")}
+    job_id = numbers["job_id"].astype("float64")
+    refuse(place, table["job_id"], ~(job_id.abs() < 2.0**53) | (job_id % 1 != 0), "is not a job's number")
+    refuse(place, table["predicted_s"], ~(numbers["predicted_s"].abs() < np.inf), "is not a number of seconds")
+    predictions = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
+    refuse(place, table["job_id"], pd.Series(predictions.index.duplicated()), "is given before")
+    seconds = predictions.reindex(jobs["job_id"].to_numpy(np.int64)).to_numpy()
+    missing = np.isnan(seconds)
+    if missing.any():
+        first = jobs["job_id"].iloc[int(np.argmax(missing))]
+        raise InputError(f"{head}: predicts nothing for {int(missing.sum()):,} of {len(jobs):,} jobs, the first is job {first}")
+
+    def estimate(questions: pd.DataFrame) -> np.ndarray:
+        return predictions.reindex(questions["job_id"].to_numpy(np.int64)).to_numpy()
+
+    return TablePredictor(name, estimate)

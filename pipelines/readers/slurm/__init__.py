@@ -1,0 +1,1 @@
+"""Slurm's files: accounting, site folders, queues and slurmctld's log."""

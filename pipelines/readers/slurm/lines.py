@@ -1,0 +1,120 @@
+"""Lines of accounting for a replay: jobs that ran, or waited until they were cancelled."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from features.errors import InputError
+from pipelines.readers.delimited import NOWHERE, AccountingTable, whole
+from pipelines.readers.localtime import MISSING_TIME, to_unix, zone
+from pipelines.readers.notes import counted
+from pipelines.readers.slurm.columns import NAMES, NEEDED
+from pipelines.readers.slurm.ids import RAW, job_ids, job_steps, tasks_in
+from pipelines.readers.slurm.requests import READ, resources
+from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, of_cluster
+from pipelines.readers.slurm.times import START, JobTimes, job_times
+
+_LONGEST_S = 100 * 365 * 86_400
+
+
+class JobColumns(NamedTuple):
+    """The lines of jobs, arrays [lines]: texts by name, Unix seconds, and which ran or waited.
+
+    ``columns`` are the titles by name, ``line`` the places in ``table``.
+    """
+
+    table: AccountingTable
+    columns: dict[str, str]
+    line: np.ndarray
+    number: np.ndarray
+    texts: dict[str, np.ndarray]
+    times: JobTimes
+    eligible: np.ndarray
+    elapsed: np.ndarray
+    limit: np.ndarray
+    cpus: np.ndarray
+    ran: np.ndarray
+    waited: np.ndarray
+
+
+def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[str]) -> JobColumns:
+    """Read the columns of jobs; leave out what contradicts itself or never waited."""
+    for name, title in NEEDED.items():
+        table.column(*NAMES[name], title=title)
+    columns = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
+    jobs = ~job_steps(table)
+    jobs &= of_cluster(table, jobs, cluster, notes)
+    number = np.zeros(table.rows, np.int64)
+    number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
+    jobs &= _begun(table, columns["jobid"], jobs, notes)
+    for name in {"reqtres", "reqmem"} & columns.keys():
+        table.numbers(name, READ[name])  # for errors that name the line
+    place = zone(timezone)
+    elapsed = table.numbers(columns["elapsed"], RUNTIME[columns["elapsed"]])
+    table.refuse(columns["elapsed"], jobs & (elapsed > _LONGEST_S), "is a runtime of more than a hundred years")
+    elapsed = elapsed[jobs]
+    times = job_times(table, columns["submit"], jobs, place, elapsed, notes)
+    texts = {name: table.strings(column)[jobs] for name, column in columns.items()}
+    texts.setdefault("state", np.full(len(elapsed), "COMPLETED", object))
+    ran, contradictory = _which_ran(texts, times, elapsed, notes)
+    if not ran.any():
+        raise InputError(f"{table.path}: holds no job that has run")
+    eligible = to_unix(table.times("eligible")[jobs], place, times.submit).unix_s if "eligible" in columns else times.submit
+    waited = ~ran & ~contradictory & (eligible != MISSING_TIME)
+    counted(notes, "Jobs that never became eligible are left out", ~ran & ~contradictory & ~waited)
+    lines = JobColumns(
+        table=table,
+        columns=columns,
+        line=np.flatnonzero(jobs),
+        number=number[jobs],
+        texts=texts,
+        times=times,
+        eligible=eligible,
+        elapsed=elapsed,
+        limit=table.numbers(columns["limit"], REQUESTED[columns["limit"]])[jobs],
+        cpus=_cpus(table, columns, jobs),
+        ran=ran,
+        waited=waited,
+    )
+    if (lost := (ran | waited) & np.isnan(lines.cpus)).any():
+        raise table.error(columns["reqcpus"], int(lines.line[np.argmax(lost)]), "states no number of processors")
+    return lines
+
+
+def _which_ran(
+    texts: dict[str, np.ndarray], times: JobTimes, elapsed: np.ndarray, notes: list[str]
+) -> tuple[np.ndarray, np.ndarray]:
+    """Tell which jobs ran, and which lines contradict themselves, bool [lines]."""
+    cancelled = np.array([state.startswith("CANCELLED") for state in texts["state"]], bool) & (np.nan_to_num(elapsed) == 0)
+    nowhere = np.array([nodes.lower() in NOWHERE for nodes in texts["nodelist"]], bool) if "nodelist" in texts else True
+    contradictory = np.zeros(len(elapsed), bool)
+    for rule, odd in times.contradictions(elapsed).items():
+        counted(notes, f"Lines that contradict themselves are left out, as {rule}", odd)
+        contradictory |= odd
+    # a job cancelled while it waited has a start too: when it was cancelled
+    return (times.start != MISSING_TIME) & ~np.isnan(elapsed) & ~(cancelled & nowhere) & ~contradictory, contradictory
+
+
+def _cpus(table: AccountingTable, columns: dict[str, str], jobs: np.ndarray) -> np.ndarray:
+    """Return requested processors, float64 [lines], from ReqTRES where ReqCPUS has none."""
+    cpus = table.numbers(columns["reqcpus"], whole)[jobs]
+    if "reqtres" not in columns:
+        return cpus
+    in_tres = table.numbers("reqtres", lambda text: resources(text).get("cpu", np.nan))[jobs]
+    return np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
+
+
+def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Tell which lines are not of several tasks of an array (``12_[4-9]``), bool [rows]."""
+    codes, distinct = table.texts(name)
+    shared = [tasks_in(text) for text in distinct]
+    several = np.array([tasks is not None for tasks in shared], bool)[codes]
+    started = ~np.isnat(table.times(table.column(*START)))
+    for which, what in ((~started, "had not started"), (started, "share a line")):
+        lines = several & jobs & which
+        if lines.any():
+            tasks = sum(shared[code][0] for code in codes[lines])
+            notes.append(f"Array tasks that {what} are left out: {tasks:,} in {int(lines.sum()):,} lines.")
+    return ~several

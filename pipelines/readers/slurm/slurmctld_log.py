@@ -1,0 +1,194 @@
+"""Phases of Slurm's clocks, from slurmctld's log: accounting does not hold them."""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from dataclasses import replace
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pandas as pd
+
+from features.errors import InputError
+from pipelines.readers.localtime import zone
+from pipelines.readers.text import text_of
+from sim.slurm.begin import LEAD_S, SLACK_S, Phases, clock_settings, origin_of
+from sim.slurm.releases import THREADS_TOGETHER, read_release
+from sim.slurm.site import UNLIMITED, Outage, Site
+
+_LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
+_KINDS = {
+    "turn": re.compile(r"debug:  sched: Running job scheduler"),
+    "full": re.compile(r"debug:  sched: Running job scheduler for full queue"),
+    "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
+    "decay": re.compile(r"priority/multifactor: init: "),
+    "submit": re.compile(r"_slurm_rpc_submit_batch_(?:het_)?job: JobId=(\d+)(?: InitPrio=(\d+))?"),
+    "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:[_+]\d+)?)"),
+    "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:[_+]\d+)?)\S* Prio=(\d+)"),
+    "end": re.compile(r"_job_complete: JobId=(\d+(?:[_+]\d+)?)(?:\(\d+\))? done"),
+}
+
+
+_OF_SITE = (b"Created reservation=", b"update_node: node", b"slurmctld version")
+"""Words in the lines that :func:`with_log` reads."""
+_STEP_S = 0.1
+_FIRST_POLL_S = 30.8
+"""Seconds from the priority plugin's start to the first poll of time limits (measured)."""
+
+
+def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
+    """Return the site with what slurmctld's log says and no file.
+
+    That is the release, when reservations were made, and outages.
+    An order to drain a node lies before the event of its outage, which comes once its last job has ended. Outages that the
+    site's events lack are added.
+    """
+    place, created_s, release = zone(timezone), dict[str, int](), site.release
+    orders: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    with text_of(path) as lines:
+        for line in lines:
+            if not any(word in line for word in _OF_SITE):
+                continue
+            entry = _LINE.match(line.decode("utf-8", "replace"))
+            when = None if entry is None else _unix_s(entry[1], place)
+            if entry is None or when is None:
+                continue
+            if reservation := re.search(r"Created reservation=(\S+)", entry[2]):
+                created_s[reservation[1]] = int(when)
+            elif order := re.search(r"update_node: node (\S+) state set to (\w+)", entry[2]):
+                orders[order[1]].append((int(when), order[2]))
+            else:
+                release = release or read_release(entry[2])
+    reservations = tuple(
+        replace(reserved, created_s=created_s.get(reserved.name, reserved.created_s)) for reserved in site.reservations
+    )
+    names, outages = {node.name for node in site.nodes}, list(site.outages)
+    for name in orders.keys() & names:
+        for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):
+            if not state.startswith(("DRAIN", "DOWN")):
+                continue
+            matching = [at for at, outage in enumerate(outages) if outage.node == name and order_s - 1 <= outage.start_s <= end_s]
+            if matching:
+                outages[matching[0]] = replace(outages[matching[0]], start_s=order_s, ordered_s=order_s)
+            else:
+                outages.append(Outage(name, order_s, end_s, state.startswith("DOWN"), order_s))
+    return replace(site, release=release, reservations=reservations, outages=tuple(outages))
+
+
+def _unix_s(text: str, place: ZoneInfo) -> float | None:
+    """Return the time of a line in Unix seconds, None for one such as 2026-13-01, which is not by slurmctld."""
+    try:
+        return datetime.fromisoformat(text).replace(tzinfo=place).timestamp()
+    except ValueError:
+        return None
+
+
+def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC") -> Phases:
+    """Return the phases that a log shows.
+
+    A log that was rotated lacks slurmctld's start: then computations of priorities are placed by the priorities in it.
+    Slurm must write it with ``SlurmctldDebug=debug`` and ``DebugFlags=Backfill``. ``jobs`` are from the accounting of the same
+    time. Raises InputError if the log shows no scheduling pass, or none during the time of the jobs.
+    """
+    place = zone(timezone)
+    seen: dict[str, list[float]] = defaultdict(list)
+    submitted: dict[int, float] = {}
+    begun: dict[str, float] = {}
+    runtimes: dict[str, float] = {}
+    shown: list[tuple[str, float, int]] = []
+    priority = dict(zip(jobs["job_id"].astype(str), jobs["priority"], strict=True))
+    with text_of(path) as lines:
+        for line in lines:
+            if entry := _LINE.match(line.decode("utf-8", "replace")):
+                if (when := _unix_s(entry[1], place)) is None:
+                    continue
+                for kind, form in _KINDS.items():
+                    if event := form.search(entry[2]):
+                        seen[kind].append(when)
+                        if kind in ("submit", "test"):
+                            shown.append((event[1], when, int(event[2] or 0)))
+                        if kind == "submit":
+                            submitted[int(event[1])] = when
+                        elif kind == "start":
+                            begun[event[1]] = when
+                            shown.append((event[1], when, int(priority.get(event[1], 0))))
+                        elif kind == "end" and event[1] in begun:
+                            runtimes[event[1]] = when - begun[event[1]]
+    if not seen["turn"]:
+        raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
+    first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())
+    if not any(first - LEAD_S <= when <= last for when in seen["turn"]):
+        raise InputError(f"{path}: shows no scheduling pass in the time of the accounting: do the two cover the same time?")
+    origin, (every, interval, period) = origin_of(jobs), clock_settings(site)
+    whole = jobs["submit_s"].to_numpy(np.float64)
+    parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole
+    turns = np.unique(np.array(seen["turn"]) - origin)
+    turn, turn_length = _clock(turns)
+    cycles = np.unique(np.array(seen["cycle"] or [float(origin)]) - origin)
+    several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
+    lone = [job for job in shown if job[0] not in several and job[2] > 0]
+    begins = [when for when in seen["decay"] if when <= first] or seen["decay"][:1]  # slurmctld may have begun anew since
+    decay, spread = (begins[-1], 0.0) if begins else _computed(lone, period)
+    decay -= origin
+    if begins and site.known_release >= THREADS_TOGETHER:
+        both = cycles[cycles > decay + interval][:1] - interval
+        decay = max([decay, *both[both < decay + 1].tolist()])
+    start = float(whole.min()) - origin
+    full = next((when - origin for when in seen["full"]), start) - start
+    full -= every * max(-(-full // every), 0)
+    turned = max((when - start for when in turns if when < start + parts[0]), default=full)
+    seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
+    poll = decay + _FIRST_POLL_S
+    parts = np.clip(parts, 0.0, 1.5)
+    return Phases(turn, float(cycles[0]), decay % period, parts, turn_length, poll, full, turned, seconds, spread, cycles, turns)
+
+
+def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:
+    """Return a time at the earliest at which priorities were computed, in Unix seconds, and how much later it may be.
+
+    ``shown`` has jobs' priorities and when the log shows them, in order. Between two that differ a computation lies: it lies
+    where most of these pairs have one. Nothing is known without such a pair: then it may be anywhere in the ``period``.
+    """
+    last: dict[str, tuple[float, int]] = {}
+    pairs = []
+    for job, when, priority in shown:
+        before, old = last.get(job, (when, priority))
+        if old != priority and when - before < period:
+            pairs.append((before, when))
+        last[job] = when, priority
+    if not pairs:
+        return 0.0, float(period)
+    first, second = np.array(pairs).T
+    phases = np.arange(0.0, period, _STEP_S)
+    held = [np.count_nonzero((second - phase) // period > (first - phase) // period) for phase in phases]
+    best = phases[np.array(held) == max(held)]
+    # the range may go over the period's end: it begins behind the widest gap
+    gaps = np.diff(best, append=best[0] + period)
+    low = best[(int(np.argmax(gaps)) + 1) % len(best)]
+    return float(low) - _STEP_S, float(period - gaps.max() + 2 * _STEP_S)
+
+
+def _clock(seen: np.ndarray) -> tuple[float, float]:
+    """Return the first turn of the background loop, and its period, from the passes ``seen`` in the log.
+
+    The period is a second and up to 7 ms. Passes farther than ``SLACK_S`` from a turn are ignored.
+    """
+    best: tuple[np.ndarray, np.ndarray] = np.zeros(1), seen[:1]
+    for length in 1.0 + np.arange(0.0, 0.007, 0.0005):
+        counts, kept = [0], [0]
+        for at in range(1, len(seen)):
+            since = seen[at] - seen[kept[-1]]
+            turns = round(since / length)
+            if turns > 0 and abs(since - turns * length) < SLACK_S + 0.002 * turns:
+                counts.append(counts[-1] + turns)
+                kept.append(at)
+        if len(kept) > len(best[0]):
+            best = np.array(counts, np.float64), seen[kept]
+    if len(best[0]) < 3:
+        return float(seen[0]), 1.0
+    length, first = np.polyfit(best[0], best[1], 1)
+    return float(first), float(length)

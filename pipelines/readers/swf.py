@@ -1,0 +1,274 @@
+"""Reader of the Standard Workload Format, plain or gzip (Chapin et al. 1999).
+
+The format of the Parallel Workloads Archive: 18 numbers per line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
+for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
+trace's notes. Three extra columns that begin with a list of nodes in braces are those of MetaCentrum's logs
+(:mod:`pipelines.readers.node_requests`).
+"""
+
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
+
+import numpy as np
+import pandas as pd
+
+from features import limits
+from features.errors import InputError, shown
+from features.jobs.schema import Trace, conform, masked
+from pipelines.readers.notes import counted
+from pipelines.readers.source import Source, load
+from pipelines.readers.swf_lines import FIELDS, LARGE, JobLines
+from pipelines.readers.text import whole_lines
+
+UNIX_SUBMIT_S = 100_000_000
+"""Submissions later than this (three years) are Unix times if the header states no origin, or one before them."""
+_UNIX_SUBMIT_MS = range(10**11, 10**13)
+"""Milliseconds from 1973 to 2286; as seconds, more than three thousand years."""
+_FEW = 50
+"""One in so many of the first submissions does not tell what all are."""
+
+_JOB, _SUBMIT, _MEMORY, _STATUS, _PRECEDING = 0, 1, 9, 10, 16
+_LAST_STATUS = 5
+_NUMBERS = {  # canonical column: SWF field, counted from 0
+    "wait_s": 2,
+    "runtime_s": 3,
+    "procs": 7,
+    "allocated_procs": 4,
+    "requested_s": 8,
+    "preceding_job": 16,
+    "think_s": 17,
+}
+_IDENTITIES = {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}
+_READ = "MaxRecords|MaxProcs|MaxNodes|UnixStartTime|TimeZone|TimeZoneString"
+_KEY = re.compile(rf"(\s*)((?:{_READ})(?=\s*:)|[A-Za-z][\w-]*(?=\s*:(?:\s|$)))\s*:\s*(.*)$")
+"""A key of the header: only those that are read need no blank after their colon, which may be that of a time or an address."""
+
+
+def read_swf(path: str | Path) -> Trace:
+    """Read one SWF file, plain or gzip by its content.
+
+    Times are seconds; fractions are rounded (halves up). Negative values are null, except the submission, which the cleaning
+    rules judge. Identities become categories of strings (``"12"``) in numeric order. The requested memory is in KiB per
+    processor, as the format defines it, or in bytes per job with MetaCentrum's three extra columns. Other columns after the 18th
+    are not read. Raises InputError with file, line and what is wrong.
+    """
+    return parse_swf(load(path))
+
+
+def parse_swf(source: Source) -> Trace:
+    """Parse a file as :func:`read_swf` does, one block of text in memory at a time."""
+    lines = JobLines(source.path)
+    with source.open() as text:
+        for block in whole_lines(text):
+            lines.take(block)
+    if lines.jobs == 0:
+        raise InputError(f"{source.path}: holds no job, only comments and blank lines")
+
+    notes = _value_notes(lines)
+    header = _Header(source.path, lines.head.decode("utf-8", "replace"), notes)
+    header.check_one_clock(lines.clocks)
+    announced = header.number("MaxRecords", limits.JOBS)
+    if announced is not None and announced != lines.jobs:
+        notes.append(f"The header announces MaxRecords {announced:,}, the file holds {lines.jobs:,} jobs.")
+    return Trace(
+        name=source.name,
+        procs=_procs(header, notes),
+        origin_unix_s=_origin(header, lines.column(_SUBMIT), notes),
+        timezone=_timezone(header.values, notes),
+        source=source.path,
+        sha256=source.sha256,
+        header=header.values,
+        notes=tuple(notes),
+        jobs=_table(lines),
+        summaries=True,
+    )
+
+
+def _table(lines: JobLines) -> pd.DataFrame:
+    columns: dict[str, object] = {"job_id": lines.column(_JOB), "submit_s": lines.column(_SUBMIT)}
+    for name, field in _NUMBERS.items():
+        values = lines.column(field)
+        columns[name] = masked(values, values >= 0)
+    status = lines.column(_STATUS)
+    columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
+    for name, field in _IDENTITIES.items():
+        columns[name] = _identity(lines.column(field))
+    memory = lines.column(_MEMORY)
+    if (memory > 0).any():
+        columns["memory_kib"] = _memory(memory, lines)
+    if lines.asked.there:
+        columns |= lines.asked.columns()
+    return conform(columns, lines.jobs, copy=False)
+
+
+def _memory(memory: np.ndarray, lines: JobLines) -> object:
+    """Convert the file's memory values [jobs] to KiB per job; 0 and less is missing."""
+    if lines.asked.there:
+        kib = -(-memory // 1024)
+    else:
+        procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
+        kib = np.minimum(memory * np.maximum(procs, 0).astype(np.float64), LARGE).astype(np.int64)
+    return masked(kib, kib > 0)
+
+
+def _identity(numbers: np.ndarray) -> pd.Categorical:
+    codes, ids = pd.factorize(np.maximum(numbers, -1), sort=True)
+    missing = int(len(ids) > 0 and ids[0] == -1)
+    return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in ids[missing:]], dtype="str"))
+
+
+def _value_notes(lines: JobLines) -> list[str]:
+    jobs = lines.jobs
+    notes: list[str] = []
+    longer, fewest, most = lines.extra
+    if longer and lines.asked.there:
+        notes += lines.asked.notes()
+    elif longer:
+        columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
+        notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
+    counted(notes, "Comment lines between jobs are not read as header", lines.comments)
+    rounded = lines.rounded.copy()
+    counted(notes, "Fractional memory is rounded to a whole number", rounded[_MEMORY])
+    rounded[_MEMORY] = 0
+    if rounded.any():
+        notes.append(f"Fractional times are rounded to the second: {_by_field(rounded)}.")
+    negative = lines.negative.copy()
+    negative[[_JOB, _SUBMIT]] = 0  # a job's number is only a name, and the cleaning rules judge its submission
+    if negative.any():
+        notes.append(f"Negative values other than -1 are taken as missing: {_by_field(negative)}.")
+    counted(notes, f"Statuses other than 0 to {_LAST_STATUS} are taken as missing", lines.column(_STATUS) > _LAST_STATUS)
+    numbers = lines.column(_JOB)
+    if (np.diff(numbers) <= 0).any():
+        counted(notes, "Job numbers that an earlier line has too", jobs - len(np.unique(numbers)))
+    preceding = lines.column(_PRECEDING)
+    if jobs > 1 and preceding[0] >= 0 and (preceding == preceding[0]).all():
+        notes.append(f"The preceding job is {preceding[0]} on all {jobs:,} lines: it means nothing.")
+    return notes
+
+
+def _by_field(counts: np.ndarray) -> str:
+    return ", ".join(f"{FIELDS[field]} ({counts[field]:,})" for field in np.flatnonzero(counts))
+
+
+class _Header:
+    """The lines ``; Key: value`` of a file, as ``values`` by key.
+
+    A repeated key, and lines indented deeper than their key, continue its value on a new line. ``notes`` gets those on numbers.
+    """
+
+    def __init__(self, path: str, head: str, notes: list[str]) -> None:
+        self.path, self._lines, self._notes = path, re.split(r"\r\n|[\r\n]", head), notes
+        header: dict[str, list[str]] = {}
+        key, depth = "", 0
+        for line in self._lines:
+            comment = re.match(r"[ \t]*;(.*)", line, re.DOTALL)
+            if comment is None:
+                continue
+            text = comment[1].rstrip()
+            match = _KEY.match(text)
+            if not text:
+                key = ""
+            elif match and (not key or len(match[1]) <= depth):
+                key, depth = match[2], len(match[1])
+                header.setdefault(key, []).append(match[3] or "")
+            else:
+                header.setdefault(key or "Comment", []).append(text.strip())
+        self.values = {key: "\n".join(lines) for key, lines in header.items()}
+
+    def number(self, key: str, largest: int) -> int | None:
+        """Return the whole number that a value begins with, or None; InputError if too large.
+
+        A number such as 1,024 or 1e9 is none.
+        """
+        value = self.values.get(key, "")
+        digits = re.match(r"[0-9]+", value)
+        if digits is None and (key != "UnixStartTime" or not value):
+            return None
+        if digits is None or re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]|[0-9]+[-/:]", value):
+            self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number: not used.")
+            return None
+        text = digits[0].lstrip("0") or "0"
+        if len(text) > len(str(largest)) or int(text) > largest:
+            raise InputError(
+                f"{self.path}:{self._line(key)}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
+            )
+        if int(text) and value != text:
+            self._notes.append(f"The header's {key} says {shown(value)}: {text} is taken.")
+        return int(text)
+
+    def clock(self) -> int | None:
+        """Return UnixStartTime in seconds; a value of the size of milliseconds is taken as such."""
+        text = self.values.get("UnixStartTime", "")
+        if len({line for line in text.split("\n") if line.isdecimal()}) > 1:
+            raise InputError(f"{self.path}: the header states several UnixStartTime, {shown(text)}: keep the right one")
+        if not re.fullmatch(r"[1-9][0-9]{11,12}", text):
+            return self.number("UnixStartTime", limits.SECONDS)
+        second = int(text) // 1000
+        self._notes.append(f"The header's UnixStartTime, {text}, is in milliseconds: {second} s is taken.")
+        return second
+
+    def check_one_clock(self, later: Sequence[tuple[int, str]]) -> None:
+        """Raise InputError if a later header, with its line and UnixStartTime, has another clock."""
+        first = self.values.get("UnixStartTime", "")
+        for line, value in later:
+            if value != first:
+                raise InputError(
+                    f"{self.path}:{line}: a second header with UnixStartTime {shown(value)}, where the first has {first or 'none'}: its "
+                    "jobs count from another second; split the file at this header"
+                )
+
+    def _line(self, key: str) -> int:
+        return next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
+
+
+def _procs(header: _Header, notes: list[str]) -> int | None:
+    for key in ("MaxProcs", "MaxNodes"):
+        number = header.number(key, limits.PROCESSORS)
+        if not number:
+            continue
+        if key == "MaxNodes":
+            notes.append(f"The header has no MaxProcs: MaxNodes, {number}, is taken as the number of processors.")
+        return number
+    return None
+
+
+def _origin(header: _Header, submit: np.ndarray, notes: list[str]) -> int | None:
+    start_unix_s = header.clock()
+    few = len(submit) // _FEW
+    early = int(np.partition(submit, few)[few])
+    if early in _UNIX_SUBMIT_MS:
+        raise InputError(f"{header.path}: field 2 (submit time) is {early}: these are Unix milliseconds, but SWF counts seconds")
+    if start_unix_s and not UNIX_SUBMIT_S < start_unix_s <= early:
+        return start_unix_s
+    if early <= UNIX_SUBMIT_S:
+        return None
+    start = "no UnixStartTime" if start_unix_s is None else f"UnixStartTime {start_unix_s}"
+    notes.append(f"The header states {start} and submissions look like Unix times: second 0 is taken as Unix time 0.")
+    return 0
+
+
+def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
+    name = header.get("TimeZoneString", "").strip()
+    if name:
+        try:
+            return ZoneInfo(name).key
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            notes.append(f"The header's TimeZoneString {shown(name)} is not a zone of the IANA database: not used.")
+    text = header.get("TimeZone", "").strip()
+    offset = re.match(r"[+-]?[0-9]{1,6}$", text)
+    if offset is None and text in available_timezones():
+        notes.append(f"The header's TimeZone, {text}, is taken as the name of the time zone.")
+        return text
+    if offset is None:
+        if text:
+            notes.append(f"The header's TimeZone {shown(text)} is neither seconds nor a zone of the IANA database: not used.")
+        return None
+    hours, rest = divmod(int(offset[0]), 3600)
+    if rest or not -12 <= hours <= 14:
+        notes.append(f"The header's TimeZone {offset[0]} is not a whole number of hours: not used.")
+        return None
+    zone = f"Etc/GMT{-hours:+d}" if hours else "Etc/UTC"  # the sign of these names is the reverse of the usual one
+    notes.append(f"The header names no time zone: its TimeZone, {offset[0]} s, is taken as {zone}, without daylight saving.")
+    return zone

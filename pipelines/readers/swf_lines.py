@@ -1,0 +1,198 @@
+"""The job lines of SWF, 18 numbers each, read by pandas.
+
+If a block has texts other than whole numbers, its lines are first rewritten with whole numbers in their place.
+"""
+
+import codecs
+import io
+import math
+import re
+
+import numpy as np
+import pandas as pd
+
+from features import limits
+from features.errors import InputError, shown
+from pipelines.readers.node_requests import NodeRequests
+
+FIELDS = (
+    "job number",
+    "submit time",
+    "wait time",
+    "run time",
+    "allocated processors",
+    "average CPU time",
+    "used memory",
+    "requested processors",
+    "requested time",
+    "requested memory",
+    "status",
+    "user",
+    "group",
+    "executable",
+    "queue",
+    "partition",
+    "preceding job",
+    "think time",
+)
+"""Names of the 18 fields of the Standard Workload Format (Chapin et al. 1999), in order."""
+
+_TIMES, _UNREAD, _AMOUNTS = {1, 2, 3, 8, 17}, {5, 6}, {9}
+"""Fields rounded to the second; fields only checked; fields rounded, or ``LARGE`` if too large. Others must be whole numbers."""
+LARGE = 10**18
+"""Value of an amount too large to be read: beyond all limits."""
+_DIGITS = 18
+_EXACT = 2.0**53  # numbers with an exponent are read as float64, which holds all whole numbers below this
+_NUMBER = re.compile(rb"[+-]?0*(?=\.?\d|(?<=0))(\d*)(?:\.(\d*))?([eE][+-]?\d+)?")
+_HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*+")  # possessive: millions of comments take no memory
+_COMMENT = re.compile(rb"(?<![^ \t\v\f\r\n]);[^\r\n]*")
+_COMMENT_LINE = re.compile(rb"(?<![^\r\n])[ \t\v\f]*;")
+_CLOCK_LINE = re.compile(rb"(?<![^\r\n])[ \t]*;\s*UnixStartTime\s*:[ \t]*([^\r\n]*)")
+_TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # pandas knows only these blanks, and ends a text at \0
+_PLAIN = b"-0123456789 \t\n"
+
+
+class JobLines:
+    """The values of a file's job lines, collected block by block.
+
+    ``jobs`` is their number, ``head`` the comments before the first, ``comments`` the number of later ones. ``rounded`` and
+    ``negative`` (other than -1) count values by field; ``extra``: lines with extra columns, fewest and most such columns.
+    ``clocks`` are the line numbers and values of UnixStartTime after the first job.
+    """
+
+    def __init__(self, path: str) -> None:
+        self.path = path
+        self.jobs = self.comments = 0
+        self.head = b""
+        self.asked = NodeRequests()
+        self.rounded, self.negative = np.zeros((2, len(FIELDS)), np.int64)
+        self.extra = (0, 0, 0)
+        self.clocks: list[tuple[int, str]] = []
+        self._line = 0
+        self._columns: list[list[np.ndarray]] = [[] for _ in FIELDS]
+
+    def take(self, block: bytes) -> None:
+        """Add a block of whole lines; raise InputError with file, line and what is wrong."""
+        begin = 0
+        if self._line == 0:
+            block = block.removeprefix(codecs.BOM_UTF8)
+        if self.jobs == 0 and (head := _HEAD.match(block)):
+            begin = head.end()
+            self.head += block[:begin]
+            if len(self.head) > limits.LINE_BYTES:
+                raise InputError(f"{self.path}: has comments of more than {limits.LINE_BYTES >> 20} MiB before its first job")
+        text = block[begin:].translate(_TO_PANDAS)
+        if b";" in text:
+            self.comments += len(_COMMENT_LINE.findall(text))
+            for clock in _CLOCK_LINE.finditer(block, begin):
+                at_line = self._line + 1 + _line_ends(block[: clock.start()])
+                self.clocks.append((at_line, clock[1].decode("utf-8", "replace").strip()))
+            text = _COMMENT.sub(b"", text)
+        columns, lines = _columns(text, LARGE - 1), list[list[bytes]]()
+        if columns is None:
+            for line in text.splitlines():
+                if fields := line.split():
+                    if len(fields) < len(FIELDS):
+                        raise self._error(block)
+                    lines.append(fields)
+            columns = _columns(b"\n".join(b" ".join(self._whole(fields, block)) for fields in lines), LARGE)
+        assert columns is not None
+        jobs = len(columns[0])
+        self._take_extra(jobs, lines)
+        self.jobs += jobs
+        if self.jobs > limits.JOBS:
+            raise InputError(f"{self.path}: has more than the {limits.JOBS:,} jobs that a trace can have")
+        self._line += _line_ends(block)
+        for field, values in columns.items() if jobs else ():
+            self.negative[field] += np.count_nonzero(values < -1)
+            self._columns[field].append(_narrow(values))
+
+    def column(self, field: int) -> np.ndarray:
+        """Return a field of every job, int64 [jobs]."""
+        return np.concatenate(self._columns[field], dtype=np.int64)
+
+    def _whole(self, fields: list[bytes], block: bytes) -> list[bytes]:
+        """Convert a job's fields to whole numbers and count rounded ones; or raise InputError."""
+        texts = fields[: len(FIELDS)]
+        for field, text in enumerate(texts):
+            if not (text == b"-1" or (text.isdigit() and len(text) <= _DIGITS)):
+                try:
+                    number, rounded = _number(text, field)
+                except ValueError:
+                    raise self._error(block) from None
+                self.rounded[field] += rounded
+                texts[field] = b"%d" % number
+        return texts
+
+    def _take_extra(self, jobs: int, lines: list[list[bytes]]) -> None:
+        if more := [len(fields) - len(FIELDS) for fields in lines if len(fields) > len(FIELDS)]:
+            before, fewest, most = self.extra
+            self.extra = before + len(more), min([*more, fewest] if before else more), max(*more, most)
+        self.asked.take(jobs, lines if more else [])
+
+    def _error(self, block: bytes) -> InputError:
+        """Return the error for the first line that is not a valid job line."""
+        for number, line in enumerate(re.split(rb"\r\n|\r|\n", block), start=self._line + 1):
+            fields = _COMMENT.sub(b"", line).split()
+            for field, text in enumerate(fields[: len(FIELDS)]):
+                try:
+                    _number(text, field)
+                except ValueError as error:
+                    excerpt = shown(text[:41].decode("utf-8", "replace"))
+                    return InputError(f"{self.path}:{number}: field {field + 1} ({FIELDS[field]}) is {excerpt}, {error}")
+            if 0 < len(fields) < len(FIELDS):
+                return InputError(f"{self.path}:{number}: {len(fields)} fields, where SWF has {len(FIELDS)}")
+        raise AssertionError("no line of the block is wrong")
+
+
+def _line_ends(text: bytes) -> int:
+    return text.count(b"\n") + text.count(b"\r") - text.count(b"\r\n")
+
+
+def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
+    """Return fields, int64 [jobs]; None unless lines are 18 whole numbers up to ``largest``."""
+    if text.translate(None, _PLAIN):
+        return None
+    names = range(len(FIELDS) + 1)
+    try:
+        table = pd.read_csv(
+            io.BytesIO(b"0 " * len(names) + b"\n" + text),  # pandas needs the last column in some line
+            sep=r"\s+",
+            header=None,
+            names=names,
+            usecols=names,
+            dtype=dict.fromkeys(range(len(FIELDS)), "int64") | {len(FIELDS): "str"},
+            na_filter=False,
+        )[1:]
+    except (ValueError, OverflowError):
+        return None
+    columns = {field: table[field].to_numpy() for field in range(len(FIELDS)) if field not in _UNREAD}
+    large = any((np.abs(values) > largest).any() for values in columns.values())
+    return None if large or (table[len(FIELDS)] != "").any() else columns
+
+
+def _number(text: bytes, field: int) -> tuple[int, bool]:
+    """Return a field's whole number, halves away from 0, and if it was rounded; or ValueError."""
+    match = _NUMBER.fullmatch(text)
+    if match is None:
+        raise ValueError("not a number")
+    if field in _UNREAD:
+        return 0, False
+    digits, fraction, exponent = match.groups(default=b"")
+    size = abs(float(text)) if exponent else 0.0
+    if size >= _EXACT or len(digits) > _DIGITS:
+        if field not in _AMOUNTS:
+            raise ValueError("too large a number")
+        number, rounded = LARGE, False
+    elif exponent:
+        number, rounded = math.floor(size + 0.5), size % 1 > 0
+    else:
+        number, rounded = int(digits or 0) + (fraction[:1] >= b"5"), fraction.strip(b"0") != b""
+    if rounded and field not in _TIMES | _AMOUNTS:
+        raise ValueError("not a whole number")
+    return -number if text.startswith(b"-") else number, rounded
+
+
+def _narrow(values: np.ndarray) -> np.ndarray:
+    """Return a copy of the whole numbers in the narrowest type that holds them."""
+    return values.astype(np.min_scalar_type(min(int(values.min()), -1 - int(values.max()))))

@@ -1,0 +1,170 @@
+"""Read the text of a file, plain or gzip, in blocks and within the limits.
+
+Nothing here holds a whole file. A file that unpacks to far more than its size, an endless line, a device or a pipe is refused.
+"""
+
+import gzip
+import io
+import os
+import re
+import stat
+import tomllib
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from features import limits
+from features.errors import InputError, one_line
+from pipelines.lake.places import read
+
+GZIP = b"\x1f\x8b"
+_OTHER_FORMATS = {
+    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it first, or pack it by gzip",
+    b"\xfd7zXZ\x00": "packed by xz: unpack it first, or pack it by gzip",
+    b"BZh": "packed by bzip2: unpack it first, or pack it by gzip",
+    b"PK\x03\x04": "packed by zip: unpack it first, or pack it by gzip",
+    b"\xff\xfe": "text in UTF-16: convert it to UTF-8",
+    b"\xfe\xff": "text in UTF-16: convert it to UTF-8",
+    b"J\x00o\x00": "text in UTF-16: convert it to UTF-8",
+}
+"""First bytes of files that are not read, and what they are."""
+_LONGEST_MARK = 6
+BLOCK = limits.LINE_BYTES
+"""Bytes read at a time, and so the longest line."""
+_BUFFER = 1 << 16
+OWN_LIMIT = "QUEUECAST_MAX_UNPACKED_BYTES"
+"""Environment variable of the max unpacked bytes that a site allows."""
+
+
+@contextmanager
+def text_of(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield the text of a file, plain or gzip by its first bytes.
+
+    Raises InputError, also while it is read, for a file that cannot be read whole or is beyond the limits.
+    """
+    with opened(path) as file:
+        begin = file.read(_LONGEST_MARK)
+        file.seek(0)
+        for mark, what in _OTHER_FORMATS.items():
+            if begin.startswith(mark):
+                raise InputError(f"{path}: is {what}")
+        packed = begin.startswith(GZIP)
+        if packed:
+            with gzip.GzipFile(fileobj=file) as unpacked:
+                yield io.BufferedReader(_Text(path, unpacked, os.fstat(file.fileno()).st_size), _BUFFER)
+        else:
+            yield io.BufferedReader(_Text(path, file, None), _BUFFER)
+
+
+@contextmanager
+def opened(path: str | Path) -> Iterator[BinaryIO]:
+    """Yield a regular file, or an object of a remote store, opened for reading.
+
+    Raises InputError for what cannot be read, and for devices and pipes, which may never end.
+    """
+    if not isinstance(path, (str, Path)):
+        content = read(path)
+        if content is None:
+            raise InputError(f"{path}: no such file")
+        yield io.BytesIO(content)
+        return
+    try:
+        if not stat.S_ISREG(mode := os.stat(path).st_mode) and not stat.S_ISDIR(mode):
+            raise InputError(f"{path}: is a device or a pipe, not a file: write it to a file first")
+        file = open(path, "rb")  # noqa: SIM115
+    except (OSError, ValueError) as error:
+        raise unreadable(path, error) from error
+    with file:
+        yield file
+
+
+def unreadable(path: str | Path, error: OSError | ValueError) -> InputError:
+    """Return the error for a file that the operating system cannot read."""
+    if isinstance(error, InputError):
+        return error
+    if isinstance(error, FileNotFoundError):
+        return InputError(f"{path}: no such file")
+    if isinstance(error, IsADirectoryError):
+        return InputError(f"{path}: is a directory, not a file")
+    return InputError(f"{path}: cannot be read: {getattr(error, 'strerror', None) or error}")
+
+
+def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
+    """Return the tables of a TOML text; raise InputError with file, line and what is wrong."""
+    try:
+        return tomllib.loads(text)
+    except RecursionError as error:
+        raise InputError(f"{path}: lists or tables are nested too deeply") from error
+    except ValueError as error:  # TOMLDecodeError, and numbers of thousands of digits
+        match = re.search(r" \(at line (\d+), column \d+\)$", str(error))
+        if match is None and (digits := re.search(r"\d{4301}", text)):
+            line = text.count("\n", 0, digits.start()) + 1
+            raise InputError(f"{path}:{line}: is not TOML: a number has over 4,300 digits") from error
+        at, message = (match[1], str(error)[: match.start()]) if match else (text.count("\n") + 1, str(error))
+        raise InputError(f"{path}:{at}: is not TOML: {one_line(message[:1].lower() + message[1:], 120)}") from error
+
+
+def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:
+    """Raise InputError if a file of ``packed`` bytes may not unpack to ``unpacked`` bytes."""
+    own = os.environ.get(OWN_LIMIT)
+    if own and not (own.isdecimal() and own.isascii() and len(own) < 19 and int(own) > 0):
+        raise InputError(f"{OWN_LIMIT} is {own[:40]!r}, not a whole number of bytes")
+    most = int(own) if own else limits.UNPACKED_BYTES
+    if not own and packed * limits.EXPANSION < unpacked:
+        most = min(most, max(limits.EXPANSION_FREE_BYTES, packed * limits.EXPANSION))
+    if unpacked > most:
+        raise InputError(f"{path}: its {packed:,} bytes unpack to more than {most:,}: if that is right, set {OWN_LIMIT} to more")
+
+
+def whole_lines(text: BinaryIO) -> Iterator[bytes]:
+    """Yield text in blocks that end with \\n or \\r; the last one may end without."""
+    held = b""
+    while block := text.read(BLOCK):
+        block = held + block if held else block
+        cut = 1 + max(block.rfind(b"\n"), block.rfind(b"\r", 0, len(block) - 1))  # a \n may follow a \r at the end
+        if cut:
+            yield block[:cut]
+        held = block[cut:]
+    if held:
+        yield held
+
+
+class _Text(io.RawIOBase):
+    """A file that is checked while it is read; ``packed`` is a gzip file's size on disk."""
+
+    def __init__(self, path: str | Path, file: BinaryIO | gzip.GzipFile, packed: int | None) -> None:
+        self._path, self._file, self._packed = path, file, packed
+        self._line = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def seek(self, offset: int, whence: int = os.SEEK_SET) -> int:
+        self._line = 0
+        return self._file.seek(offset, whence)
+
+    def tell(self) -> int:
+        return self._file.tell()
+
+    def readinto(self, buffer) -> int:
+        try:
+            size = self._file.readinto(buffer)  # type: ignore[union-attr]
+        except EOFError as error:
+            raise InputError(f"{self._path}: truncated: the gzip data end before their end mark") from error
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise InputError(f"{self._path}: damaged gzip data: {error}") from error
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        if self._packed is not None:
+            check_unpacked(self._path, self._file.tell(), self._packed)
+        read = bytes(buffer[:size])
+        end = max(read.rfind(b"\n"), read.rfind(b"\r"))
+        self._line = self._line + size if end < 0 else size - end - 1
+        if self._line > limits.LINE_BYTES:
+            raise InputError(f"{self._path}: has a line of more than {limits.LINE_BYTES >> 20} MiB")
+        return size

@@ -1,1 +1,0 @@
-"""Sources named by a site: catalogue, remembered traces, monitored systems, downloads."""

@@ -1,0 +1,1 @@
+"""What a command asks: what-if, parity, when, evaluate, inspect, campaigns, as functions."""

@@ -1,0 +1,210 @@
+"""Tell whether what published versions and the registry's aliases need is whole.
+
+A subject with a run or night at work is left alone. No file and no registered version is removed: the repair is the version before,
+or the aliases as they were published.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from features.errors import InputError
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.home import LAKE, local_home
+from pipelines.lake.home import home as site_home
+from pipelines.lake.locks import Busy
+from pipelines.lake.publishing import aliases_of, alone, finish, lock_of
+from pipelines.lake.tables import Lake
+from pipelines.lake.version import COUNTERS, Version
+from pipelines.lake.versions import Versions
+
+if TYPE_CHECKING:
+    from mlflow.entities.model_registry import ModelVersion
+
+    from models.registry.tracking import Tracking
+
+BY_HAND = "by hand"
+_RESTORE = f"{BY_HAND}: restore it from a backup"
+_ANEW = f"{_RESTORE}, or let a run or night make it anew"
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A fault: ``part`` of the home, ``where``, ``what``, and how to ``mend`` it.
+
+    ``repair`` mends it; without one, it must be mended by hand.
+    """
+
+    part: str
+    where: str
+    what: str
+    mend: str
+    repair: Callable[[], object] | None = None
+
+
+def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
+    """Yield everything found wrong in ``home``; ``connect`` opens its registry.
+
+    A finding about a subject is yielded while its lock is held, so a repair before the next finding meets the same state.
+    """
+    shared = bool(os.environ.get(LAKE)) and str(home) == str(site_home())
+    own = local_home() if shared else home
+    store = None
+    if (own / "mlflow.db").exists() or os.environ.get("MLFLOW_TRACKING_URI"):
+        try:
+            store = connect()
+        except InputError as error:
+            yield Finding("registry", "", str(error), _RESTORE)
+    subjects = sorted({path.stem for path in (home / "lake" / "current").glob("[!.]*.json")})
+    for subject in subjects:
+        # a subject at which a run or night works is not looked at
+        with suppress(Busy), alone(home, lock_of(subject)):
+            yield from _subject(home, subject, store)
+    if store is not None:
+        for model in store.client.search_registered_models():
+            if model.name not in subjects:
+                yield from _faults(store, model.name, {})
+    yield from _counters(home)
+
+
+def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
+    """Repair the findings that have a repair, ``tell`` each, and return what is found then."""
+    for finding in examine(home, connect):
+        if finding.repair is not None:
+            finding.repair()
+            tell(finding)
+    return [*examine(home, connect)]
+
+
+def _subject(home: Path, subject: str, store: Tracking | None) -> Iterator[Finding]:
+    """Find what is wrong with a subject's pointer, its files, or its models."""
+    versions = Lake(home / "lake").versions(subject)
+    try:
+        current, before, *_ = [*versions.kept(), Version(), Version()]
+    except InputError as error:
+        yield Finding("lake", subject, str(error).split("; ")[0], _RESTORE)
+        return
+    try:
+        versions.draft()
+    except InputError as error:
+        forget = partial(versions.put, versions.kept())
+        yield Finding("lake", subject, str(error).split("; ")[0], "forget what was not published", forget)
+    if lost := _lost(versions, current):
+        what = f"missing or damaged in the current version: {lost}"
+        whole = before.version and not _lost(versions, before)
+        yield _back(versions, store, before, "lake", what) if whole else Finding("lake", subject, what, _ANEW)
+    elif store is not None and subject.startswith(("runtime-", "variability-")):
+        yield from _models(versions, store, current, before)
+
+
+def _lost(versions: Versions, version: Version) -> str:
+    return ", ".join(f"{entry} ({file})" for entry, file in version.files.items() if not versions.has_whole(file))
+
+
+def _back(versions: Versions, store: Tracking | None, before: Version, part: str, what: str) -> Finding:
+    """Return a finding whose repair makes the version before the current one, with its aliases."""
+
+    def go_back() -> None:
+        versions.put(versions.kept()[1:])
+        if store is not None and before.models:
+            finish(Lake(versions.root), store, versions.subject)
+
+    return Finding(part, versions.subject, what, f"go back to the version before, {before.version}", go_back)
+
+
+def _models(versions: Versions, store: Tracking, current: Version, before: Version) -> Iterator[Finding]:
+    """Find where the registry differs from what was published, and what its aliases lack."""
+    from models.registry.loading import fault_of
+    from models.registry.registration import version_at
+    from models.registry.versions import aliases, all_versions
+
+    subject, named = versions.subject, aliases(store, versions.subject)
+    published = {alias: number for alias, number in current.models.items() if number}
+    gone = [number for number in published.values() if version_at(store, subject, number) is None]
+    faults = [fault for number in published.values() if number not in gone and (fault := fault_of(subject, number))]
+    if gone or faults:
+        what = "; ".join([*(f"the published version {number} was deleted" for number in gone), *faults])
+        champion = before.models.get("champion", "")
+        whole = champion and version_at(store, subject, champion) and not fault_of(subject, champion)
+        if not all_versions(store, subject):
+            forget = partial(versions.put, [replace(current, models={})])
+            yield Finding("registry", subject, what, f"{_RESTORE}; --repair begins anew without the champion", forget)
+        elif whole and before.models != current.models and not _lost(versions, before):
+            yield _back(versions, store, before, "registry", what)
+        else:
+            yield Finding("registry", subject, what, _ANEW)
+    # an alias that was moved by hand is trusted: a site went back to an earlier version
+    elif unset := [
+        alias for alias in published if alias not in named or not (versions.follows or named[alias] == published[alias])
+    ]:
+        what = f"aliases that {current.made_by or 'a run'} published are not set: {', '.join(unset)}"
+
+        def set_again() -> None:
+            finish(Lake(versions.root), store, subject)
+            aliases_of(store, subject)(current.models)
+
+        yield Finding("registry", subject, what, "set them again", set_again)
+    yield from _faults(store, subject, published)
+
+
+def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[Finding]:
+    """Find what the aliased versions of a registered model lack: files, records, runs, and the version that they refresh.
+
+    The files of ``published`` versions were looked at before.
+    """
+    from models.registry.loading import fault_of
+    from models.registry.registration import version_at
+    from models.registry.versions import aliases
+
+    for alias, number in aliases(store, name).items():
+        version = version_at(store, name, number)
+        if version is None:
+            yield Finding("registry", name, f"the {alias} is version {number}, which does not exist", _ANEW)
+            continue
+        fault = "" if number in published.values() else fault_of(name, number)
+        for what in filter(None, (fault, _edited(store, version))):
+            mend = f"{BY_HAND}: set it right in MLflow; nights go on with what is whole"
+            yield Finding("registry", name, f"version {number}, the {alias}: {what}", mend)
+
+
+def _edited(store: Tracking, version: ModelVersion) -> str:
+    """Return what was deleted or edited of a version, else ""."""
+    from models.packed.settings import FORMAT
+    from models.registry.registration import trained_number, unrecorded
+    from models.registry.runtime_registration import RUNTIME
+    from models.registry.start_registration import START
+    from models.registry.variability_registration import VARIABILITY
+    from models.registry.versions import REFRESHED_FROM, has_logged_model, run_of
+
+    kinds = {kind.name: kind for kind in (RUNTIME, START, VARIABILITY)}
+    kind = kinds.get(version.name.partition("-")[0])
+    if kind is not None and (tag := unrecorded(version.tags, kind)):
+        return f"its tag {tag} is missing or was edited"
+    if kind is not None and version.tags.get("queuecast_format") != str(FORMAT):
+        return f"its format is {version.tags.get('queuecast_format')}, not {FORMAT}"
+    refreshed_from = version.tags.get(REFRESHED_FROM, "")
+    if refreshed_from and trained_number(store, version) != refreshed_from:
+        return f"version {refreshed_from}, from which it was refreshed, was deleted"
+    if not has_logged_model(store, version):
+        return "its logged model was deleted"
+    run = run_of(store, version)
+    return "its run was deleted" if version.run_id and (run is None or run.info.lifecycle_stage != "active") else ""
+
+
+def _counters(home: Path) -> Iterator[Finding]:
+    """Find parts of counters that the pointer names and that are not there, or not whole."""
+    for root in sorted((home / "lake" / COUNTERS).glob("*")):
+        try:
+            store = CountersStore(home / "lake", root.name)
+        except InputError:  # reported with its subject
+            continue
+        if bad := [part.file for sampler in store.samplers for part in store.parts(sampler) if not store.is_whole(part)]:
+            pointer = home / "lake" / "current" / f"{store.versions.subject}.*"
+            mend = f"{BY_HAND}: restore them from a backup, or remove {pointer} and ingest again"
+            yield Finding(COUNTERS, root.name, f"{len(bad):,} parts missing or damaged: {', '.join(bad[:3])}", mend)

@@ -1,0 +1,148 @@
+"""The difference of replays of a Slurm site from its accounting, as values.
+
+The command and the asset show them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+
+from features.errors import InputError
+from features.node_list import expand_nodes
+from pipelines.readers.slurm.columns import ABSENT
+from pipelines.readers.slurm.jobs import SlurmJobs, read_slurm_jobs
+from pipelines.readers.slurm.sacct_json import release_of
+from pipelines.readers.slurm.site import load_site
+from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
+from pipelines.readers.source import load
+from sim.site.causes import causes
+from sim.site.explained import decisions
+from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained, without
+from sim.slurm.site import Site
+from sim.slurm.unbuilt import unbuilt
+
+REPLAYS, NIGHTLY_REPLAYS = 40, 8
+_NOTED_S = 2
+"""Max seconds between the end of a drained node's last job and the note of its drain."""
+Progress = Callable[[str, int, int], None]
+
+
+@dataclass(frozen=True)
+class Parity:
+    """The results of replays beside the record.
+
+    ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``; ``groups``,
+    ``left_out``, ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost``
+    names jobs that some replay never starts; all figures leave them out.
+    """
+
+    site: Site
+    jobs: SlurmJobs
+    summary: dict[str, Any]
+    groups: pd.DataFrame
+    left_out: pd.DataFrame
+    unexplained: pd.DataFrame
+    causes: pd.DataFrame
+    lost: tuple[str, ...]
+
+
+def read_site_jobs(
+    accounting: Path, machine: Path, timezone: str, cluster: str = "", log: Path | None = None
+) -> tuple[Site, SlurmJobs]:
+    """Read a site and its accounting; raise InputError if the two do not belong together.
+
+    What the site's folder does not have of release, reservations and outages comes from slurmctld's ``log``.
+    """
+    site = load_site(machine, timezone)
+    if log is not None:
+        site = with_log(log, site, timezone)
+    if site.release is None:
+        site = replace(site, release=release_of(load(accounting)))
+    jobs = read_slurm_jobs(accounting, site, timezone, cluster)
+    if unknown := set(jobs.table["qos"]) - set(site.qos):
+        raise InputError(
+            f"{accounting}: has jobs of the QOS {min(unknown)}, but the site's qos.txt describes only {', '.join(site.qos)}: "
+            "write it anew, by 'sacctmgr -P show qos > qos.txt'"
+        )
+    if unknown := {partition for text in set(jobs.table["partition"]) for partition in text.split(",")} - set(site.partitions):
+        raise InputError(
+            f"{accounting}: names the partition {min(unknown)}, which slurm.conf does not: is it newer than the jobs? known: "
+            f"{', '.join(site.partitions)}"
+        )
+    names = {node.name for node in site.nodes}
+    held = jobs.table.loc[jobs.table["start_s"] >= 0, "nodes"]
+    elsewhere = [text for text in held.unique() if not names.issuperset(expand_nodes(text))]
+    if count := int(held.isin(elsewhere).sum()):
+        note = f"Jobs that ran on nodes that slurm.conf does not describe: {count:,}; the record is followed without those nodes."
+        jobs = jobs._replace(notes=(*jobs.notes, note))
+    return _with_drains(site, jobs.table), jobs._replace(
+        notes=(*(f"{note}." for note in (*site.assumed, *site.notes, *unbuilt(site, jobs.table))), *jobs.notes)
+    )
+
+
+def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
+    """Let each drain that ends a node's last job begin between the last start on the node and the next end there.
+
+    Slurm notes a drain when the last job has ended. But the node takes no job after the order to drain, whose time is in no file:
+    by the next end, at the latest, a waiting job would have shown that it had not come.
+    """
+    runs = jobs.loc[jobs["start_s"] >= 0, ["nodes", "start_s", "end_s"]]
+    runs["nodes"] = runs["nodes"].map(lambda text: expand_nodes(text) if text else ())
+    runs = runs.explode("nodes")
+    outages = []
+    for outage in site.outages:
+        here = runs[(runs["nodes"] == outage.node) & (runs["start_s"] < outage.start_s)]
+        ended = ((here["end_s"] - outage.start_s).abs() <= _NOTED_S).any()
+        if outage.down or outage.ordered_s is not None or not ended:
+            outages.append(outage)
+            continue
+        last_s = int(here["start_s"].max())
+        latest_s = min(outage.start_s, int(here["end_s"][here["end_s"] > last_s].min()))
+        outages.append(replace(outage, start_s=latest_s, ordered_s=min(last_s + 1, latest_s)))
+    return replace(site, outages=tuple(outages))
+
+
+def measure(
+    site: Site, jobs: SlurmJobs, replays: int, seed: int, progress: Progress, log: Path | None = None, timezone: str = "UTC"
+) -> Parity:
+    """Replay the jobs ``replays`` times, compare single decisions, leave out each rule once.
+
+    Phases are those of slurmctld's ``log``, or drawn from ``seed``. Raises InputError if no job starts.
+    """
+    table = jobs.table
+    if not (table["start_s"] >= 0).any():
+        raise InputError(f"{jobs.name}: none of its jobs has started: there is no schedule to compare with")
+    phases = None if log is None else read_phases(log, site, table, timezone)
+    if phases is not None and phases.decay_spread_s and site.multifactor:
+        note = (
+            "The log does not have slurmctld's start: when limits are polled and priorities computed is fitted to the recorded starts, "
+            f"the latter within the {phases.decay_spread_s:.0f} s that the priorities in the log leave."
+        )
+        progress("fitting phases", 0, 1)
+        jobs, phases = jobs._replace(notes=(*jobs.notes, note)), fitted(site, table, phases)
+    replayed = open_replays(site, table, replays, seed, lambda done, total: progress("replays", done, total), phases)
+    if not replayed.starts.any():
+        raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
+    progress("single decisions", 0, 1)
+    figures = {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": phases is not None}
+    summary = {"trace": jobs.name, "machine": site.name, **figures, "far": too_far(figures)}
+    left_out = without(
+        site, table, max(replays // 2, 2), seed, progress=lambda done, total: progress("rules left out", done, total)
+    )
+    progress("what explains the rest", 0, 1)
+    moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
+    return Parity(
+        site=site,
+        jobs=jobs,
+        summary=summary,
+        groups=pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
+        left_out=left_out,
+        unexplained=unexplained(site, table, replayed),
+        causes=causes(site, table, replayed, log is not None, moved),
+        lost=tuple(table["job_id"][replayed.lost]),
+    )

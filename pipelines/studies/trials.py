@@ -1,0 +1,157 @@
+"""Both registered predictors in one simulation: trials on the simulated cluster.
+
+A trial is an afternoon of the cluster's own users, after the last day of its accounting. Runtimes are predicted by
+``runtime-simulated`` as its champion serves them, from its snapshot; variation by ``variability-simulated``. Trials have seeds of
+their own, on which nothing was chosen. Everything is simulated but the models.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+
+from features.clock import WEEK_S
+from features.errors import InputError
+from models.registry.tracking import Tracking
+from models.registry.variability_registration import VARIABILITY, Registered, registered_classifier
+from models.runtime.protocol import TablePredictor
+from pipelines.lake.registry import PREFIX, predict_registered, registered_predictor
+from pipelines.lake.tables import Lake
+from pipelines.readers.simulated_site import CLUSTER, SEED
+from pipelines.readers.system import SIMULATED
+from sim.cluster.advisers import Adviser
+from sim.cluster.applications import APPLICATIONS, INPUTS
+from sim.cluster.comparison import as_schedules, compare_trials
+from sim.cluster.experiments import trials, usual
+from sim.cluster.users import SIZES, population, submissions
+from sim.metrics.verdict import Key
+from sim.policy import Policy
+from sim.workloads.people import HOUR_S
+
+TRIALS = 100
+"""Default number of trials."""
+REGISTERED = "registered"
+"""Name of the registered classifier in schedulers."""
+RUSH = f"+RUSH(model={REGISTERED})"
+SERVED = f"{PREFIX}runtime-{SIMULATED}"
+"""Name of the registered model of runtimes among predictors."""
+NOON_S, HOURS = 12 * HOUR_S, 3
+"""When a trial begins, and the hours of its submissions."""
+USUAL_DAYS = 4.0
+"""Days of control runs that give the usual runtimes."""
+
+
+def policy(scheduler: str, predictor: str = "requested") -> Policy:
+    """Return a policy with the correction that the predictor takes; Harm needs none."""
+    corrections = {SERVED: "conditional(when=pass)", "clairvoyant": "tsafrir"}  # the first as in runs of a trace
+    return Policy(scheduler, predictor, "requested" if scheduler.startswith("Harm") else corrections.get(predictor, "requested"))
+
+
+POLICIES = (
+    policy("EASY"),
+    policy("EASY-SJBF", SERVED),
+    policy("Harm", SERVED),
+    policy(f"EASY{RUSH}"),
+    policy(f"EASY-SJBF{RUSH}", SERVED),
+    policy(f"Harm{RUSH}", SERVED),
+    policy("EASY-SJBF", "clairvoyant"),
+    policy("EASY+RUSH(model=oracle)"),
+)
+"""By requests, with runtimes, with variability, with both; last are bounds: undisturbed runtimes, and an oracle of variation."""
+
+
+@dataclass(frozen=True)
+class TrialPlan:
+    """The simulations: ``trials`` trials under each of ``policies``.
+
+    The first policy is the baseline. ``seed`` fixes all draws.
+    """
+
+    trials: int = TRIALS
+    seed: int = 0
+    policies: tuple[Policy, ...] = POLICIES
+
+    @property
+    def seeds(self) -> range:
+        first = 10_000 * self.seed + 5_000  # no trial with such a seed was looked at when anything was chosen
+        return range(first, first + self.trials)
+
+    @cached_property
+    def submitted(self) -> Mapping[int, pd.DataFrame]:
+        """Return the jobs of each trial by its seed, numbered through, the trials a week apart."""
+        users, jobs, count = population(SEED), {}, 0
+        for place, seed in enumerate(self.seeds):
+            table = submissions(users, HOURS / 24, seed, procs=CLUSTER.procs, begins_s=NOON_S)
+            jobs[seed] = table.assign(submit_s=table["submit_s"] + place * WEEK_S, job_id=table["job_id"] + count)
+            count += len(table)
+        return jobs
+
+    @property
+    def beside(self) -> dict[Key, list[Key]]:
+        """Return the policies with both predictors, each with those that have one of them alone."""
+        keys: list[Key] = [policy[:3] for policy in self.policies]
+        alone = {key: [(key[0].removesuffix(RUSH), *key[1:]), (f"EASY{RUSH}", "requested", "requested")] for key in keys}
+        return {key: [other for other in alone[key] if other in keys] for key in keys if key[0].endswith(RUSH) and key[1] == SERVED}
+
+
+def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[TablePredictor, Registered]:
+    """Return the published models that the plan's policies ask.
+
+    Without a champion of variability it is the best classifier. ``place`` is the home directory. Raises InputError if a model is
+    missing.
+    """
+    name = VARIABILITY.registered(SIMULATED)
+    named = Lake(place / "lake").models(name)
+    classifier = registered_classifier(store, name, named.get("champion") or named.get("simulated") or "champion")
+    return served(plan, place, store), classifier
+
+
+def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
+    """Return the published champion of runtimes, asked once about the jobs of all trials.
+
+    They are submitted on the first day after the accounting that its snapshot was made from, and what happens in a trial it does
+    not see.
+    """
+    lake = Lake(place / "lake")
+    if not lake.has("jobs", SIMULATED):
+        raise InputError(f"runtime-{SIMULATED}: is not registered yet; queuecast run --trace {SIMULATED} registers it")
+    accounting = lake.read_clean(SIMULATED)
+    jobs = pd.concat(plan.submitted.values(), ignore_index=True)
+    midnight = accounting.clock.next_midnight(int(accounting.jobs["submit_s"].iloc[-1]))
+    afternoon = replace(accounting, jobs=jobs.assign(submit_s=jobs["submit_s"] % WEEK_S + midnight + NOON_S))
+    model = registered_predictor(SERVED, afternoon, ask=lambda spec, submitted: predict_registered(spec, submitted, store, place))
+    assert model.quantiles is not None
+    seconds, quantiles = np.asarray(model.estimate(jobs)), model.quantiles(jobs)
+
+    def rows(trial: pd.DataFrame) -> np.ndarray:
+        return trial["job_id"].to_numpy(np.int64) - 1
+
+    return TablePredictor(SERVED, lambda trial: seconds[rows(trial)], quantiles=lambda trial: quantiles.iloc[rows(trial)])
+
+
+def simulate_trials(
+    plan: TrialPlan,
+    runtimes: TablePredictor,
+    classifier: Registered,
+    progress: Callable[[int, int], None] | None = None,
+) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Simulate the trials of ``plan``, with the registered models of :func:`published_models`.
+
+    Returns a row a job and policy, as of :func:`sim.cluster.experiments.trials`, and the comparison as of
+    :func:`sim.cluster.comparison.compare_trials`.
+    """
+    policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in plan.policies]
+    names = tuple(f"{name}{suffix}" for name in APPLICATIONS for suffix in INPUTS)
+    advisers = {REGISTERED: Adviser(classifier.model, classifier.scope, classifier.thresholds)}
+    runs = trials(
+        CLUSTER,
+        plan.submitted,
+        policies,
+        usual_times=usual(CLUSTER, SIZES, days=USUAL_DAYS, seed=10_000 * plan.seed + 4_999, applications=names),
+        advisers=advisers,
+        progress=progress,
+    )
+    return runs, compare_trials(as_schedules(runs, CLUSTER.procs, SIMULATED), plan.beside)

@@ -1,0 +1,193 @@
+"""Compare kept schedules on the same judged jobs, and judge their predictions."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.clock import local_clock_s
+from features.jobs.cleaning import CleanTrace
+from features.jobs.shaking import moves
+from features.statistics import CONFIDENCE
+from models.packed.methods import LEVELS
+from pipelines.lake.tables import Lake
+from pipelines.training.cutoff import Cutoff, cutoff_of, date_of
+from sim.metrics.comparison import compare
+from sim.predictions.quality import judge
+from sim.schedule import Schedule, recorded, schedule_table
+
+BASELINE = ("EASY", "requested")
+"""Scheduler and predictor that all others are compared with."""
+JUDGED_LEVELS = (0.5, 0.8)
+"""Levels of the quantile losses that predictions are judged by."""
+
+
+def keep_schedules(
+    lake: Lake, clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff, model: Mapping[str, Any], seed: int = 0
+) -> pd.DataFrame:
+    """Write ``schedules`` of the jobs that ``date`` replays.
+
+    ``model`` identifies the simulated version. Also writes ``prediction_quality``, and returns it.
+    """
+    table, settings = pack_schedules(schedules)
+    quality = pd.DataFrame({"predictor": [], "by": [], "measure": []})
+    if schedules:
+        quality = prediction_quality(date.replayed(clean), schedules, date, seed)
+    marks = {**date.marks, "model": dict(model)}
+    lake.write_for(clean, "schedules", table, {"schedules": settings, **marks})
+    lake.write_for(clean, "prediction_quality", quality, marks)
+    return quality
+
+
+def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Cutoff]:
+    """Return the kept schedules of ``clean`` with all replayed jobs, and their date."""
+    table, marks = lake.read_for(clean, "schedules")
+    date = cutoff_of(marks)
+    return unpack_schedules(date.replayed(clean), table, marks["schedules"]), date
+
+
+def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) -> tuple[list[Schedule], Cutoff]:
+    """Return the judged part of the kept schedules, and their date.
+
+    A run adds the schedule that its site recorded. Without ``replicates``, only the first replay of each policy is returned.
+    """
+    schedules, date = kept_schedules(lake, clean)
+    first = [schedule for schedule in schedules if schedule.seed == schedules[0].seed]
+    replayed = date.replayed(clean)
+    if first and date.follows:
+        # the recorded schedule is compared with the baseline as a replicate of its seed
+        shaken = moved(replayed, first[0].shake_s, first[0].seed)
+        schedules += (beside := [replace(schedule, seed=first[0].seed) for schedule in recorded_schedule(shaken)])
+        first += beside
+    rows = date.judged(replayed.jobs["submit_s"].to_numpy(np.int64))
+    return [judged(schedule, rows) for schedule in (schedules if replicates else first)], date
+
+
+def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
+    """Compare the judged schedules with EASY on requests; write and return ``comparison``.
+
+    The table is empty if there are no schedules to compare.
+    """
+    schedules, date = judged_schedules(lake, clean, replicates=True)
+    table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
+    if schedules:
+        table = compare(schedules, BASELINE)
+    settings = {"confidence": CONFIDENCE, "procs": clean.procs, "compared_with": " / ".join(BASELINE)}
+    counts = {"judged_jobs": len(schedules[0].jobs) if schedules else 0, "all_jobs": len(clean.jobs)}
+    counts["replayed_jobs"] = len(date.replayed(clean).jobs)
+    lake.write_for(clean, "comparison", table, {**settings, "since": date_of(clean, date.simulate_from_s), **counts})
+    return table
+
+
+def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
+    """Write the schedules and the comparison of trials of a ``system``.
+
+    Arguments are those that :func:`pipelines.studies.trials.simulate_trials` returns.
+    """
+    named = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s", "relative": "times_usual"})
+    columns = [*_KEYS, *_ROW, "application", "undisturbed_s", "varied", "times_usual", "skips"]
+    lake.write("schedules", system, named[columns], marks)
+    lake.write("comparison", system, table, marks)
+
+
+def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
+    """Return the part of a schedule that is judged: the jobs ``rows``."""
+    quantiles = schedule.quantiles
+    return replace(
+        schedule,
+        jobs=schedule.jobs.iloc[rows].reset_index(drop=True),
+        quantiles=None if quantiles is None else quantiles.iloc[rows].reset_index(drop=True),
+    )
+
+
+def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff, seed: int = 0) -> pd.DataFrame:
+    """Judge each predictor in its first schedule, on the jobs submitted from ``date`` on.
+
+    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Predictors with quantiles also have rows ``by`` ``level``,
+    whose measure ``at_most`` is the share of jobs that ran at most as long.
+    """
+    first: dict[str, Schedule] = {}
+    submit = clean.jobs["submit_s"].to_numpy(np.int64)
+    for schedule in schedules:  # the waits of a shaken replay, counted from the recorded submissions
+        by_s = schedule.jobs["submit_s"] - submit
+        begun = {"submit_s": submit, "start_s": schedule.jobs["start_s"] - by_s, "end_s": schedule.jobs["end_s"] - by_s}
+        first.setdefault(schedule.predictor, replace(schedule, jobs=schedule.jobs.assign(**begun)))
+    local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
+    quality = judge(
+        clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.simulate_from_s, seed=seed
+    )
+    if quality.calibration.empty:
+        return quality.measures
+    curve = quality.calibration[quality.calibration["level"].isin(LEVELS.values())]
+    levels = pd.DataFrame(
+        {
+            "predictor": curve["predictor"],
+            "by": "level",
+            "group": curve["level"].map("{:g}".format),
+            "begin": curve["level"],
+            "measure": "at_most",
+            "jobs": quality.jobs,
+            "weeks": quality.weeks,
+            "value": curve["at_most"],
+            "low": curve["at_most_low"],
+            "high": curve["at_most_high"],
+            "note": "",
+        }
+    )
+    return pd.concat([quality.measures, levels], ignore_index=True)
+
+
+def moved(clean: CleanTrace, shake_s: int, seed: int) -> CleanTrace:
+    """Return a trace with the submissions of a shaken replay, in the order of the trace."""
+    if not shake_s:
+        return clean
+    submit = clean.jobs["submit_s"] + moves(len(clean.jobs), shake_s, seed)
+    return replace(clean, jobs=clean.jobs.assign(submit_s=submit))
+
+
+def recorded_schedule(clean: CleanTrace) -> list[Schedule]:
+    """Return the schedule that the site recorded; an empty list if a wait is missing."""
+    if clean.jobs["wait_s"].isna().any():
+        return []
+    return [recorded(clean.jobs, clean.procs, trace=clean.name, generated=clean.generated)]
+
+
+_SETTINGS = (
+    *("scheduler", "predictor", "correction", "semantics", "starvation_s", "seed", "shake_s", "machine"),
+    *("clamped_predictions", "simulate_s"),
+)
+
+
+_KEYS = ("scheduler", "predictor", "correction", "seed")
+_ROW = ["job_id", "user", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+
+
+def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
+    """Return schedules of the same jobs as one table, and the settings of each.
+
+    Schedules follow one another. Each row names its schedule by ``scheduler predictor correction seed``.
+    """
+    if not schedules:
+        return pd.DataFrame({name: [] for name in (*_KEYS, *_ROW)}), []
+    rows = pd.concat([schedule.jobs[_ROW] for schedule in schedules], ignore_index=True)
+    of_schedule = np.repeat(np.arange(len(schedules)), [len(schedule.jobs) for schedule in schedules])
+    for place, name in enumerate(_KEYS):
+        codes, values = pd.factorize(np.array([getattr(schedule, name) for schedule in schedules], dtype=object))
+        column = pd.Categorical.from_codes(codes[of_schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
+        rows.insert(place, name, pd.Series(column))
+    return rows, [{name: getattr(schedule, name) for name in _SETTINGS} for schedule in schedules]
+
+
+def unpack_schedules(clean: CleanTrace, table: pd.DataFrame, settings: Sequence[dict[str, object]]) -> list[Schedule]:
+    """Invert :func:`pack_schedules`, with the jobs of ``clean``."""
+    schedules = []
+    for number, facts in enumerate(settings):
+        rows = table.iloc[number * len(clean.jobs) : (number + 1) * len(clean.jobs)]
+        shaken = moved(clean, int(str(facts["shake_s"])), int(str(facts["seed"])))
+        jobs = schedule_table(
+            shaken.jobs, rows["start_s"].to_numpy(), rows["predicted_s"].to_numpy(), rows["corrections"].to_numpy()
+        )
+        schedules.append(Schedule(jobs=jobs, procs=clean.procs, trace=clean.name, generated=clean.generated, **facts))  # type: ignore[arg-type]
+    return schedules

@@ -1,0 +1,138 @@
+"""The pages of a run and of a night, from the tables that their stages kept."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.registry.as_served import CHAMPION
+from pipelines.lake.csv_text import csv_text
+from pipelines.lake.provenance import code_version, software
+from pipelines.lake.registry import PREFIX
+from pipelines.report import plots
+from pipelines.report.html import render_report
+from pipelines.report.night import Night, render_night
+from pipelines.report.style import encode
+from pipelines.report.tables import leading
+from pipelines.training.compare import judged_schedules
+from pipelines.training.cutoff import cutoff_of, date_of
+from pipelines.training.ledger import nights_before, slowdowns
+from pipelines.training.publish import Work
+from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
+from pipelines.training.site import pooled
+from sim.metrics.verdict import verdict
+
+
+def write_pages(work: Work, clean: CleanTrace) -> str:
+    """Write and return the report of a trace; for a night, the night's page.
+
+    A run also writes its comparison, as CSV and as a picture. A night also adds its row to the table ``nights``, and writes that as
+    CSV.
+    """
+    if cutoff_of(work.lake.read_for(clean, "runtime_model")[1]).night:
+        return write_night(work, clean).html
+    html = run_page(work, clean)
+    work.lake.write_page(f"{clean.name}.html", work.subject, html)
+    comparison = work.lake.read_for(clean, "comparison")[0]
+    work.lake.write_page(f"{clean.name}.csv", work.subject, csv_text(comparison))
+    first = leading(comparison, verdict(comparison, ("EASY", "requested")))
+    work.lake.write_page(
+        f"{clean.name}.png", work.subject, encode(plots.figure_of_changes(comparison, first, clean.generated), "png")
+    )
+    return html
+
+
+def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
+    """Log the page and the table of judged versions to the champion's MLflow run."""
+    champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
+    if champion.run_id:
+        versions, _ = work.lake.read_for(clean, "runtime_model")
+        work.store.client.log_text(champion.run_id, csv_text(versions), "evaluation.csv")
+        work.store.client.log_text(champion.run_id, html, "report.html")
+
+
+def write_night(work: Work, clean: CleanTrace) -> Night:
+    """Write the row and the pages of a night; return the content of the pages."""
+    lake, pages = work.lake, f"nights/{clean.name}"
+    registered, marks = lake.read_for(clean, "runtime_model")
+    comparison, _ = lake.read_for(clean, "comparison")
+    decided = marks["night"]
+    row = decided["row"] | slowdowns(comparison)
+    label = row["night"]
+    before, nights = nights_before(lake, clean.name, label), pd.DataFrame([row])
+    if len(before):
+        nights = pd.concat([before, nights], ignore_index=True)
+    lake.write("nights", clean.name, nights, {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
+    folder = lake.root.parent / "reports" / pages
+    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
+    page = render_night(night, work.run_id)
+    lake.write_page(f"{pages}/{label}.html", work.subject, page)
+    lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="nights.csv"', f'href="{pages}/nights.csv"'))
+    lake.write_page(f"{pages}/nights.csv", work.subject, csv_text(nights))
+    return replace(night, html=page)
+
+
+def run_page(work: Work, clean: CleanTrace) -> str:
+    """Return the report of a run: its schedules, and the lake's tables about them."""
+    lake, (schedules, date) = work.lake, judged_schedules(work.lake, clean)
+    table, settings = lake.read_for(clean, "comparison")
+    quality, marks = lake.read_for(clean, "prediction_quality")
+    model, _ = lake.read_for(clean, "runtime_model")
+    simulated, since = marks["model"], date_of(clean, date.simulate_from_s)
+    learned, replayed = date_of(clean, simulated["learned_until_s"]), settings["replayed_jobs"]
+    missing = int(clean.jobs["wait_s"].isna().sum())
+    simulations = lake.read_for(clean, "schedules")[1]["schedules"]
+    notes = [
+        f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. "
+        f"{date.note}".strip(),
+        f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
+        f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
+        "submission, and by the request before that date, when there was no such model. When a job runs past its prediction, "
+        "the next higher quantile is used, if there are quantiles, then the requested time."
+        + (f" {simulated['why']}" if simulated["why"] else ""),
+        "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
+        "trained are trained anew each midnight of the trace's time zone.",
+        "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
+        *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
+        *[f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
+        * bool(missing),
+        *clean.notes,
+    ]
+    return render_report(
+        trace=clean.name,
+        comparison=table,
+        schedules=schedules,
+        quality=quality,
+        kinds={schedule.predictor: kind_of(schedule.predictor) for schedule in schedules},
+        since=since,
+        cleaning_counts=clean.counts(),
+        provenance={
+            "trace": clean.source or clean.name,
+            "data fingerprint": fingerprint(clean.jobs),
+            "jobs read and kept": f"{clean.jobs_read:,} and {len(clean.jobs):,}",
+            "missing requests": clean.missing_request,
+            "registered models": "; ".join(
+                model["model"] + " version " + model["version"].astype(str) + " (" + model["method"] + ")"
+            ),
+            **{name: ", ".join(sorted({str(row[name]) for row in simulations})) for name in ("semantics", "seed", "shake_s")},
+            "code": code_version(),
+            "software": software(),
+            "Dagster run": work.run_id,
+            "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+        },
+        notes=notes,
+        generated=clean.generated,
+        requests_from_runtimes=clean.touched().get("request-from-runtime altered", 0),
+        confidence=settings["confidence"],
+        data=f"{clean.name}.csv",
+        above=pooled(clean.name),
+    )
+
+
+def kind_of(predictor: str) -> str:
+    """Return the line below a predictor's words: its registered name, or that it learns."""
+    if predictor.startswith(PREFIX):
+        return predictor
+    return "" if predictor.partition("*")[0] in ("", CHAMPION, "requested", PRIOR, "clairvoyant") else "learns in the simulator"

@@ -1,0 +1,155 @@
+"""The order of the queue that a run or night learns, registers and simulates.
+
+It is learned from the whole weeks before the date. The champion follows the published version, unless it was registered by hand.
+"""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pandas as pd
+from mlflow.exceptions import MlflowException
+
+from features.errors import InputError, first_line
+from features.jobs.cleaning import CleanTrace
+from features.jobs.schema import fingerprint
+from models.policies import PolicyFile
+from models.registry.policy_registration import POLICY, gain, register
+from models.registry.tracking import Tracking
+from models.registry.versions import all_or_nothing, all_versions, keep_made
+from pipelines.lake.policies import checked, make_policy, registered_policy
+from pipelines.lake.registry import kept_versions, pruned, tracking
+from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.tables import Lake
+from pipelines.readers.traces import simulated_on
+from pipelines.training.cutoff import cutoff_of
+from pipelines.training.promote import MADE_FROM, made_from
+from pipelines.training.publish import RUN, Work
+from pipelines.training.run_settings import shaken
+from sim.campaigns.campaign import campaign_schedules
+from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, Learning, last_weeks, learn_order
+from sim.schedule import Schedule
+from sim.settings import Campaign
+
+
+def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:
+    """Call :func:`keep_learned_policy` with the jobs that had ended by the date."""
+    end_s = whole_accounting(clean, read_features(work.lake, clean)).end_s
+    until_s = cutoff_of(work.lake.read_for(clean, "runtime_model")[1]).until_s
+    return keep_learned_policy(work, clean, end_s, until_s, learning)
+
+
+def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_s: int, learning: Learning) -> pd.DataFrame:
+    """Learn an order, register it, and write and return the table ``learned_policy``.
+
+    It learns from whole weeks before ``until_s``, and reads only jobs whose ``end_s`` is at most that. A version that the same jobs,
+    settings and rule made before is used again. The table has one row, ``version scheduler relative low high note``. If nothing was
+    learned, ``version`` is empty and ``note`` says why. No alias moves before the run is published (:func:`point_champion`).
+    """
+    lake, store = work.lake, work.store
+    ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))
+    row: dict[str, object] = {"version": "", "scheduler": "", "relative": np.nan, "low": np.nan, "high": np.nan, "note": ""}
+    try:
+        weeks = last_weeks(ended.jobs, learning, until_s)
+    except InputError:  # not one week with jobs
+        weeks = []
+    if len(weeks) < FEWEST_WEEKS:
+        row["note"] = (
+            f"{len(weeks)} whole weeks with jobs before the date are too few to learn an order from; {FEWEST_WEEKS} are needed"
+        )
+    else:
+        jobs = fingerprint(pd.concat([week.jobs for week in weeks]))
+        key = made_from("policy", {"jobs": jobs, "learning": learning.model_dump(mode="json")})
+        model = POLICY.registered(clean.name)
+        same = [int(registered.version) for registered in all_versions(store, model) if registered.tags.get(MADE_FROM) == key]
+        if same:
+            version = str(max(same))
+        else:
+            policy = learned_policy(ended, learning, until_s=until_s)
+            version = register_policy(policy, clean.name, "", tags={RUN: work.run_id, MADE_FROM: key}, store=lambda: store).version
+        policy = registered_policy(f"registry:{model}@{version}", lambda: store)
+        row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}
+        if policy.evidence is not None:
+            row |= {name: getattr(policy.evidence, name) for name in ("relative", "low", "high")}
+    table = pd.DataFrame([row])
+    lake.write_for(clean, "learned_policy", table, {"until_s": until_s, "version": row["version"]})
+    return table
+
+
+def policy_schedules(
+    lake: Lake, clean: CleanTrace, store: Tracking, seed: int = 0, replicates: int = 1, first_s: int = 0
+) -> list[Schedule]:
+    """Simulate the registered policy of the table ``learned_policy``, if there is one.
+
+    It is simulated with requests as predictions and the starvation threshold that it was learned with, on the jobs submitted from
+    ``first_s`` on. As in the other schedules, ``seed`` is recorded and ``replicates`` are shaken.
+    """
+    version = lake.read_for(clean, "learned_policy")[1]["version"]
+    if not version:
+        return []
+    policy = registered_policy(f"registry:{POLICY.registered(clean.name)}@{version}", lambda: store)
+    replays, jobs = shaken(seed, replicates), clean.jobs[clean.jobs["submit_s"] >= first_s].reset_index(drop=True)
+    campaign = Campaign(schedulers=(f"SCORE({policy.score}){policy.behind}",), starvation_s=(policy.starvation_s,), **replays)
+    schedules = campaign_schedules(jobs, campaign, **simulated_on(clean))
+    return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
+
+
+def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", until_s: int | None = None) -> PolicyFile:
+    """Learn a policy on the weeks of ``clean`` that end by ``until_s``, with evidence.
+
+    The default is all weeks. The policy's name is ``name``, or that of the trace. Raises InputError as
+    :func:`sim.campaigns.learned_order.learn_order`.
+    """
+    learned = learn_order(clean.jobs, learning, trace=clean.name, procs=clean.procs, clock=clean.clock, until_s=until_s)
+    meant = {"algorithm": ALGORITHM, "backfill": BACKFILL, "starvation_s": learning.starvation_s}
+    return make_policy(name or clean.name, str(learned.score), trained=learned.trained, evidence=learned.evidence, **meant)
+
+
+@dataclass(frozen=True)
+class RegisteredPolicy:
+    """A new version of a registered policy.
+
+    ``scheduler`` is its name in simulations. ``doubt`` says why it may not be better than its baseline, else it is empty.
+    """
+
+    model: str
+    version: str
+    alias: str
+    scheduler: str
+    doubt: str
+
+
+def register_policy(
+    policy: PolicyFile,
+    trace: str,
+    alias: str = "champion",
+    *,
+    tags: Mapping[str, str] | None = None,
+    store: Callable[[], Tracking] = tracking,
+) -> RegisteredPolicy:
+    """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
+
+    The version is read back first; if that fails, no version is left. An empty ``alias`` moves none. ``tags`` record its origin.
+    Raises InputError for a policy that cannot be simulated, an invalid trace or alias, and a registry that refuses.
+    """
+    model = POLICY.registered(trace)
+    if (alias and not alias.isidentifier()) or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
+        raise InputError(
+            f"alias {alias!r}: is not an alias such as champion: letters, digits and _, not latest and not a version's number"
+        )
+    policy = checked(policy, policy.name)
+    opened = store()
+    try:
+        with all_or_nothing(opened):
+            version = register(opened, policy, trace, tags=tags).version
+            back = registered_policy(f"registry:{model}@{version}", lambda: opened)
+            if replace(back, features=policy.features) != policy:
+                raise InputError(f"models:/{model}/{version}: differs from what was written when it is read back")
+            if alias:
+                opened.client.set_registered_model_alias(model, alias, version)
+            keep_made()
+    except MlflowException as error:
+        raise InputError(f"{model}: {first_line(error)}") from error
+    pruned(opened, model, kept_versions())
+    doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
+    return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias}){policy.behind}", doubt)

@@ -1,0 +1,198 @@
+"""Simulate the registered model as served, beside learners in the simulator.
+
+A run replays the trace under the same schedulers and corrections, and is judged on the jobs submitted from its date on. Before
+the date, learners in the simulator learn; for the registered model the request answers, so it begins from the baseline's state.
+A night replays the last days, with the answers that the champions of those nights served.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import PREDICTED, Requested
+from models.registry.accounting import Accounting
+from models.registry.as_served import CHAMPION, quantile_columns
+from models.registry.candidates import TRAINERS
+from models.registry.tracking import Tracking
+from models.registry.versions import aliases
+from models.runtime.protocol import Predictor
+from pipelines.lake.registry import PREFIX, Ask, registered_name, registered_predictor
+from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.readers.traces import simulated_on
+from pipelines.report.wording import takes_correction
+from pipelines.studies.progress import progress_reporter
+from pipelines.training import judge
+from pipelines.training.compare import keep_schedules
+from pipelines.training.cutoff import Cutoff, cutoff_of
+from pipelines.training.policy import policy_schedules
+from pipelines.training.publish import Work
+from pipelines.training.run_settings import PRIOR, RunSettings, shaken
+from pipelines.training.served import ServedModel, served_model, simulated_model
+from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
+from sim.replays import in_order, moved_by_seed
+from sim.schedule import Schedule
+from sim.settings import Campaign
+
+LAST_DAYS = RunSettings(schedulers=(*judge.SCHEDULERS, "Harm"), predictors=("requested",), corrections=("requested",))
+"""Settings of a night's simulations of the last days, beside the champion."""
+
+
+@dataclass(frozen=True)
+class Simulated:
+    """The schedules of a run or night, and the registered ``model`` in them, called ``shown``.
+
+    ``quality`` is the table ``prediction_quality``.
+    """
+
+    date: Cutoff
+    schedules: list[Schedule]
+    quality: pd.DataFrame
+    model: ServedModel
+    shown: str
+
+
+def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | None = None) -> Simulated:
+    """Simulate by ``settings`` with the registered model, and keep the schedules.
+
+    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this
+    trace's model is served night by night; another trace's model answers from its own snapshot, through ``ask``. Raises
+    InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
+    """
+    lake, store, name = work.lake, work.store, work.subject
+    records = whole_accounting(clean, read_features(lake, clean))
+    _, marks = lake.read_for(clean, "runtime_model")
+    date, version = cutoff_of(marks), marks["simulated"]
+    if date.follows:
+        shown = f"{PREFIX}{name}"
+        report = progress_reporter("serve the registered model")
+        following = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
+        sources = named_sources(clean, records, date, store, settings.predictors, following.predictor, ask)
+        model: ServedModel = following
+        facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
+        rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
+        sources = [source if isinstance(source, str) else in_order(source, clean.jobs, rows) for source in sources]
+        beside = policy_schedules(lake, clean, store, settings.seed, settings.replicates, date.first_s or 0)
+    else:
+        settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, clean, records, store)
+        served, method = lake.read("served", clean.name)[0], marks["night"]["row"]["method"]
+        rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
+        answers = champion_answers(served, method or next(iter(TRAINERS))).iloc[judge.rows_served(records, rows, served)]
+        sources = ["requested", judge.answers_table(CHAMPION, answers)] if len(rows) else []
+        facts, beside = {"version": version, "method": method}, []
+    schedules = campaign(
+        date.replayed(clean),
+        settings.schedulers,
+        sources,
+        settings.corrections,
+        settings.seed,
+        progress_reporter("simulate"),
+        settings.replicates,
+    )
+    schedules += beside
+    quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]}, seed=settings.seed)
+    return Simulated(date, schedules, quality, model, shown)
+
+
+def named_sources(
+    clean: CleanTrace,
+    records: Accounting,
+    date: Cutoff,
+    store: Tracking,
+    predictors: Sequence[str],
+    registered: Predictor,
+    ask: Ask | None = None,
+) -> list[str | Predictor]:
+    """Return the ``predictors`` with the ``registered`` model among them.
+
+    Raises the errors of :func:`simulate`.
+    """
+    named = aliases(store, date.subject)
+    sources: list[str | Predictor] = []
+    for text in dict.fromkeys(predictors):
+        if not text.startswith(PREFIX):
+            sources.append(text)
+        elif text != predictor_name(registered):
+            wanted = registered_name(text)
+            if wanted.name == date.subject and wanted.alias in named:
+                version = named[wanted.alias]
+                other = simulated_model(wanted.name, version, clean, records, date, store, shown=text, seen=wanted.seen)
+                sources.append(other.predictor)
+            else:
+                sources.append(registered_predictor(text, clean, date.until_s, ask))
+    sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # clairvoyant, a bound, comes last
+    return sources
+
+
+def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:
+    """Return the champion's answers as the table of a predictor.
+
+    Rows are in the order of ``served``. Jobs without an answer get that of the method ``stand_in``, or their request if
+    ``served`` has no such column. If some jobs have quantiles, jobs without quantiles get their point estimate at every level.
+    """
+    stand_in = stand_in if stand_in in served else Requested.name
+    absent, levels = served[CHAMPION].isna(), quantile_columns(stand_in)
+    answers = pd.DataFrame({PREDICTED: served[CHAMPION].where(~absent, served[stand_in])})
+    for level, column in quantile_columns(CHAMPION).items():
+        answers[level] = served[column].where(~absent, served[levels[level]] if level in levels else np.nan)
+    if answers.drop(columns=PREDICTED).isna().all(axis=None):
+        return answers[[PREDICTED]]
+    return answers.apply(lambda column: column.fillna(answers[PREDICTED]))
+
+
+def campaign(
+    clean: CleanTrace,
+    schedulers: Sequence[str],
+    predictors: Sequence[str | Predictor],
+    corrections: Sequence[str] = ("requested",),
+    seed: int = 0,
+    progress: Callable[[int, int], None] | None = None,
+    replicates: int = 1,
+) -> list[Schedule]:
+    """Simulate every scheduler with every predictor and correction.
+
+    Corrections apply if jobs can outlive the predictions and the scheduler takes corrections. Other schedulers take ``PRIOR`` in
+    place of requests. Schedules are in the order of ``schedulers``, then predictors, then corrections; ``replicates`` follow each
+    other, shaken by the seeds from ``seed`` on.
+    """
+    outlived = [predictor for predictor in predictors if not never_outlived(predictor_name(predictor))]
+    correcting, one = [name for name in schedulers if takes_correction(name)], ("requested",)
+    spread = [PRIOR if predictor == "requested" else predictor for predictor in predictors]
+    weighed = {predictor_name(predictor): predictor for predictor in spread}  # each once
+    groups: list[tuple[list[str], list[str | Predictor], tuple[str, ...]]] = [
+        (correcting, [predictor for predictor in predictors if predictor not in outlived], one),
+        (correcting, outlived, tuple(corrections)),
+        ([name for name in schedulers if name not in correcting], list(weighed.values()), one),
+    ]
+    parts = []
+    for by, group, fixes in groups:
+        if by and group:
+            # a seed is refused if nothing depends on it; the schedules of such a run still record it
+            seeds = (seed if any(moved_by_seed(predictor, 0, by) for predictor in group) else 0,)
+            replays: dict[str, Any] = {"seeds": seeds} | shaken(seed, replicates)
+            parts.append(Campaign(schedulers=tuple(by), predictors=tuple(group), corrections=fixes, **replays))
+    total = sum(len(policies(part)) for part in parts)
+    schedules: list[Schedule] = []
+    for part in parts:
+        before = len(schedules)
+        schedules += campaign_schedules(
+            clean.jobs,
+            part,
+            **simulated_on(clean),
+            progress=(lambda done, _, before=before: progress(before + done, total)) if progress else None,  # type: ignore[misc]
+        )
+    places = {name: place for place, name in reversed([*enumerate(map(predictor_name, predictors)), *enumerate(weighed)])}
+    schedules = [schedule if schedule.shake_s else replace(schedule, seed=seed) for schedule in schedules]
+    return sorted(schedules, key=lambda schedule: (schedulers.index(schedule.scheduler), places[schedule.predictor]))
+
+
+def never_outlived(predictor: str) -> bool:
+    """Tell whether no job runs longer than ``predictor`` predicts.
+
+    This holds for the request, the runtime itself, and multiples of them by a factor of at least 1.
+    """
+    name, _, factor = predictor.partition("*")
+    return name in ("requested", "clairvoyant") and float(factor or 1) >= 1

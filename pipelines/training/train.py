@@ -1,0 +1,87 @@
+"""Train candidates up to a date, judge and register them; name the versions to serve.
+
+Candidates are trained and chosen only by jobs that had ended by the date, so the simulated jobs can judge the choice. Consumers
+get the chosen model with the present histories. ``pipelines.training.promote`` has the rules for champions.
+"""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pandas as pd
+
+from features.jobs.cleaning import CleanTrace
+from models.packed.methods import PREDICTED
+from models.registry.accounting import Accounting
+from models.registry.runtime_registration import ask, load_version, trained_method
+from models.registry.tracking import Tracking
+from pipelines.lake.registry import submissions
+from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.training.cutoff import as_of, choose_cutoff
+from pipelines.training.decided import night_marks
+from pipelines.training.judge import SCHEDULERS
+from pipelines.training.ledger import ledger_of
+from pipelines.training.promote import Promotion, promote
+from pipelines.training.publish import Work
+from pipelines.training.traces import Memo, TraceJudge, incumbent
+
+
+def train(
+    work: Work,
+    clean: CleanTrace,
+    *,
+    until: str = "",
+    warm_up_weeks: int | None = None,
+    seed: int = 0,
+    schedulers: Sequence[str] = SCHEDULERS,
+    memo: Memo | None = None,
+) -> Promotion:
+    """Train, judge and register candidates, and name the versions to serve; no alias moves.
+
+    They learn up to the date of the work's night, or ``until`` (:func:`pipelines.training.cutoff.choose_cutoff`, also for ``warm_up_weeks``).
+    Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. A challenger is also judged under
+    ``schedulers``. Registers nothing if jobs and rule are unchanged. Raises InputError for a version that does not answer when it
+    is loaded back, and for accounting that ends before the last night's.
+    """
+    lake, store, memo = work.lake, work.store, memo or Memo()
+    users = read_features(lake, clean)
+    records = whole_accounting(clean, users)
+    date = choose_cutoff(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
+    begun = work.begin()
+    ledger = ledger_of(lake, clean, date)
+    if ledger.gone_jobs:
+        memo.models.clear()
+    present = incumbent(store, clean.name)
+    tags = {**work.tags, "history_starts": users.source}
+    judging = TraceJudge(
+        store, date, clean, *as_of(clean, records, date.until_s), present, ledger, tuple(schedulers), seed, tags, memo
+    )
+    ledger.keep(lake, clean, lambda: judging.served)
+
+    result = promote(store, judging, present)
+    if result.promoted:
+        memo.champions[result.champion] = judging.trained[judging.method_of(result.champion)]
+    champion = judging.up_to_date(records, result.champion)
+    result = result.serving(champion)
+    simulated, why = (result.simulated, result.instead) if date.follows else (champion, result.why)
+
+    marks = {"nothing_new": result.nothing_new, "begun": begun, **date.marks, "simulated": simulated, "why": why}
+    if date.night:
+        marks["night"] = night_marks(judging, result, begun)
+    lake.write_for(clean, "runtime_model", result.table(store, judging.kind), marks)
+    beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
+    lake.name_models(work.subject, {**beside, **result.serves})
+    return result
+
+
+def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: Tracking) -> pd.DataFrame:
+    """Return the last submissions with the answers of a version loaded back, ``predicted_s``.
+
+    ``expected_s`` has the answers in this process, NaN if the version's snapshot is not of now, or it was chosen by hand.
+    """
+    last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
+    predicted, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)
+    if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(records.until_s):
+        method = trained_method(store, clean.name, champion)
+        rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
+        expected = method.predict(records.served(rows, records.until_s))[PREDICTED]
+    return last.assign(predicted_s=predicted, expected_s=expected)

@@ -1,1 +1,0 @@
-"""The work of assets, nights and commands, as functions."""

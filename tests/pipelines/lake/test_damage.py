@@ -1,0 +1,127 @@
+"""Damage of the lake and the registry is told with how to mend it, and a registry that is locked is waited for."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pandas as pd
+import pytest
+
+from features.errors import InputError
+from models.registry.tracking import Tracking
+from pipelines.lake.parquet import read_parquet
+from pipelines.lake.publishing import check_registry, publish, served
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake
+
+MODEL = "runtime-t"
+
+
+def opened(home: Path) -> Tracking:
+    return tracking(f"sqlite:///{home / 'mlflow.db'}")
+
+
+@contextmanager
+def locked(database: Path, seconds: float) -> Iterator[None]:
+    """Hold the lock of an SQLite database in another process for so many seconds, or until left."""
+    holds = (
+        "import select, sqlite3, sys\n"
+        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
+        "connection.execute('BEGIN EXCLUSIVE')\n"
+        "print('held', flush=True)\n"
+        "select.select([sys.stdin], [], [], float(sys.argv[2]))\n"
+    )
+    asked = [sys.executable, "-c", holds, str(database), str(seconds)]
+    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
+        assert holder.stdout is not None
+        holder.stdout.readline()
+        try:
+            yield
+        finally:
+            holder.kill()
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    """A home with one version, whose champion is registered."""
+    store = opened(tmp_path)
+    store.client.create_registered_model(MODEL)
+    store.client.create_model_version(MODEL, tmp_path.as_uri())
+    lake = Lake(tmp_path / "lake", "first")
+    lake.write("jobs", "t", pd.DataFrame({"number": [1]}))
+    lake.name_models(MODEL, {"champion": "1"})
+    publish(lake, MODEL, "the first run", store)
+    return tmp_path
+
+
+def test_a_pointer_that_is_damaged_or_a_table_that_is_gone_says_how_to_mend_it(home: Path) -> None:
+    lake = Lake(home / "lake")
+    lake.path("jobs", "t").unlink()
+    with pytest.raises(InputError, match=r"is missing, although the version of t names it; queuecast doctor"):
+        lake.read("jobs", "t")
+    (home / "lake" / "current" / f"{MODEL}.json").write_text('{"current": ')
+    with pytest.raises(InputError, match=r"runtime-t\.json: is damaged.*queuecast doctor --repair"):
+        lake.read("jobs", "t")
+
+
+@pytest.mark.slow
+def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
+    frame = pd.DataFrame({"number": range(40), "user": [f"u{number % 7}" for number in range(40)], "wait_s": [0.1] * 40})
+    lake, r, others = Lake(tmp_path), random.Random(28), 0
+    table, other = lake.write("jobs", "t", frame), lake.write("runtime_features", "t", frame[:20])
+    whole = table.read_bytes()
+    flipped = [(whole[:at] + bytes([whole[at] ^ 1 << r.randrange(8)]) + whole[at + 1 :]) for at in range(0, len(whole), 15)]
+    for content in (*flipped, whole[:-1], whole + b" ", b"", other.read_bytes()):
+        table.write_bytes(content)
+        with pytest.raises(
+            InputError, match=r"is damaged: its content does not match the hash in its name; .*queuecast doctor --repair"
+        ):
+            lake.read("jobs", "t")
+        with suppress(InputError):
+            others += not read_parquet(table, kind="jobs")[0].equals(frame)
+    assert others, "without its name, some of what is damaged reads as a table"
+    table.write_bytes(whole)
+    pd.testing.assert_frame_equal(lake.read("jobs", "t")[0], frame)
+
+
+def test_a_damaged_table_is_not_published(home: Path) -> None:
+    draft = Lake(home / "lake", "second")
+    table = draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
+    table.write_bytes(table.read_bytes()[:-1] + b" ")
+    with pytest.raises(InputError, match=f"{table}: is missing or damaged, so it cannot be published: run the command again"):
+        publish(draft, MODEL, "the second run", opened(home))
+    assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
+
+
+@pytest.mark.slow
+def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: Path) -> None:
+    (home / "mlflow.db").write_bytes(b"")
+    with pytest.raises(InputError, match=r"mlflow\.db is empty: it was cut; restore it from a backup"):
+        opened(home)
+    other = opened(home / "other")  # one that begins anew
+    for ask in (lambda: check_registry(Lake(home / "lake"), other, MODEL), lambda: served(Lake(home / "lake"), other, MODEL)):
+        with pytest.raises(InputError, match=r"has no version of runtime-t, although version 1 was published.*restore it"):
+            ask()
+    draft = Lake(home / "lake", "second")
+    draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
+    with pytest.raises(InputError, match="has no version of runtime-t"):
+        publish(draft, MODEL, "a second run", other)
+    assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
+
+
+@pytest.mark.slow
+def test_a_locked_registry_is_waited_for_as_long_as_the_site_says(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with locked(home / "mlflow.db", 0.5):
+        store = opened(home)
+        store.client.set_registered_model_alias(MODEL, "challenger", "1")
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    with locked(home / "mlflow.db", 60), pytest.raises(InputError, match="database is locked"):
+        opened(home)
+    monkeypatch.setenv("QUEUECAST_WAIT_S", "soon")
+    with pytest.raises(InputError, match=r"\$QUEUECAST_WAIT_S: soon is not a number from 0"):
+        opened(home)

@@ -1,0 +1,85 @@
+"""Advisory locks of PostgreSQL: what is asked of the database, and what its answers mean."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from features.errors import InputError
+from pipelines.lake import locks
+from pipelines.lake.database import DATABASE
+from pipelines.lake.locks import Busy, held
+
+psycopg2 = pytest.importorskip("psycopg2")
+
+
+class Connection:
+    """A connection, and its cursor, that notes what it executes; raises or answers as it is let."""
+
+    def __init__(self, free: bool = True, **raising: Exception) -> None:
+        self.free, self.raising, self.asked, self.closed = free, raising, [], False
+
+    def cursor(self) -> Connection:
+        return self
+
+    def __enter__(self) -> Connection:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def execute(self, text: str, given: tuple[Any, ...] = ()) -> None:
+        self.asked.append((text.removeprefix("SELECT ").partition("(")[0], *given))
+        if error := self.raising.get(self.asked[-1][0]):
+            raise error
+
+    def fetchone(self) -> tuple[bool]:
+        return (self.free,)
+
+    def close(self) -> None:
+        self.closed = True
+
+
+@pytest.fixture
+def database(monkeypatch: pytest.MonkeyPatch) -> Connection:
+    connection = Connection()
+    monkeypatch.setenv(DATABASE, "postgresql://user:secret@host/site")
+    monkeypatch.setattr(locks, "connected", lambda url: connection)
+    return connection
+
+
+@pytest.mark.parametrize(
+    ("most_s", "limit", "function"),
+    [(None, "0ms", "pg_advisory_lock"), (0, "0ms", "pg_try_advisory_lock"), (1.5, "1500ms", "pg_advisory_lock")],
+)
+def test_a_lock_is_waited_for_as_long_as_is_asked(database: Connection, most_s: float | None, limit: str, function: str) -> None:
+    with held(Path("/lake/x.lock"), most_s) as check:
+        check()
+        assert not database.closed
+    assert database.closed
+    (_, waits), (asked, number), (still,) = database.asked
+    assert (waits, asked, still) == (limit, function, "1")
+    assert -(2**63) <= number < 2**63
+
+
+def test_a_lock_that_another_process_holds_is_busy(database: Connection) -> None:
+    database.free = False
+    with pytest.raises(Busy, match=r"x\.lock: another process is using it"), held(Path("x.lock"), 0):
+        pass
+    database.raising["pg_advisory_lock"] = psycopg2.errors.LockNotAvailable()
+    with pytest.raises(Busy), held(Path("x.lock"), 1):
+        pass
+    assert database.closed
+
+
+def test_a_database_that_goes_away_is_told_without_its_password(database: Connection) -> None:
+    database.raising["1"] = psycopg2.OperationalError("server closed the connection\nunexpectedly")
+    with held(Path("x.lock")) as check, pytest.raises(InputError) as lost:
+        check()
+    assert str(lost.value).startswith(
+        "x.lock: its lock was lost, nothing was changed: PostgreSQL database site at host:5432: server closed"
+    )
+    database.raising["pg_advisory_lock"] = psycopg2.OperationalError("terminating connection")
+    with pytest.raises(InputError, match="at host:5432 does not answer: terminating connection"), held(Path("x.lock")):
+        pass

@@ -1,0 +1,95 @@
+"""Aliases of a published version, who reads by them, and a trace's lock."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from features.errors import InputError
+from models.registry.tracking import Tracking
+from pipelines.lake import publishing
+from pipelines.lake.publishing import aliases_of, alone, finish, lock_of, served
+from pipelines.lake.tables import Lake
+from pipelines.lake.version import Version
+
+MODEL = "runtime-t"
+
+
+class Client:
+    """A registry's client of one model's aliases, which fails when it is to set ``fails``."""
+
+    def __init__(self, fails: str = "", **aliases: str) -> None:
+        self.fails, self.aliases, self.order = fails, aliases, []
+
+    def get_registered_model(self, name: str) -> Any:
+        return SimpleNamespace(aliases={**self.aliases})
+
+    def search_model_versions(self, text: str, page_token: str | None) -> Any:
+        versions = [SimpleNamespace(version=number) for number in ("0", "1", "2")]
+        return type("Page", (list,), {"token": ""})(versions)
+
+    def set_registered_model_alias(self, name: str, alias: str, number: str) -> None:
+        assert name == MODEL
+        if alias == self.fails:
+            self.fails = ""
+            raise OSError("away")
+        self.aliases[alias] = number
+        self.order.append(alias)
+
+    def delete_registered_model_alias(self, name: str, alias: str) -> None:
+        del self.aliases[alias]
+
+
+def point(client: Client, **models: str) -> None:
+    aliases_of(cast(Tracking, SimpleNamespace(client=client)), MODEL)(models)
+
+
+def test_the_champions_alias_moves_last_and_an_alias_of_no_version_goes() -> None:
+    client = Client(champion="1", challenger="2", gone="1", candidate="1")
+    point(client, champion="3", challenger="4", candidate="5", gone="", never="")
+    assert client.aliases == {"champion": "3", "challenger": "4", "candidate": "5"}
+    assert client.order == ["candidate", "challenger", "champion"]
+
+
+def test_a_version_without_a_champion_leaves_those_two_aliases() -> None:
+    client = Client(champion="1", challenger="2", candidate="1")
+    point(client, candidate="5", challenger="9")
+    assert client.aliases == {"champion": "1", "challenger": "2", "candidate": "5"}
+
+
+@pytest.mark.parametrize("fails", ["candidate", "challenger", "champion"])
+def test_a_registry_that_fails_half_way_has_the_aliases_of_before(fails: str) -> None:
+    client = Client(fails, champion="1", challenger="2", candidate="1")
+    with pytest.raises(OSError, match="away"):
+        point(client, champion="3", challenger="4", candidate="5")
+    assert client.aliases == {"champion": "1", "challenger": "2", "candidate": "1"}
+
+
+def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
+    with alone(tmp_path, lock_of(MODEL)), alone(tmp_path, "other"):
+        for wait_s, still in ((0.0, "is running: try again"), (0.1, r"is running, and still is after 0\.1 s: try again")):
+            with pytest.raises(InputError, match=f"another night or run of t {still}"), alone(tmp_path, "t", wait_s):
+                pass
+    with alone(tmp_path, "t"):
+        pass
+    assert lock_of("variability-s") == "variability-s"
+
+
+def test_a_reader_loads_the_published_version_until_the_aliases_were_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(publishing, "check_registry", lambda *_: None)
+    client, lake = Client(champion="0", challenger="0"), Lake(tmp_path / "lake", "first")
+    store = cast(Tracking, SimpleNamespace(client=client))
+    lake.name_models(MODEL, {"champion": "1", "challenger": "2"})
+    lake.versions(MODEL).put([Version(models={"champion": "1", "challenger": "2"}, version="a")])
+    assert [served(lake, store, MODEL, alias) for alias in ("champion", "challenger", "mine")] == ["1", "2", "mine"]
+    assert finish(lake, store, MODEL)
+    assert client.aliases == {"champion": "1", "challenger": "2"}
+    assert served(lake, store, MODEL) == "1"
+    client.aliases["champion"] = "2"
+    assert served(lake, store, MODEL) == "2", "a person moved it"
+    del client.aliases["champion"]
+    assert served(lake, store, MODEL) == "1", "a person deleted it"
+    assert not finish(lake, store, MODEL)

@@ -1,0 +1,306 @@
+"""The catalogue, what TRACE may be, and fetching from an archive: a local server stands in for it."""
+
+from __future__ import annotations
+
+import gzip
+import tomllib
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+
+from features.jobs.schema import Trace
+from features.names import RULE
+from pipelines.cli.traces import command as traces_command
+from pipelines.lake.home import home
+from pipelines.lake.instance import instance
+from pipelines.lake.tables import Lake
+from pipelines.readers import traces
+from pipelines.readers.canonical import write_canonical
+from pipelines.readers.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue, remembered
+from pipelines.readers.read import find_entry, read_trace
+from pipelines.readers.traces import forget, read_known, remember
+from tests.conftest import SHARED, needs_shared
+from tests.support.refusals import refusal
+
+SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
+SACCT = "JobID|Submit|Elapsed|ReqCPUS|ReqNodes\n1|2024-05-01T10:00:00|10:00|8|2\n"
+PACKED = gzip.compress(SWF.encode(), mtime=0)
+
+
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Work in an empty directory, without a site's settings."""
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("QUEUECAST_CATALOGUE", raising=False)
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    return tmp_path
+
+
+# The catalogue
+
+
+def test_every_packaged_trace_can_be_made_or_fetched_and_checked() -> None:
+    entries = load_catalogue()
+    assert "generated" in entries
+    for entry in entries.values():
+        assert entry.format in MADE or ((entry.remote or entry.path.is_file()) and entry.checked != entry.unrecorded)
+        assert entry.title
+        assert entry.stated_in == PACKAGED
+
+
+@needs_shared
+@pytest.mark.parametrize("name", [entry.name for entry in read_catalogue(PACKAGED).values() if entry.remote and entry.checked])
+def test_the_checksums_of_the_packaged_traces_are_those_of_their_content(name: str) -> None:
+    entry = load_catalogue()[name]
+    content = gzip.decompress((SHARED / "traces" / entry.path.name).read_bytes())
+    assert entry.sha256_content == sha256(content).hexdigest()
+
+
+def test_the_log_that_comes_with_the_package_is_the_archives_file_and_names_whom_to_acknowledge() -> None:
+    trace, entry = read_trace("kth-sp2"), load_catalogue()["kth-sp2"]
+    assert (len(trace.jobs), trace.procs, trace.timezone) == (28_476, 100, "Europe/Stockholm")
+    assert b"; Acknowledge: Lars Malinowsky" in gzip.decompress(entry.path.read_bytes())
+    assert entry.sha256_content == load_catalogue()["kth-sp2-1996-2.1-cln"].sha256_content
+    packed = tomllib.loads((Path(__file__).parents[3] / "pyproject.toml").read_text())["tool"]["setuptools"]["package-data"]["*"]
+    assert any(entry.path.match(pattern) for pattern in packed), "not in an installed wheel"
+
+
+def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (elsewhere / "logs").mkdir()
+    (elsewhere / "logs" / "june.txt").write_text(SACCT)
+    (elsewhere / "queuecast.toml").write_text(
+        '[traces.june]\nplace = "logs/june.txt"\ntimezone = "Europe/Berlin"\nprocs = 16\nprocessors = "nodes"\nmissing_request = "runtime"\n'
+        '[traces.generated]\nformat = "generated"\noptions = { jobs = 50 }\n'
+    )
+    entries = load_catalogue()
+    assert entries["june"] == Entry(
+        "june",
+        place="logs/june.txt",
+        timezone="Europe/Berlin",
+        procs=16,
+        processors="nodes",
+        missing_request="runtime",
+        stated_in=elsewhere / "queuecast.toml",
+    )
+    trace = read_trace("june")
+    assert (trace.name, trace.procs, trace.timezone, trace.jobs["procs"][0]) == ("june", 16, "Europe/Berlin", 2)
+    assert len(read_trace("generated").jobs) == 50
+    assert "kth-sp2-1996-2.1-cln" in entries
+
+    (elsewhere / "other.toml").write_text(f'[traces.other]\nplace = "{elsewhere}/logs/june.txt"\n')
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "other.toml")
+    assert {"other"} == set(load_catalogue()) - set(entries)
+    assert "june" not in load_catalogue()
+    assert load_catalogue()["other"].path == elsewhere / "logs" / "june.txt"
+
+
+@pytest.mark.parametrize(
+    ("text", "error"),
+    [
+        ("[traces.a]\nplace = 'x'\nprocs = \n", ":3: is not TOML: invalid value"),
+        ("[traces.a]\nplace = 'x", ":2: is not TOML: expected \"'\" (at end of document)"),
+        ("[trace.a]\n", ": unknown key 'trace': traces are tables [traces.NAME]"),
+        ("traces = 3\n", ": traces must be tables [traces.NAME]"),
+        ("[traces]\na = 3\n", ": traces must be tables [traces.NAME]"),
+        ("[traces.Ab]\nplace = 'x'\n", ": traces: 'Ab' is not a name (such as ab): " + RULE),
+        ("[traces.a]\nplace = 'x'\nprocz = 3\n", ": traces.a: procz is unknown; did you mean procs?"),
+        ("[traces.a]\nplace = 'x'\nprocs = '3'\n", ": traces.a: procs must be a whole number, not '3'"),
+        ("[traces.a]\nplace = 'x'\nprocs = true\n", ": traces.a: procs must be a whole number, not True"),
+        ("[traces.a]\nplace = 'x'\nprocs = 0\n", ": traces.a: procs must be from 1 to 100,000,000, not 0"),
+        ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
+        ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
+        ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, simulated, not 'csv'"),
+        ("[traces.a]\nplace = 'x'\nsha256 = 'abc'\n", ": traces.a: sha256 must be 64 hexadecimal digits in lower case"),
+        ("[traces.a]\nplace = 'x'\ntimezone = 'Berlin'\n", ": traces.a: timezone is an unknown time zone 'Berlin': use a name such as Europe/Stockholm"),
+        ("[traces.a]\ntitle = 'x'\n", ": traces.a: place is missing"),
+        ("[traces.a]\nformat = 'generated'\nplace = 'x'\n", ": traces.a: place has no meaning for a generated workload"),
+    ],
+)  # fmt: skip
+def test_a_bad_catalogue_is_refused_with_file_entry_and_key(text: str, error: str, elsewhere: Path) -> None:
+    path = elsewhere / "queuecast.toml"
+    path.write_text(text)
+    assert refusal(load_catalogue) == f"{path}{error}"
+
+
+def test_a_catalogue_that_is_named_must_be_there(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("QUEUECAST_CATALOGUE", "none.toml")
+    assert refusal(load_catalogue) == f"{elsewhere}/none.toml: no such file"
+
+
+# What TRACE may be
+
+
+@pytest.mark.parametrize("name", ["swf.csv", "swf.parquet", "swf"])
+def test_a_file_is_told_by_its_content_not_its_name(name: str, elsewhere: Path) -> None:
+    for data in (SWF.encode(), PACKED, ("\n\n" + SWF).encode(), SWF.splitlines()[1].encode()):
+        (elsewhere / name).write_bytes(data)
+        assert read_trace(f"./{name}").jobs["runtime_s"].tolist() == [100]
+    for data in (SACCT.encode(), gzip.compress(SACCT.encode()), b"\xef\xbb\xbf" + SACCT.replace("|", ",").encode()):
+        (elsewhere / name).write_bytes(data)
+        assert read_trace(f"./{name}", timezone="UTC").jobs["runtime_s"].tolist() == [600]
+    write_canonical(Trace("x", read_trace(f"./{name}", timezone="UTC").jobs), elsewhere / name)
+    assert read_trace(f"./{name}").jobs["runtime_s"].tolist() == [600]
+
+
+def test_what_is_given_overrules_the_catalogue_and_that_the_file(elsewhere: Path) -> None:
+    (elsewhere / "a.swf").write_text("; TimeZoneString: Europe/Stockholm\n" + SWF)
+    (elsewhere / "queuecast.toml").write_text("[traces.b]\nplace = 'a.swf'\nprocs = 32\ntimezone = 'Europe/Paris'\n")
+    for spec, options, expected in (
+        ("a.swf", {}, ("a", 64, "Europe/Stockholm")),
+        ("a.swf", {"procs": 5, "timezone": "UTC"}, ("a", 5, "UTC")),
+        ("b", {}, ("b", 32, "Europe/Paris")),
+        ("B", {"procs": 5, "timezone": "UTC"}, ("b", 5, "UTC")),
+    ):
+        trace = read_trace(spec, **options)  # type: ignore[arg-type]
+        assert (trace.name, trace.procs, trace.timezone) == expected
+
+
+ARCHIVED = f"""[traces."a-1"]
+place = "https://archive.example/A-1.swf.gz"
+procs = 32
+sha256_content = "{sha256(SWF.encode()).hexdigest()}"
+missing_request = "runtime"
+"""
+
+
+def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    path = elsewhere / "A-1.swf.gz"
+    for data in (PACKED, SWF.encode()):
+        path.write_bytes(data)
+        for spec in (str(path), "A-1.swf.gz"):
+            entry = find_entry(spec)
+            assert entry is not None
+            assert (entry.name, entry.path, entry.missing_request) == ("a-1", path, "runtime")
+            assert read_trace(spec).procs == 32
+        assert read_trace(path).procs == 32
+    assert remember("A-1.swf.gz") == "a-1"
+    trace = read_known("a-1")
+    assert (trace.source, trace.procs, trace.missing_request) == (str(path), 32, "runtime")
+    (elsewhere / "copy").mkdir()
+    (elsewhere / "copy" / "A-1.swf").write_text(SWF)
+    assert remember("copy/A-1.swf", timezone="Asia/Tokyo") == "a-1"
+    assert read_known("a-1").source == str(elsewhere / "copy" / "A-1.swf")
+    assert read_known("a-1").timezone == "Asia/Tokyo"
+    assert refusal(remember, "a-1", procs=16) == (
+        f"a-1: procs is 32 in {elsewhere}/queuecast.toml, and the run asks for 16: change it there"
+    )
+
+
+def test_what_the_site_states_of_a_trace_counts_before_what_an_earlier_run_left(elsewhere: Path) -> None:
+    (elsewhere / "a.swf").write_text(SWF)
+    assert remember("a.swf", procs=96, starts=True) == "a"
+    (elsewhere / "site").mkdir()
+    (elsewhere / "site" / "slurm.conf").write_text("ClusterName=c\n")
+    (elsewhere / "queuecast.toml").write_text('[traces.a]\nplace = "a.swf"\nmachine = "site"\nprocs = 64\n')
+    entry = load_catalogue()["a"]
+    assert (entry.machine_path, entry.procs, entry.starts) == (elsewhere / "site", 64, True)
+    assert entry.run_with == ("starts", "since")
+    printed = CliRunner().invoke(traces_command, env={"COLUMNS": "250"}).stdout
+    (line,) = (line for line in printed.splitlines() if line.startswith("│ a "))
+    assert "queuecast.toml; starts, since: of a run" in " ".join(line.split())
+    assert remember("a.swf") == "a", "the file that the site states may still be named by its path"
+
+
+def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(ARCHIVED)
+    (elsewhere / "A-1.swf").write_text(SWF.replace("100", "101"))
+    assert find_entry("A-1.swf") is None
+    assert read_trace("A-1.swf").procs == 64
+    assert refusal(remember, "A-1.swf") == (
+        f"{elsewhere}/A-1.swf: would be called a-1, which is a trace of queuecast.toml with other content: name that trace, or rename the file"
+    )
+    (elsewhere / "damaged").mkdir()
+    (elsewhere / "damaged" / "A-1.swf.gz").write_bytes(PACKED[:-9])
+    assert refusal(read_trace, "damaged/A-1.swf.gz") == "damaged/A-1.swf.gz: truncated: the gzip data end before their end mark"
+
+
+def test_a_trace_in_the_home_moves_with_it(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    inside, moved = home() / "logs", elsewhere / "moved"
+    inside.mkdir(parents=True)
+    (inside / "a.swf").write_text(SWF)
+    (elsewhere / "b.swf").write_text(SWF)
+    assert [remember(str(inside / "a.swf")), remember("b.swf")] == ["a", "b"]
+    home().rename(moved)
+    monkeypatch.setenv("QUEUECAST_HOME", str(moved))
+    assert read_known("a").source == str(moved / "logs" / "a.swf")
+    assert read_known("b").source == str(elsewhere / "b.swf")
+
+
+@pytest.mark.slow
+def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No night runs it then; what was made of it stays, and it can be run again."""
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    (elsewhere / "a.swf").write_text(SWF)
+    (elsewhere / "b.swf").write_text(SWF)
+    lake = Lake(home() / "lake")
+    for name in (remember("a.swf"), remember("b.swf", procs=8)):
+        lake.write_clean(read_known(name))
+        with instance() as store:
+            store.add_dynamic_partitions("traces", [name])
+    done = CliRunner().invoke(traces_command, ["--forget", "a"], standalone_mode=False)
+    assert done.exception is None
+    assert (
+        done.stderr == f"a: forgotten: no night runs it; {remembered()} has no entry of it. Its tables, reports and models stay.\n"
+    )
+    with instance() as store:
+        assert list(store.get_dynamic_partitions("traces")) == ["b"]
+    assert refusal(read_known, "a").startswith("a: no longer in the catalogue")
+    assert read_known("b").procs == 8
+    assert len(lake.read_clean("a").jobs) == 1
+    assert refusal(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
+    assert remember("a.swf") == "a"
+
+    def meanwhile() -> tuple[str, ...]:
+        names = listed()
+        traces._change(lambda tables: tables.pop("a", None))
+        return names
+
+    listed = traces._remembered_tables
+    monkeypatch.setattr(traces, "_remembered_tables", meanwhile)
+    assert forget("a") == [f"{remembered()} has no entry of it"], "another process forgot it first"
+
+
+def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:
+    (elsewhere / "queuecast.toml").write_text(
+        '[traces.small]\nformat = "generated"\noptions = { jobs = 20, procs = 32, seed = 7 }\n'
+    )
+    trace = read_trace("small")
+    assert (trace.name, trace.generated, len(trace.jobs), trace.procs) == ("small", True, 20, 32)
+    for options, error in (
+        ("{ jobz = 3 }", "options.jobz is unknown; known: jobs, procs, users, load, seed, kept, generator"),
+        ("{ jobs = -3 }", "generated workload: jobs must be a whole number of at least 2, not -3"),
+    ):
+        (elsewhere / "queuecast.toml").write_text(f'[traces.small]\nformat = "generated"\noptions = {options}\n')
+        assert refusal(read_trace, "small") == f"{elsewhere}/queuecast.toml: traces.small: {error}"
+
+
+def test_what_is_no_trace_is_refused(elsewhere: Path) -> None:
+    (elsewhere / "prose.txt").write_text("Dear colleague,\n")
+    (elsewhere / "rubbish.swf").write_bytes(bytes(range(256)))
+    (elsewhere / "empty.swf").write_bytes(b"")
+    (elsewhere / "damaged.parquet").write_bytes(b"PAR1 and no more")
+    names = ", ".join(sorted(load_catalogue()))
+    for spec, error in (
+        (
+            "sdsc-sp2",
+            f"sdsc-sp2: no such file and no trace of the catalogue; did you mean sdsc-sp2-1998-4.2-cln? known: {names}",
+        ),
+        ("xyz", f"xyz: no such file and no trace of the catalogue; known: {names}"),
+        ("xyz.swf", "xyz.swf: no such file"),
+        ("logs/xyz", "logs/xyz: no such file"),
+        (str(elsewhere), f"{elsewhere}: is a directory, not a file"),
+        ("empty.swf", "empty.swf: is empty"),
+        ("nasa-ipsc-1993-3.1-cln", "nasa-ipsc-1993-3.1-cln: not fetched yet: run `queuecast fetch nasa-ipsc-1993-3.1-cln`"),
+    ):
+        assert refusal(read_trace, spec) == error
+    neither = (
+        "is not a trace: neither SWF (numbers, ; before comments), nor Slurm accounting (a header line with | or another delimiter between names, or JSON), "
+        "nor canonical Parquet"
+    )
+    assert refusal(read_trace, "rubbish.swf") == f"rubbish.swf: {neither}"
+    assert refusal(read_trace, "prose.txt") == f"prose.txt: {neither}"
+    assert refusal(read_trace, "damaged.parquet").startswith("damaged.parquet: is damaged or not a Parquet file: ")

@@ -1,0 +1,139 @@
+"""Files of machines: what they say, and one clear line for every way in which they can be bad."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from features.jobs.schema import ASKED
+from pipelines.readers.machine_file import read_machine
+from sim.machine.description import Cluster, Limit, Machine, NodeGroup
+from tests.support.refusals import refusal
+
+TOML = """
+name = "ours"
+asked = ["nodes", "memory_kib"]
+
+[[cluster]]
+name = "thin"
+nodes = 48
+procs = 12
+memory = "94035968 KiB"
+properties = ["x86_64"]
+
+[[cluster]]  # of two kinds of nodes
+name = "fat"
+properties = ["big"]
+[[cluster.nodes]]
+nodes = 20
+procs = 80
+memory = "1.5 TiB"
+[[cluster.nodes]]
+nodes = 2
+procs = 64
+gpus = 4
+properties = ["gpu"]
+
+[[limit]]
+of = "user"
+what = "processors"
+value = 500
+
+[[limit]]
+of = "class"
+longer_than = "7 d"
+what = "share"
+value = 0.7
+cluster = "fat"
+"""
+
+
+def read(tmp_path: Path, text: str, name: str = "site.toml") -> Machine:
+    path = tmp_path / name
+    path.write_text(text)
+    return read_machine(path)
+
+
+def test_toml_says_clusters_nodes_and_limits(tmp_path: Path) -> None:
+    thin = Cluster("thin", (NodeGroup(48, 12, 94035968, 0, ("x86_64",)),))
+    fat = Cluster("fat", (NodeGroup(20, 80, 3 * 2**29, 0, ("big",)), NodeGroup(2, 64, None, 4, ("big", "gpu"))))
+    limits = (Limit("user", "processors", 500), Limit("class", "share", 0.7, longer_than_s=7 * 86400, cluster="fat"))
+    assert read(tmp_path, TOML) == read(tmp_path, "\ufeff" + TOML) == Machine("ours", (thin, fat), limits, ("nodes", "memory_kib"))
+    assert read(tmp_path, '[[cluster]]\nname = "a"\nnodes = 1\nprocs = 2', "A site.toml") == Machine(
+        "a-site", (Cluster("a", (NodeGroup(1, 2),)),), (), ASKED
+    )
+
+
+def test_the_example_of_the_documentation_is_one() -> None:
+    machine = read_machine(Path(__file__).parents[3] / "docs" / "examples" / "machine.toml")
+    assert [(cluster.count, cluster.procs) for cluster in machine.clusters] == [(20, 1600), (48, 576)]
+    assert [limit.of for limit in machine.limits] == ["user", "class", "class"]
+    assert machine.asked == ASKED
+
+
+def test_a_machines_file_has_a_line_a_cluster(tmp_path: Path) -> None:
+    machine = read(tmp_path, "\ufeff# number name nodes procs speed KiB\n\n0\ta\t2\t8\t1\t100\n1 b 3 4 1 50\n", "Log.machines")
+    assert machine == Machine("log", (Cluster("a", (NodeGroup(2, 8, 100),)), Cluster("b", (NodeGroup(3, 4, 50),))))
+
+
+LINE = "0 a 2 8 1 100\n"
+CLUSTER = '[[cluster]]\nname = "a"\nnodes = 2\nprocs = 8\n'
+TWO = CLUSTER + '[[cluster]]\nname = "b"\n'
+LIMIT = CLUSTER + '[[limit]]\nof = "user"\nwhat = "jobs"\nvalue = 1\n'
+
+
+@pytest.mark.parametrize(
+    ("text", "complaint"),
+    [
+        ("", ": is empty"),
+        ("# nothing\n", ": describes no cluster: it is empty"),
+        ("0 a 2 8 1\n", ":1: 5 columns instead of 6: number, name, nodes, processors of a node, speed, memory of a node in KiB"),
+        (LINE + "1 b x 8 1 100\n", ":2: 'x' is not a whole number"),
+        (LINE + "1 b 2 0 1 100\n", ":2: procs is 0, not a whole number of 1 to 100,000,000"),
+        (LINE + "1 b 2 8 2 100\n", ":2: its speed, '2', is another: all nodes must have one speed here"),
+        (LINE + LINE, ":2: cluster a appears twice"),
+        (CLUSTER + f"gpus = {'9' * 5000}\n", ":5: is not TOML: a number has over 4,300 digits"),
+        (CLUSTER + f"gpus = 0x{'f' * 5000}\n", ":3: gpus is a number of thousands of digits, not a whole number of 0 to"),
+        ("name = \n", ":1: is not TOML: invalid value"),
+        (CLUSTER + "speed = 3\n", ":5: cluster: 'speed' is unknown here; known: gpus, memory, name, nodes, procs, properties"),
+        ("owner = 'x'\n" + CLUSTER, ":1: 'owner' is unknown here; known: asked, cluster, limit, name"),
+        ("asked = ['disk']\n" + CLUSTER, ":1: 'asked' must list which requests of jobs count, out of nodes, procs_per_node"),
+        ("name = 'x'\n", ": a machine without clusters cannot run anything"),
+        ("name = 5\n" + CLUSTER, ":1: 'name' must be a text"),
+        ("cluster = 5\n", ":1: 'cluster' must be tables [[cluster]]"),
+        (TWO + "nodes = 0\nprocs = 1\n", ":7: nodes is 0, not a whole number of 1 to 10,000,000"),
+        (TWO + "nodes = 2.5\nprocs = 1\n", ":7: nodes is 2.5, not a whole number of 1 to 10,000,000"),
+        (TWO + "nodes = 2\n", ":5: cluster: 'procs' is missing"),
+        (
+            TWO + "nodes = 2\nprocs = 1\nmemory = 5\n",
+            ":9: cluster: 'memory' must be a size in quotes, such as '504 GiB' or '94035968 KiB'",
+        ),
+        (TWO + "nodes = 2\nprocs = 1\nmemory = 'nan GiB'\n", ":9: cluster: 'memory' must be a size in quotes"),
+        (TWO + "nodes = 2\nprocs = 1\nproperties = 'x'\n", ":9: cluster: 'properties' must be a list of texts"),
+        *(
+            (TWO + f"properties = {one}\n[[cluster.nodes]]\nnodes = 1\nprocs = 1\nproperties = {other}\n", complaint)
+            for one, other, complaint in (
+                ("'gpu'", "[]", ":7: cluster: 'properties' must be a list of texts"),
+                ("5", "[]", ":7: cluster: 'properties' must be a list of texts"),
+                ("[]", "'gpu'", ":11: cluster.nodes: 'properties' must be a list of texts"),
+            )
+        ),
+        (TWO + "nodes = []\n", ":7: cluster: 'nodes' must be a number, or tables [[cluster.nodes]]"),
+        (
+            TWO + "procs = 4\n[[cluster.nodes]]\nnodes = 1\nprocs = 1\n",
+            ":7: cluster: 'procs' must stand either in each [[cluster.nodes]] or here",
+        ),
+        (TWO + "[[cluster.nodes]]\nnodes = 1\n", ":7: cluster.nodes: 'procs' is missing"),
+        (TWO + "[[cluster.nodes]]\nnodes = 1\nprocs = 1\nx = 1\n", ":10: cluster.nodes: 'x' is unknown here"),
+        (CLUSTER.replace('"a"', '"a b"'), ":2: cluster: 'name' must be a text without blanks, colons and ^"),
+        (CLUSTER + '[[limit]]\nof = "user"\nvalue = 1\n', ":5: limit: 'what' is missing"),
+        (LIMIT.replace('"jobs"', '"nodes"'), ":6: what is 'nodes'; known: processors, jobs, share"),
+        (LIMIT.replace("value = 1", "value = true"), ":6: value is True, not a whole number of jobs"),
+        (LIMIT + "longer_than = 'a week'\n", ":9: limit: 'longer_than' must be a time such as '90 min', '12 h', '7 d' or '1 w'"),
+        (LIMIT + "name = 5\n", ":9: limit: 'name' must be a text"),
+        (LIMIT + "cluster = 'z'\n", ": unknown cluster 'z' in a limit; known: a"),
+    ],
+)
+def test_a_bad_file_is_named_with_its_line(tmp_path: Path, text: str, complaint: str) -> None:
+    assert refusal(read, tmp_path, text).startswith(f"{tmp_path / 'site.toml'}{complaint}")

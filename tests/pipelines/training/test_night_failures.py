@@ -1,0 +1,204 @@
+"""A failed night changes nothing: whatever stage it dies in, aliases, tables and pages are those of the night before, and the next night works."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from pathlib import Path
+
+import mlflow
+import pytest
+
+from features.errors import InputError
+from models.registry import registration
+from models.registry.as_served import Models
+from models.registry.loading import data_hash
+from models.registry.versions import all_versions
+from pipelines.lake import publishing, runtime_features
+from pipelines.training import decided, traces
+from pipelines.training.night import night, own_registry
+from pipelines.training.traces import Memo
+from tests.support.arriving import CHANGE_DAY, contents, source
+
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
+FIRST = CHANGE_DAY - 3
+TRAINED: Models = {}
+"""What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory):
+    """A home with one night done."""
+    before = mlflow.get_tracking_uri()
+    home, trace = tmp_path_factory.mktemp("failures") / "home", source(jobs=900)
+    do(home, trace, 0)
+    yield home, trace
+    mlflow.set_tracking_uri(before)
+
+
+@pytest.fixture
+def home(prepared, tmp_path: Path):
+    """A copy of it; the registry's database holds absolute places of artifacts, which stay readable where they are."""
+    return Path(shutil.copytree(prepared[0], tmp_path / "home"))
+
+
+def do(home: Path, trace, number: int, read=None, connect=None):
+    midnight = trace.midnights[FIRST + number]
+    memo = Memo({} if read else dict(TRAINED))
+    outcome = night(
+        "arriving",
+        trace.label(midnight),
+        read or (lambda: trace.accounting(midnight)),
+        connect or (lambda: own_registry(home)),
+        home,
+        memo=memo,
+    )
+    if not read:
+        TRAINED.update(memo.models)
+    return outcome
+
+
+def aliases(home: Path) -> dict[str, str]:
+    client = own_registry(home).client
+    return {name: str(version) for name, version in client.get_registered_model("runtime-arriving").aliases.items()}
+
+
+def registered(home: Path) -> set[str]:
+    return {str(each.version) for each in all_versions(own_registry(home), "runtime-arriving")}
+
+
+def served_by_the_champion(home: Path) -> str:
+    own_registry(home)
+    return mlflow.pyfunc.load_model("models:/runtime-arriving@champion").metadata.model_uuid
+
+
+def boom(*_: object, **__: object):
+    raise RuntimeError("boom")
+
+
+STAGES = {
+    "ingesting": (runtime_features, "features_of"),
+    "training": (traces, "fingerprint"),
+    "registering": (registration, "assemble"),
+    "keeping the ledger": (decided, "_row"),
+}
+"""One of each kind; ``make campaign`` kills nights at each system call that changes a file."""
+
+
+def fails(home: Path, trace, stage: str) -> None:
+    """Let the night after the first die in ``stage``, and check that nothing else changed."""
+    before, named, champion, versions = contents(home), aliases(home), served_by_the_champion(home), registered(home)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(*STAGES[stage], boom)
+        with pytest.raises(RuntimeError, match="boom"):
+            do(home, trace, 1)
+    assert contents(home) == before
+    assert aliases(home) == named
+    assert registered(home) == versions
+    assert served_by_the_champion(home) == champion
+
+
+@pytest.fixture(scope="module")
+def failing(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A home in which one night after the other fails: each goes as far as the stage in which it dies, whatever the last one left."""
+    return Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("failing") / "home"))
+
+
+@pytest.mark.parametrize(
+    "stage",  # the night after the last one is looked at below
+    ["ingesting", pytest.param("training", marks=pytest.mark.thorough), "registering", "keeping the ledger"],
+)
+def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, stage: str) -> None:
+    fails(failing, prepared[1], stage)
+
+
+def cut(folder: Path) -> None:
+    file = folder / "history.parquet"
+    file.write_bytes(file.read_bytes()[:-100])
+
+
+def of_another_night(folder: Path) -> None:
+    settings, before = json.loads((folder / "model.json").read_text()), data_hash(folder)
+    (folder / "model.json").write_text(json.dumps(settings | {"snapshot_s": settings["snapshot_s"] - 86_400}))
+    described = folder.parents[1] / "MLmodel"
+    described.write_text(described.read_text().replace(before, data_hash(folder)))
+
+
+DAMAGES = {
+    "the refreshed champion": (2, cut, "does not answer when it is loaded back"),
+    "the challenger": (1, of_another_night, "does not answer when it is loaded back"),
+}
+"""Which of a night's new versions, what happens to it, and what is said."""
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_version_damaged_on_its_way_into_the_registry_fails_the_night_and_changes_nothing(
+    prepared, home: Path, damage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    number, harm, refusal = DAMAGES[damage]
+    before, named, versions = contents(home), aliases(home), registered(home)
+    real, names = registration.new_version, []
+
+    def damaged(tracking, name, logged, *rest):
+        names.append(name)
+        if len(names) == number:
+            harm(Path(mlflow.artifacts.download_artifacts(logged.model_uri)) / "artifacts" / "runtime_model")
+        return real(tracking, name, logged, *rest)
+
+    monkeypatch.setattr(registration, "new_version", damaged)
+    with pytest.raises(InputError, match=refusal):
+        do(home, prepared[1], 1)
+    assert len(names) == number
+    assert contents(home) == before
+    assert aliases(home) == named
+    assert registered(home) == versions
+
+
+def test_accounting_that_cannot_be_read_and_a_registry_that_is_away_are_failed_nights(prepared, home: Path) -> None:
+    trace = prepared[1]
+    before = contents(home)
+
+    def gone():
+        raise InputError("accounting.txt: no such file")
+
+    for broken in ({"read": gone}, {"connect": gone}):
+        with pytest.raises(InputError, match="no such file"):
+            do(home, trace, 1, **broken)
+        assert contents(home) == before
+
+
+def test_two_nights_of_a_trace_do_not_run_at_once(prepared, home: Path) -> None:
+    with publishing.alone(home, "arriving"), pytest.raises(InputError, match="another night or run of arriving is running"):
+        do(home, prepared[1], 1)
+
+
+def test_a_champion_of_a_learner_that_is_no_more_is_not_judged_and_the_note_says_so(home: Path) -> None:
+    store, old = own_registry(home), aliases(home)["champion"]
+    trained = store.client.get_model_version("runtime-arriving", old).tags.get("refreshed_from", old)
+    store.client.set_model_version_tag("runtime-arriving", trained, "method", "lightgbm-users")
+    present = traces.incumbent(store, "arriving")
+    assert present is not None
+    assert not present.serves
+    assert f"version {old}, is of the method lightgbm-users, which this Queuecast does not train" in present.note
+
+
+def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:
+    store = own_registry(home)
+    chosen = aliases(home)["champion"]
+    for tag in ("judged_accuracy", "method"):
+        store.client.delete_model_version_tag("runtime-arriving", chosen, tag)
+    outcome = do(home, prepared[1], 1)
+    assert aliases(home)["champion"] == chosen == outcome.row["champion"]
+    assert "it was chosen by hand, and it stays" in str(outcome.row["why"])
+
+
+def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    trace, named = prepared[1], aliases(home)
+    with pytest.MonkeyPatch.context() as broken:
+        broken.setattr(registration, "set_aliases", boom)
+        first = do(home, trace, 1)
+    assert aliases(home)["champion"] == named["champion"] != first.row["champion"]
+    assert "is published, but its aliases or pages could not be updated (boom)" in capsys.readouterr().err
+    second = do(home, trace, 2)
+    assert len(second.nights) == 3
+    assert aliases(home)["champion"] == second.row["champion"]

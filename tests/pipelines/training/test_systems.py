@@ -1,0 +1,224 @@
+"""Variability models from a system's tables: inputs, promotion, commands."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import re
+from types import SimpleNamespace
+
+import dagster as dg
+import numpy as np
+import pandas as pd
+import pytest
+from click.testing import CliRunner
+
+from features.errors import InputError
+from features.jobs.schema import fingerprint
+from features.monitoring.labels import THREE_CLASSES
+from models.registry.registration import set_aliases
+from models.registry.variability_registration import registered_classifier
+from models.registry.versions import all_versions
+from models.variability import learners
+from models.variability.evaluation import PROTOCOLS, ClassifierTraining, forward
+from pipelines.assets import variability_model as variability_asset
+from pipelines.assets.resources import LakeResource
+from pipelines.assets.variability_checks import asked_back
+from pipelines.cli.variability.evaluate import command as evaluate_command
+from pipelines.lake.tables import Lake
+from pipelines.readers.systems import remember_system, remembered
+from pipelines.studies import variability_table
+from pipelines.studies.variability_table import TrainingTable
+from pipelines.training.systems import retrain
+from tests.support.contention import Runs, control_runs
+
+FAST = {"extra-trees": {"trees": 15}, "lightgbm": {"trees": 15}}
+NAMES = ("extra-trees", "lightgbm")
+
+
+def learning(names: tuple[str, ...] = ("lightgbm",), seed: int = 0) -> ClassifierTraining:
+    return ClassifierTraining(names, THREE_CLASSES, options=FAST, seed=seed)
+
+
+def table_of(control: Runs, rows: slice = slice(None), system: str = "ours", every: int = 6) -> TrainingTable:
+    runs = pd.DataFrame({"application": control.application, "start_s": control.start_s, "runtime_s": control.runtime_s})
+    sets = {"own": control.features.iloc[:, ::every], "all": control.all_nodes.iloc[:, ::every]}
+    return TrainingTable(
+        system,
+        runs.iloc[rows].reset_index(drop=True),
+        {name: each.iloc[rows].reset_index(drop=True) for name, each in sets.items()},
+        generated=True,
+        left_out={"no counter sampled in the window": 3},
+    )
+
+
+def retrained(table, scope, store, learning, **tags):
+    """Retrain, and let the aliases follow as a publication does."""
+    result = retrain(table, scope, store, learning, **tags)
+    set_aliases(store, result.name, result.champion, result.challenger)
+    return result
+
+
+@pytest.fixture(scope="module")
+def control():
+    return control_runs(900, seed=4)
+
+
+def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(opened, control):
+    table = table_of(control, slice(0, 400), "first")
+    outcome = retrained(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
+    assert outcome.promoted
+    assert outcome.registered["f1"].between(0.3, 1).all()
+    champion = outcome.registered.set_index("alias").loc["champion"]
+    assert champion["f1"] >= outcome.registered["f1"].max() - 0.001
+    model = registered_classifier(opened, "variability-first").model
+    assert model.classifier == champion["method"]
+    assert model.classes == 3
+    assert set(model.baselines.index) == set(control.application)
+    tags = opened.client.get_model_version_by_alias("variability-first", "champion").tags
+    runs = table.runs[["application", "start_s", "runtime_s"]]
+    assert tags["data_fingerprint"] == fingerprint(pd.concat([runs, table.features["own"]], axis=1))
+    assert tags["generated"] == "true"
+    assert tags["dagster_run_id"] == "r9"
+    with pytest.raises(InputError, match="reads own nodes, not all"):
+        retrained(table, "all", opened, learning(NAMES))
+
+
+def test_what_is_said_of_a_run_that_judges_stays_as_runs_are_added(control):
+    few, many = (table_of(control, slice(0, count)) for count in (400, 480))
+    since = int(control.start_s[150])
+    answers = [
+        forward(each.features["own"], each.runs, since, ClassifierTraining(("lightgbm",), options=FAST)) for each in (few, many)
+    ]
+    assert len(answers[1]) > len(answers[0]) > 200
+    pd.testing.assert_frame_equal(answers[0], answers[1].iloc[: len(answers[0])])
+
+
+@pytest.mark.thorough
+def test_over_the_same_data_nothing_is_registered_what_serves_is_shown_and_one_chosen_by_hand_stays(opened, control):
+    table = table_of(control, slice(0, 300), "third")
+    first = retrained(table, "own", opened, learning())
+    outcome = retrained(table, "own", opened, learning(), tags={"dagster_run_id": "another"})
+    assert outcome.nothing_new
+    assert not outcome.promoted
+    assert "Nothing new" in outcome.why
+    assert [each.version for each in all_versions(opened, "variability-third")] == [1]
+    assert (outcome.champion, outcome.challenger, outcome.model_version) == ("1", "", "1")
+    row = outcome.registered.iloc[0]
+    assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
+    assert asked_back(outcome, table.features["own"]) == (pytest.approx(0, abs=1e-9), 50)
+    again = retrained(table, "own", opened, learning(seed=1))  # other settings are something new
+    assert not again.nothing_new
+    assert (again.champion, again.challenger) == ("1", "2")
+    assert "only 0 runs" in again.why
+    assert again.registered["alias"].tolist() == ["champion", "challenger"]
+    assert again.registered["f1"].iloc[0] == row["f1"]
+    description = opened.client.get_registered_model("variability-third").description
+    assert "`predicted_to_vary`" in description
+    assert "of the 300 s before the start" in description
+    opened.client.delete_model_version_tag("variability-third", "1", "training_window_s")  # as of one chosen by hand
+    stays = retrained(table, "own", opened, learning(seed=2))
+    assert (stays.champion, stays.challenger, stays.promoted) == ("1", "3", False)
+    assert "it was chosen by hand, and it stays" in stays.why
+
+
+class Asked(Exception):
+    """A retraining that is not done."""
+
+
+def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
+    remember_system(tmp_path, "sixth", {"scope": "all"})
+    with remembered(tmp_path).open("a") as file:
+        file.write("elimination = true\nclassifiers = ['adaboost']\n")
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    asked = []
+
+    def train(work, table, scope, learning):
+        asked.append((scope, learning.elimination, learning.names))
+        raise Asked
+
+    monkeypatch.setattr(variability_asset, "train", train)
+    monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
+    monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
+    monkeypatch.setattr(LakeResource, "name", "sixth")
+    context = SimpleNamespace(run=SimpleNamespace(run_id="r", tags={}))
+    asset = variability_asset.variability_model.op.compute_fn.decorated_fn
+    registry = SimpleNamespace(tracking=lambda: None)
+    given = {"config": variability_asset.VariabilityConfig(), "system_lake": LakeResource(kind="variability"), "registry": registry}
+    with pytest.raises(dg.Failure) as failed:
+        list(asset(context, **given))
+    assert isinstance(failed.value.__cause__, Asked)
+    assert asked == [("all", True, ("adaboost",))]
+
+
+def test_the_command_says_what_was_found(control, monkeypatch):
+    monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
+    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
+    arguments = ["--system", "sixth", "--classifier", "ordinal", "--applications"]
+    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
+    order = [
+        "sixth: computing the features",
+        "constant, blocks-of-time, counters none: F1 ",
+        "ordinal, blocks-of-time, counters own: F1 ",
+    ]
+    assert sorted(order, key=done.output.index) == order, "a line for each as soon as it is judged, cheapest first"
+    for protocol in PROTOCOLS:
+        assert f"own less all nodes, {protocol}, ordinal: F1 " in done.output
+    assert "sixth: 3 runs left out: no counter sampled in the window" in done.output
+    assert re.search(
+        r"calibration, blocks-of-time, own, ordinal: said [\d.]+%, came [\d.]+%; Brier score 0\.\d+, skill ", done.output
+    )
+    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 60), "sixth", every=30))
+    done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "lightgbm", "--json"], catch_exceptions=False)
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert {"system", "generated", "protocol", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
+    cells = {(row["protocol"], row["features"], row["classifier"]) for row in rows}
+    learned = itertools.product(PROTOCOLS, ("own", "all"), ("lightgbm", "ordinal"))
+    assert cells == {*learned, *itertools.product(PROTOCOLS, ("none",), ("constant", "median"))}
+    assert all(row["generated"] is True for row in rows)
+
+
+def test_a_table_is_made_of_what_was_ingested(tmp_path):
+    """Two nodes that write steadily, at different rates; a run of each, one of both, and one from before there were counters."""
+    from pipelines.lake.counters import CountersStore
+    from pipelines.lake.run_store import keep
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.ldms.ingest import ingest_counters
+
+    times = 1_600_000_000 + 60 * np.arange(30)
+    lines = ["#Time,Time_usec,ProducerName,component_id,job_id,write_bytes,open"]
+    lines += [f"{t}.000000,0,n{n},{n},0,{(n + 1) * 100 * (t - times[0])},{5 * (t - times[0])}" for t in times for n in range(2)]
+    (tmp_path / "lustre2_client.csv").write_text("\n".join(lines) + "\n")
+    lake = Lake(tmp_path / "lake")
+    ingest_counters(CountersStore(lake.root, "small"), [tmp_path / "lustre2_client.csv"], sampler="lustre2_client")
+    start = times[0] + 900
+    runs = pd.DataFrame(
+        {
+            "run_id": ["a", "b", "c", "early", "where"],
+            "application": ["AMG", "LBANN", "AMG", "AMG", "AMG"],
+            "input": "",
+            "nodes": [["n0"], ["n1"], ["n0", "n1"], ["n0"], None],
+            "start_s": np.array([start, start, start, times[0] - 900, start], np.int64),
+            "runtime_s": [10.0, 20.0, 11.0, 12.0, 13.0],
+        }
+    )
+    keep(lake, "control_runs", "small", runs)
+    assert variability_table.training_table(tmp_path, "small").features["own"].filter(like="probe").isna().all(axis=None)
+    probes = pd.DataFrame({"run_id": ["a", "c", "c"], "node": ["n0", "n0", "n1"]})
+    keep(lake, "probes", "small", probes.assign(send_s=[1.0, 2.0, 4.0], recv_s=0.5, allreduce_s=0.25))
+    kinds = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
+    keep(lake, "application_types", "small", kinds)
+    table = variability_table.training_table(tmp_path, "small")
+    assert table.runs["run_id"].tolist() == ["a", "b", "c"]
+    assert table.left_out == {"nodes not known": 1, "no counter sampled in the window": 1}
+    assert not table.generated
+    column = "lustre2_client.write_bytes"
+    assert table.features["own"][f"{column}.mean"].tolist() == pytest.approx([100, 200, 150])
+    assert table.features["own"][f"{column}.max"].tolist() == pytest.approx([100, 200, 200])
+    assert table.features["all"][f"{column}.mean"].tolist() == pytest.approx([150, 150, 150])
+    assert table.features["own"]["probe.send_s.max"].tolist() == pytest.approx([1, np.nan, 4], nan_ok=True)
+    assert table.features["own"]["type.io"].tolist() == [0, 1, 0]
+    assert set(variability_table.training_table(tmp_path, "small", ("all",)).features) == {"all"}
+    with pytest.raises(InputError, match="no control runs of other: ingest them first"):
+        variability_table.training_table(tmp_path, "other")
