@@ -2,10 +2,26 @@
 
 import re
 
+import numpy as np
 import pandas as pd
 
 _FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
 _NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+_DIGITS = 12
+"""Significant digits of a figure. Processors that add up in another order differ in the last of the sixteen that a float has."""
+
+
+def figures_text(table: pd.DataFrame) -> str:
+    """Return a table of figures as :func:`csv_text` does, the same on every processor."""
+    return csv_text(table.apply(_rounded))
+
+
+def _rounded(column: pd.Series) -> pd.Series:
+    """Round a column of fractions to significant digits; leave any other column as it is."""
+    if not isinstance(column.dtype, np.dtype) or column.dtype.kind != "f":
+        return column
+    return pd.Series([float(f"{value:.{_DIGITS}g}") for value in column], column.index, column.dtype)
 
 
 def csv_text(table: pd.DataFrame) -> str:

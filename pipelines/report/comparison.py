@@ -14,7 +14,7 @@ from rich.console import Console
 
 from features.errors import InputError
 from features.statistics import COVERS, FEWEST_BLOCKS
-from pipelines.lake.csv_text import csv_text
+from pipelines.lake.csv_text import figures_text
 from pipelines.lake.places import write
 from pipelines.report.table import Cell, Row, Table
 from sim.campaigns.results import Results
@@ -139,7 +139,7 @@ def write_comparison(path: Path, what: ScheduleComparison | Results) -> None:
     ``.parquet`` all rows. InputError for another ending.
     """
     if path.suffix == ".csv":
-        write(path, csv_text(what))
+        write(path, figures_text(what))
     elif path.suffix == ".parquet":
         write(path, pd.DataFrame(what).to_parquet(index=False))
     elif isinstance(what, ScheduleComparison):

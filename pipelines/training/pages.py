@@ -8,7 +8,7 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.registry.as_served import CHAMPION
-from pipelines.lake.csv_text import csv_text
+from pipelines.lake.csv_text import figures_text
 from pipelines.lake.provenance import code_version, software
 from pipelines.lake.registry import PREFIX
 from pipelines.report import plots
@@ -36,7 +36,7 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     html = run_page(work, clean)
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
     comparison = work.lake.read_for(clean, "comparison")[0]
-    work.lake.write_page(f"{clean.name}.csv", work.subject, csv_text(comparison))
+    work.lake.write_page(f"{clean.name}.csv", work.subject, figures_text(comparison))
     first = leading(comparison, verdict(comparison, ("EASY", "requested")))
     work.lake.write_page(
         f"{clean.name}.png", work.subject, encode(plots.figure_of_changes(comparison, first, clean.generated), "png")
@@ -49,7 +49,7 @@ def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
     champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
     if champion.run_id:
         versions, _ = work.lake.read_for(clean, "runtime_model")
-        work.store.client.log_text(champion.run_id, csv_text(versions), "evaluation.csv")
+        work.store.client.log_text(champion.run_id, figures_text(versions), "evaluation.csv")
         work.store.client.log_text(champion.run_id, html, "report.html")
 
 
@@ -70,7 +70,7 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="nights.csv"', f'href="{pages}/nights.csv"'))
-    lake.write_page(f"{pages}/nights.csv", work.subject, csv_text(nights))
+    lake.write_page(f"{pages}/nights.csv", work.subject, figures_text(nights))
     return replace(night, html=page)
 
 

@@ -19,7 +19,7 @@ import pipelines.cli as command_line
 from features.errors import InputError, one_line, printable
 from features.limits import MESSAGE
 from pipelines.cli.last_resort import tell
-from pipelines.lake.csv_text import csv_text
+from pipelines.lake.csv_text import csv_text, figures_text
 
 
 def caught(raising) -> BaseException:
@@ -122,3 +122,12 @@ def test_no_cell_of_csv_is_a_formula(cell: str) -> None:
     assert back["user"].tolist()[:2] == [f"'{cell}", "ann"]
     assert back.columns.tolist() == ["user", f"'{cell}", "delta"]
     assert back["delta"].tolist() == ["-5", "+1.5e3", "'-x"]
+
+
+def test_figures_are_the_same_on_processors_that_add_up_in_another_order() -> None:
+    # the last digits of a published interval, as two processors computed them
+    here, elsewhere = (
+        pd.DataFrame({"metric": ["awf_s"], "low": [low], "weeks": [15]}) for low in (-0.5124436900371, -0.5124436900371001)
+    )
+    assert csv_text(here) != csv_text(elsewhere)
+    assert figures_text(here) == figures_text(elsewhere) == "metric,low,weeks\nawf_s,-0.512443690037,15\n"
