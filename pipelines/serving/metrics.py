@@ -1,6 +1,7 @@
 """``GET /metrics``: the service and its sites as OpenMetrics text, for Prometheus.
 
-Tables of the lake are read at most every ``EVERY_S`` seconds, in a thread of their own: a scrape never keeps an answer waiting.
+Tables of the lake and snapshots of queues are read at most every ``EVERY_S`` seconds, in a thread of their own: a scrape never keeps
+an answer waiting.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from features.clock import DAY_S
 from pipelines.serving.models import Served
+from pipelines.serving.queue_heads import Heads, heads_of
 from pipelines.serving.site_registry import RUNTIMES, STARTS
 
 if TYPE_CHECKING:
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 EVERY_S = 300.0
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 WAITS = {"0.5": 0.5, "0.9": 0.9}
-"""Quantiles of the waits of the last day, by their label."""
+"""Levels of the quantiles of the last day's waits, by their label; OpenMetrics keeps the label "quantile" for summaries."""
 PATHS = ("/predict", "/start", "/health", "/metrics", "/docs", "/openapi.json")
 """Paths that are counted by name; all others are one, so that a client cannot make labels."""
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -38,6 +40,7 @@ class Metrics:
 
     models: Sequence[Served]
     _of_traces: list[Metric] = field(default_factory=list)
+    _heads: list[Heads] = field(default_factory=list)
     _read_s: float = -EVERY_S
     _registry: CollectorRegistry | None = None
 
@@ -48,6 +51,7 @@ class Metrics:
 
         if time.monotonic() - self._read_s >= EVERY_S:
             self._of_traces = await asyncio.to_thread(lambda: [*_of_traces(self.models)])
+            self._heads = await heads_of(self.models)
             self._read_s = time.monotonic()
         if self._registry is None:
             self._registry = CollectorRegistry(auto_describe=False)
@@ -57,7 +61,8 @@ class Metrics:
 
     def collect(self) -> list[Metric]:
         """Return the metrics of models and traces, for a registry of prometheus_client."""
-        return [*_of_models(self.models, time.time()), *self._of_traces]
+        now_s = time.time()
+        return [*_of_models(self.models, now_s), *self._of_traces, *of_heads(self._heads, now_s)]
 
     def measured(self, app: ASGIApp) -> ASGIApp:
         """Return ``app`` with its requests counted and timed, as it is without prometheus_client."""
@@ -111,13 +116,42 @@ def _of_models(models: Sequence[Served], now_s: float) -> Iterable[Metric]:
     age = GaugeMetricFamily(
         "queuecast_snapshot_age_seconds", "Age of the history from which the model answers.", labels=["model"], unit="seconds"
     )
+    trained = GaugeMetricFamily(
+        "queuecast_model_age_seconds",
+        "Time since the model that answers was trained; nights renew its history without that.",
+        labels=["model", "alias"],
+        unit="seconds",
+    )
     for model in models:
         ready.add_metric([model.name, model.alias], float(model.loaded is not None))
         if model.loaded is not None:
             version.add_metric([model.name, model.alias], float(model.loaded.number))
             if model.loaded.snapshot_unix_s is not None:
                 age.add_metric([model.name], now_s - model.loaded.snapshot_unix_s)
-    return ready, version, age
+            if model.trained_unix_s:
+                trained.add_metric([model.name, model.alias], now_s - model.trained_unix_s)
+    return ready, version, age, trained
+
+
+def of_heads(heads: Sequence[Heads], now_s: float) -> Iterable[Metric]:
+    """Return the predicted waits of first waiting jobs, and how old their snapshots are."""
+    from prometheus_client.core import GaugeMetricFamily
+
+    wait = GaugeMetricFamily(
+        "queuecast_head_wait_seconds",
+        "Predicted seconds from the newest snapshot to the start of the partition's first waiting job, by level.",
+        labels=["trace", "partition", "level"],
+        unit="seconds",
+    )
+    age = GaugeMetricFamily(
+        "queuecast_queue_age_seconds", "Age of the newest snapshot of the queue.", labels=["trace"], unit="seconds"
+    )
+    for head in heads:
+        age.add_metric([head.trace], now_s - head.taken_unix_s)
+        for label, waits_s in head.waits_s.items():
+            for partition, wait_s in zip(head.partitions, waits_s.tolist(), strict=True):
+                wait.add_metric([head.trace, partition, label], wait_s)
+    return wait, age
 
 
 def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
@@ -131,8 +165,8 @@ def _of_traces(models: Sequence[Served]) -> Iterable[Metric]:
 
     wait = GaugeMetricFamily(
         "queuecast_wait_seconds",
-        "Waits of the jobs that started in the record's last day, by quantile.",
-        labels=["trace", "partition", "quantile"],
+        "Waits of the jobs that started in the record's last day, by level.",
+        labels=["trace", "partition", "level"],
         unit="seconds",
     )
     held = GaugeMetricFamily(

@@ -24,13 +24,15 @@ AGAIN = 12
 class Served:
     """A model that is served at an alias: its loaded version, and its problem.
 
-    ``problem`` says in one line why it does not follow the registry, ``since_s`` since which Unix time; empty and 0 if it does.
-    ``missing`` is true if the registry answers and has no such model.
+    ``trained_unix_s`` is when the model was registered after its training, 0 if that is not known. ``problem`` says in one line why it
+    does not follow the registry, ``since_s`` since which Unix time; empty and 0 if it does. ``missing`` is true if the registry
+    answers and has no such model.
     """
 
     name: str
     alias: str
     loaded: LoadedVersion | None = None
+    trained_unix_s: float = 0.0
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
@@ -55,6 +57,7 @@ class Served:
                 self._refused = number
                 loaded = loaded_version(self.name, self.alias, number, registry)
                 loaded.check(clock())
+                self.trained_unix_s = registry.trained_unix_s(self.name, number)
                 self.loaded = loaded  # from here on it answers
             self._refused = ""
         except Exception as error:  # whatever a registry or a damaged version raises, the loaded version stays

@@ -62,6 +62,17 @@ class SiteRegistry:
 
         return alternatives(self._opened(), name)
 
+    def trained_unix_s(self, name: str, number: str) -> float:
+        """Return when the model of a version was registered.
+
+        Nights renew its history in versions of their own, without training it.
+        """
+        from models.registry.registration import trained_number
+
+        store = self._opened()
+        trained = trained_number(store, store.client.get_model_version(name, number))
+        return float(store.client.get_model_version(name, trained).creation_timestamp) / 1000.0
+
     def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
         """Load a version; raise InputError also if names are hashed with a key that is not set."""
         if name.startswith(STARTS):

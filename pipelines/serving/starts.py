@@ -178,19 +178,13 @@ class LoadedStarts(LoadedVersion):
 
     def answer(self, question: StartQuestion, queue: QueueAtOnce, clock_s: int) -> dict[str, Any]:
         """Answer about the last job of ``queue`` at the second ``clock_s`` of the wall clock."""
-        model, at, jobs = self.predictor, np.array([clock_s]), queue.jobs
+        model = self.predictor
         procs = question.procs or model.procs
         if not procs:
             raise Unanswerable("procs is missing, and the model does not know the machine's", "procs")
         if question.job.procs > procs:
             raise Unanswerable(f"job.procs: {question.job.procs:,} are more than the machine's {procs:,}", "job.procs")
-        state = states(jobs, np.array([len(jobs.submit) - 1]), at, at, procs, queue.rank)
-        if model.method == RECENT:
-            distribution = model.chances(state)
-        else:  # as the model answers, by compiled code
-            raw = chances(model.trees[STATE], state, state[:, list(model.plans)], None)
-            distribution = model.calibrated(STATE, raw)
-        figures = answers(distribution)
+        figures = self.figures(queue, np.array([len(queue.users) - 1]), clock_s, procs)
         waits = {repr(level): round(float(figures[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
         times = {level: datetime.fromtimestamp(clock_s + wait, UTC).strftime("%Y-%m-%d %H:%M:%S") for level, wait in waits.items()}
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
@@ -199,6 +193,16 @@ class LoadedStarts(LoadedVersion):
         why = _why(queue, question.job, procs)
         answer = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
         return answer | {"snapshot_age_s": age}
+
+    def figures(self, queue: QueueAtOnce, rows: np.ndarray, clock_s: int, procs: int) -> dict[str, np.ndarray]:
+        """Return quantiles of waits, seconds, and chances of the jobs ``rows``, by name."""
+        model, at = self.predictor, np.full(len(rows), clock_s)
+        state = states(queue.jobs, rows, at, at, procs, queue.rank)
+        if model.method == RECENT:
+            return answers(model.chances(state))
+        # as the model answers, by compiled code
+        raw = chances(model.trees[STATE], state, state[:, list(model.plans)], None)
+        return answers(model.calibrated(STATE, raw))
 
     def entry(self, question: StartQuestion, answer: Mapping[str, Any], jobs: QueueJobs, now_s: float) -> dict[str, Any]:
         """Return the entry of a log for what :meth:`answer` returned."""
@@ -225,7 +229,14 @@ def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
     columns: dict[str, list[Any]] = {name: [*values, getattr(job, name, None)] for name, values in question.queue.items()}
     submit, start = _times(columns, clock_s)
     order = np.append(np.argsort(submit[:-1], kind="stable"), len(submit) - 1)
+    return at_once(columns, submit, start, order)
 
+
+def at_once(columns: Mapping[str, list[Any]], submit: np.ndarray, start: np.ndarray, order: np.ndarray) -> QueueAtOnce:
+    """Return the jobs of ``columns`` in an ``order``, int64 [jobs].
+
+    ``submit`` and ``start`` are seconds of the wall clock, int64 [jobs].
+    """
     procs, requested = (np.array(columns[name], np.int64)[order] for name in ("procs", "requested_s"))
     user, queue, account = (_codes(columns[name])[order] for name in ("user", "queue", "account"))
     not_yet = np.full(len(order), NOT_YET)

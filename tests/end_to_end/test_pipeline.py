@@ -237,7 +237,7 @@ def test_metrics_of_the_service_are_those_of_the_tables(ran: Ran, monkeypatch: p
     start_s = read_features(lake, clean_jobs).start_s
     last = start_s > start_s.max() - DAY_S
     waits = (start_s - clean_jobs.jobs["submit_s"].to_numpy())[last]
-    shown = {each.labels["quantile"]: each.value for each in families["queuecast_wait_seconds"]}
+    shown = {each.labels["level"]: each.value for each in families["queuecast_wait_seconds"]}
     assert shown == {"0.5": np.quantile(waits, 0.5), "0.9": np.quantile(waits, 0.9)}
 
 

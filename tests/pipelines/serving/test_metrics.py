@@ -46,6 +46,13 @@ def test_requests_are_counted_by_path_and_status_and_timed_and_the_process_is_wa
     assert "a-name-that" not in text, "a client makes no labels"
 
 
+def test_no_gauge_has_a_label_that_openmetrics_keeps_for_other_types() -> None:
+    from pipelines.serving.metrics import _of_models, _of_traces, of_heads
+
+    families = (*_of_models([], 0.0), *_of_traces([]), *of_heads([], 0.0))
+    assert not [each.name for each in families if {"quantile", "le"} & {*each._labelnames}], "promtool check metrics refuses them"
+
+
 def test_waits_are_by_partition_and_by_queue_only_where_a_trace_has_no_partitions() -> None:
     from pipelines.serving.metrics import partitions
 
@@ -55,9 +62,9 @@ def test_waits_are_by_partition_and_by_queue_only_where_a_trace_has_no_partition
 
 
 def test_the_dashboard_asks_for_metrics_and_labels_that_are_exported() -> None:
-    from pipelines.serving.metrics import _of_models, _of_traces
+    from pipelines.serving.metrics import _of_models, _of_traces, of_heads
 
-    labels = {each.name: set(each._labelnames) for each in (*_of_models([], 0.0), *_of_traces([]))}
+    labels = {each.name: set(each._labelnames) for each in (*_of_models([], 0.0), *_of_traces([]), *of_heads([], 0.0))}
     labels |= {"queuecast_requests_total": {"path", "status"}, "queuecast_request_seconds_bucket": {"path", "le"}}
     text = exported()
     for panel, target in TARGETS:
