@@ -2,8 +2,9 @@
 
 ``python -m benchmarks.studies.start_places ACCOUNTING SITE [ACCOUNTING SITE ...]`` takes recorded runs. At ``MOMENTS`` moments of
 each, a job is asked about that may go to any partition. What would have happened is a replay of the whole record with that job in
-each partition: with the runtimes and the submissions that came, which the answer does not know. Beside it stands a constant, the
-order of the partitions that is most often right in the same pairs of the run.
+each partition and QOS: with the runtimes and the submissions that came, which the answer does not know. Places whose starts are equal
+in the answer share a line there, and are no pair. Beside it stands a constant, the order of the partitions that is most often right in
+the same pairs of the run.
 """
 
 from __future__ import annotations
@@ -24,12 +25,16 @@ from sim.site.queue_ahead import SURE
 from sim.site.replay import replay
 from sim.slurm.requests import COLUMNS
 
-MOMENTS, SIZES = 12, ((2, 240), (8, 240))
-"""Moments of a run, and processors and limits of the jobs that are asked about; they run for half of the limit."""
+MOMENTS, SIZES, REPLAYS = 12, ((2, 240), (8, 240)), 3
+"""Moments of a run; processors and limits of the jobs that are asked about, which run for half of the limit; and replays of what
+would have happened, each with other phases of Slurm's clocks."""
 
 
 class Pair(NamedTuple):
-    """Two neighbouring places, the sooner one first, as answered: whether that was called ``sure``, and how much it was, seconds."""
+    """Two neighbouring places, the sooner one first, as answered.
+
+    Whether that was called ``sure``, and how much sooner the job started there in a replay.
+    """
 
     first: str
     second: str
@@ -51,23 +56,31 @@ def pairs_of(accounting: Path, folder: Path) -> list[Pair]:
             snapshot = pd.concat([queue_at(table, int(now_s)), pd.DataFrame([row])], ignore_index=True)
             queue = queue_of(record, snapshot, int(now_s), scenarios=32)
             places = queue.places(int(np.flatnonzero(queue.job_id == "new")[0]))
-            starts = {each.queue: _replayed(site, table, row | {"queue": each.queue}, number) for each in places}
+            starts = {
+                (place.queue, place.qos): _replayed(site, table, row | {"queue": place.queue, "qos": place.qos}, number)
+                for place in places
+            }
             for place, after in pairwise(places):
                 assert place.sooner is not None
-                sooner_s = starts[after.queue] - starts[place.queue]
-                pairs.append(Pair(place.queue, after.queue, place.sooner >= SURE, sooner_s))
+                if place.sooner == 0.5:
+                    continue
+                for sooner_s in starts[after.queue, after.qos] - starts[place.queue, place.qos]:
+                    pairs.append(Pair(place.queue, after.queue, place.sooner >= SURE, float(sooner_s)))
     return pairs
 
 
-def _replayed(site, table: pd.DataFrame, row: dict, seed: int) -> float:
-    """Return when the job of ``row`` starts in a replay of the record with it."""
+def _replayed(site, table: pd.DataFrame, row: dict, seed: int) -> np.ndarray:
+    """Return when the job of ``row`` starts in replays of the record with it.
+
+    Unix seconds, float64 [``REPLAYS``].
+    """
     asked = asked_of(pd.DataFrame([row | {"expected_unix_s": None, "start_unix_s": None}]), site)
     more = asked.assign(job_id="new", runtime_s=row["requested_s"] // 2)[list(COLUMNS)]
     whole = pd.concat([table[list(COLUMNS)].astype(object), more.astype(object)], ignore_index=True)
     types = table[list(COLUMNS)].dtypes.to_dict()
     whole = whole.astype(types).sort_values("submit_s", kind="stable", ignore_index=True)
-    outcome = replay(site, whole, seed)
-    return float(np.asarray(outcome.start_s)[whole["job_id"].astype(str) == "new"][0])
+    own = (whole["job_id"].astype(str) == "new").to_numpy(bool)
+    return np.array([np.asarray(replay(site, whole, seed + 100 * number).start_s)[own][0] for number in range(REPLAYS)])
 
 
 def constant(pairs: list[Pair]) -> int:

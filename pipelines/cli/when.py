@@ -70,7 +70,7 @@ class Answers(NamedTuple):
     """
 
     records: list[dict[str, Any]]
-    earlier: dict[str, list[dict[str, str]]]
+    earlier: dict[str, list[dict[str, Any]]]
     by: str
 
 
@@ -126,7 +126,7 @@ def answered(settings: WhenSettings) -> Answers:
     kept = kept[kept["version"] == version] if record.site is not None else kept
     past_answers = pd.concat([answers for answers in (ledger, kept) if len(answers)] or [kept])
     last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
-    records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, str]]]()
+    records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, Any]]]()
     with closing(AskedLog(asked_place())) as log:
         for number, answer in enumerate(whole_queue.answered(learned, rows)):
             if answer.job_id in anywhere:
@@ -139,7 +139,7 @@ def answered(settings: WhenSettings) -> Answers:
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
             if not late:
                 log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
-            earlier[row["job_id"]] = [_times(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
+            earlier[row["job_id"]] = [_earlier(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
             records.append(row)
     return Answers(records, earlier, _by(whole_queue, name, version))
 
@@ -282,6 +282,13 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     }
 
 
+def _earlier(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, Any]:
+    """Return the second of an earlier answer, its predicted waits, and its times."""
+    from pipelines.studies.when import clock_of
+
+    return {"at": clock_of(clean, at_s), **dict(zip(_SHOWN, waits_s, strict=True)), **_times(clean, at_s, *waits_s)}
+
+
 def _as_record(answer: PredictedStart, queue: TraceQueue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
     rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.forecast.items()}
@@ -315,17 +322,15 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
     return f"{name} version {version} from {ahead.scenarios} {by} simulations of the queue{closings}"
 
 
-def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
+def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
     from pipelines.report.reasons import sentence_of_cause, sentences_of, sentences_of_places
     from pipelines.report.wording import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
-    processors = "1 processor" if record["procs"] == 1 else f"{record['procs']:,} processors"
-    job = f"{name} ({processors}, limit {words(record['requested_s'])}), seen at {now}"
+    job = f"{name} ({_processors(record['procs'])}, limit {words(record['requested_s'])}), seen at {now}"
     later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
-    start = f"in {words(record['wait_50_s'])}" if record["at_50"] == now and record["wait_50_s"] else _at(record["at_50"], now)
     lines = [
-        f"{job}: expected to start {start}{later}",
+        f"{job}: expected to start {_expected(record)}{later}",
         f"  with a chance of 80 % it starts {_between(record, '10', '90')}, of 50 % {_between(record, '25', '75')}",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
@@ -343,17 +348,28 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, str]]) -> list[str]:
         lines.append(f"  {answers} in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}")
     lines += [f"  with {change['what']} {_gained(change)}" for change in record["changes"]]
     lines += [
-        f"  answered before, at {before['now']}: {before['at_50']} (80 %: {before['at_10']} to {before['at_90']})"
-        for before in earlier
+        f"  answered before, at {before['at']}: {_expected(before)} (80 %: {_between(before, '10', '90')})" for before in earlier
     ]
     return lines
+
+
+def _expected(record: dict[str, Any]) -> str:
+    """Return the median start in words, within the present minute in seconds."""
+    from pipelines.report.wording import duration as words
+
+    now, median = record["now"], record["at_50"]
+    return f"in {words(record['wait_50_s'])}" if median == now and record["wait_50_s"] else _at(median, now)
+
+
+def _processors(count: int) -> str:
+    return "1 processor" if count == 1 else f"{count:,} processors"
 
 
 def _gained(change: dict[str, Any]) -> str:
     """Return what a change of the job gains, in words."""
     from pipelines.report.wording import duration as words
 
-    job = f"({change['procs']:,} processors, limit {words(change['requested_s'])})"
+    job = f"({_processors(change['procs'])}, limit {words(change['requested_s'])})"
     if change["mean_s"] == 0:
         return f"{job} it would start no sooner"
     if change["mean_s"] > 0:

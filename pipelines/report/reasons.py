@@ -52,17 +52,38 @@ def sentence_of_cause(cause: Mapping[str, Any]) -> str:
 
 
 def sentences_of_places(places: Sequence[Mapping[str, Any]]) -> list[str]:
-    """Return where a job would start soonest, a sentence for each partition.
+    """Return where a job would start soonest, one sentence for places with equal starts.
 
     ``places`` have the fields of :class:`sim.site.queue_ahead.Place`, the soonest first.
     """
+    groups: list[list[Mapping[str, Any]]] = []
+    for place in places:
+        if groups and _same_start(groups[-1][-1], place):
+            groups[-1].append(place)
+        else:
+            groups.append([place])
     sentences = []
-    for place, after in zip(places, [*places[1:], None], strict=False):
-        qos = f" with QOS {place['qos']}" if place["qos"] else ""
-        text = f"in {place['queue']}{qos}: expected to start in {duration(place['wait_50_s'])} "
-        text += f"(80 %: {duration(place['wait_10_s'])} to {duration(place['wait_90_s'])})"
-        if after is not None:
-            sure = "surely" if place["sooner"] >= SURE else "not surely"
-            text += f"; {sure} sooner than in the next ({place['sooner']:.0%} of the simulations)"
+    for group in groups:
+        first, last = group[0], group[-1]
+        text = f"in {_named(group)}: expected to start in {duration(first['wait_50_s'])} "
+        text += f"(80 %: {duration(first['wait_10_s'])} to {duration(first['wait_90_s'])})"
+        if last["sooner"] is not None:
+            sure = "surely" if last["sooner"] >= SURE else "not surely"
+            text += f"; {sure} sooner than in the next (a chance of {last['sooner']:.0%})"
         sentences.append(text)
     return sentences
+
+
+def _same_start(place: Mapping[str, Any], after: Mapping[str, Any]) -> bool:
+    """Tell whether a job has equal waits in two places, and starts sooner in neither."""
+    waits = ("wait_10_s", "wait_50_s", "wait_90_s")
+    return place["sooner"] == 0.5 and all(place[wait] == after[wait] for wait in waits)
+
+
+def _named(group: Sequence[Mapping[str, Any]]) -> str:
+    """Return the names of places, each partition once with its QOS."""
+    every_qos: dict[str, list[str]] = {}
+    for place in group:
+        every_qos.setdefault(place["queue"], []).append(place["qos"])
+    names = [f"{queue} with QOS {' or '.join(qos)}" if any(qos) else queue for queue, qos in every_qos.items()]
+    return names[0] if len(group) == 1 else f"any of {', '.join(names)}"

@@ -88,8 +88,8 @@ class Cause:
 class Place:
     """A partition, and a QOS, that would take a job, and when it would start there.
 
-    ``qos`` is "" where the job has no choice. ``sooner`` is the share of scenarios in which it starts there sooner than in the
-    next place of the list; equal starts count half.
+    ``qos`` is "" where the job has no choice. ``sooner`` is the chance that it starts there sooner than in the next place of the
+    list (:func:`chance_sooner`).
     """
 
     queue: str
@@ -255,7 +255,7 @@ class TraceQueue:
             low, median, high = (float(wait) for wait in np.quantile(sample, (0.1, 0.5, 0.9), method="nearest"))
             sooner = None
             if after is not None:
-                sooner = float((starts[place] < starts[after]).mean() + (starts[place] == starts[after]).mean() / 2)
+                sooner = chance_sooner(starts[place], starts[after], ahead.within_s)
             places.append(Place(place[0], place[1] if several else "", low, median, high, sooner))
         return tuple(places)
 
@@ -312,6 +312,21 @@ def changed(jobs: QueueJobs, row: int, procs: int, requested_s: int) -> QueueJob
 def surely_sooner(gained_s: np.ndarray) -> bool:
     """Tell whether a change surely starts a job sooner, from differences in scenarios."""
     return bool((gained_s < 0).mean() >= SURE)
+
+
+def chance_sooner(starts_s: np.ndarray, others_s: np.ndarray, within_s: float) -> float:
+    """Return the chance that a job starts sooner than by other starts.
+
+    Both are of the same scenarios, seconds [scenarios]; equal ones count half. Both err as intervals take starts to err
+    (:func:`sim.starts.questions.blurred`), each for itself: a difference of seconds is not sure, however many scenarios agree.
+    """
+    own, other = (
+        blurred(starts[:, None], within_s).reshape(-1, len(starts))
+        for starts in (np.asarray(starts_s, np.float64), np.asarray(others_s, np.float64))
+    )
+    sooner = int((own[:, None] < other).sum())
+    equal = int((own[:, None] == other).sum())
+    return (sooner + equal / 2) / (len(own) * other.size)
 
 
 def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
