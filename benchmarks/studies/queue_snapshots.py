@@ -51,7 +51,8 @@ FUTURE = re.compile(
 def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
     """Return a file of theirs up to the day ``last`` as :func:`features.jobs.standing.inputs` reads it, by moment.
 
-    ``day`` counts from the first; ``start_s`` is known only once it has passed, and NOT_YET without a start. Raises InputError for a missing column or time.
+    ``day`` counts from the first; ``start_s`` is known only once it has passed, and NOT_YET without a start. Rows without a moment are
+    left out, and a line says so; other values may be missing. Raises InputError for a missing column.
     """
     try:
         names = [name for name in pq.read_schema(path).names if not FUTURE.fullmatch(name)]
@@ -60,9 +61,9 @@ def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
         raise InputError(f"{path}: cannot be read: {error}") from error
     if absent := [name for name in NEEDED if name not in table]:
         raise InputError(f"{path}: column {absent[0]} is missing; needed are {', '.join(NEEDED)}")
-    if (missing := table[[name for name in NEEDED if name != "start_time"]].isna().any()).any():
-        raise InputError(f"{path}: column {missing.idxmax()} has no value in some rows")
-    table = table.sort_values(
+    if unmarked := int(table["poll_time"].isna().sum()):
+        print(f"{unmarked:,} rows without poll_time are left out", file=sys.stderr)
+    table = table[table["poll_time"].notna()].sort_values(
         ["poll_time", *(name for name in ("job_unique_id",) if name in table)], kind="stable", ignore_index=True
     )
     columns = {ours: table[theirs] for theirs, ours in COLUMNS.items() if theirs in table}

@@ -49,6 +49,26 @@ def test_it_prints_figures_of_the_days_and_reads_no_column_of_the_future(
     assert result["held_50"] < result["held_80"] < result["held_90"] <= 1.0
 
 
+def test_a_table_with_missing_values_and_names_as_texts_still_has_its_figures(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(daily, "GROWTH", replace(daily.GROWTH, trees=5, members=1))
+    path = kept(tmp_path / "noons.parquet", noons(days=9))
+    table = pd.read_parquet(path).sample(frac=1.0, random_state=0)
+    row = np.arange(len(table))
+    for number, name in enumerate(("time_limit_sec", "req_cpus", "submit_time", "priority_y", "poll_time")):
+        table[name] = table[name].mask(row % 40 == number)
+    table["partition_id_y"] = "p" + table["partition_id_y"].astype(str)
+    table.to_parquet(path)
+    monkeypatch.setattr(sys, "argv", ["queue_snapshots", str(path), "--days", "8-20", "--json"])
+    queue_snapshots.main()
+    printed = capsys.readouterr()
+    result = json.loads(printed.out)
+    assert f"{(row % 40 == 4).sum()} rows without poll_time are left out" in printed.err
+    assert {"mse_log10", "within_2", "held_50", "held_80", "held_90", "held_80_by_day"} <= set(result)
+    assert np.isfinite(result["mse_log10"])
+
+
 @pytest.mark.parametrize(
     ("change", "days", "message"),
     [
