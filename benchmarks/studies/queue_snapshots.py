@@ -80,8 +80,9 @@ def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
 
 
 def _seconds(times: pd.Series, otherwise: float = np.nan) -> pd.Series:
-    """Return Unix seconds; of a table without a zone, its own clock's."""
-    moments = pd.to_datetime(times, utc=True).astype("datetime64[s, UTC]")
+    """Return Unix seconds of times, or of numbers that are such; of times without a zone, their own clock's."""
+    moments = pd.to_datetime(times, utc=True, unit="s" if pd.api.types.is_numeric_dtype(times) else None)
+    moments = moments.astype("datetime64[s, UTC]")
     return moments.astype("int64").where(moments.notna(), otherwise)
 
 

@@ -59,6 +59,7 @@ def test_a_table_with_missing_values_and_names_as_texts_still_has_its_figures(
     for number, name in enumerate(("time_limit_sec", "req_cpus", "submit_time", "priority_y", "poll_time")):
         table[name] = table[name].mask(row % 40 == number)
     table["partition_id_y"] = "p" + table["partition_id_y"].astype(str)
+    table["eligible_time"] = table["eligible_time"].astype("datetime64[s]").astype("int64")
     table.to_parquet(path)
     monkeypatch.setattr(sys, "argv", ["queue_snapshots", str(path), "--days", "8-20", "--json"])
     queue_snapshots.main()
