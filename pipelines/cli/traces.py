@@ -47,7 +47,7 @@ def _list() -> None:
                 str(entry.procs or ""),
                 machine,
                 entry.missing_request,
-                _checksum(entry),
+                "stated" if entry.checked else "",
                 _stated_in(entry),
                 state,
             ]
@@ -62,12 +62,3 @@ def _stated_in(entry: Entry) -> str:
 
     place = "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name
     return f"{place}; {', '.join(entry.run_with)}: of a run" if entry.run_with else place
-
-
-def _checksum(entry: Entry) -> str:
-    """Return the origin of the checksum of a trace in words."""
-    if entry.recorded:
-        return f"recorded {entry.recorded}"
-    if entry.unrecorded:
-        return "by first download"
-    return "stated" if entry.checked else ""

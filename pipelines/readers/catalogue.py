@@ -18,7 +18,6 @@ from features.jobs.choices import MISSING_REQUEST
 from features.names import check_name
 from pipelines.lake.home import archive, home
 from pipelines.lake.places import exists, is_url
-from pipelines.readers.checksums import RecordedDownload, checksums, recorded
 from pipelines.readers.localtime import zone
 from pipelines.readers.settings import read_settings
 from pipelines.readers.site_file import settings_file, site_tables
@@ -32,9 +31,7 @@ FORMATS = ("swf", "slurm", "parquet", "generated", "simulated")
 MADE = ("generated", "simulated")
 """Formats of traces that have no place: they are made here."""
 PROCESSORS = ("cpus", "nodes")
-RECORDED = "recorded"
-"""Value of ``sha256_content`` if it is to be recorded at the first download (:mod:`pipelines.readers.checksums`)."""
-_NO_KEYS = ("name", "stated_in", "recorded", "run_with")
+_NO_KEYS = ("name", "stated_in", "run_with")
 _OF_RUNS = (
     "procs",
     "timezone",
@@ -55,8 +52,7 @@ _LONGEST_NAME = 255  # bytes, in all common file systems
 class Entry:
     """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
 
-    ``stated_in`` is the file that has the entry; ``recorded`` is the day on which its checksum was recorded, if it was not stated.
-    ``run_with`` names the keys that it has from an earlier run alone.
+    ``stated_in`` is the file that has the entry. ``run_with`` names the keys that it has from an earlier run alone.
     """
 
     name: str
@@ -80,7 +76,6 @@ class Entry:
     starts: bool = False
     since: str = ""
     stated_in: Path = PACKAGED
-    recorded: str = ""
     run_with: tuple[str, ...] = ()
 
     @property
@@ -125,24 +120,15 @@ class Entry:
     @property
     def checked(self) -> bool:
         """Tell whether the entry has a checksum."""
-        return bool(self.sha256 or self.sha256_content) and not self.unrecorded
-
-    @property
-    def unrecorded(self) -> bool:
-        """Tell whether the first download will give the entry its checksum."""
-        return self.sha256_content == RECORDED
+        return bool(self.sha256 or self.sha256_content)
 
     def check(self, source: Source) -> None:
-        """Raise InputError unless a file has the stated, or recorded, checksums of the entry."""
-        source_name, remedy = self.stated_in.name, ""
-        if self.recorded:
-            source_name = f"{checksums().name}, as first downloaded on {self.recorded}"
-            remedy = f"; to take another, remove {self.path} and its address's table in {checksums()}"
+        """Raise InputError unless a file has the checksums that the entry states."""
         for key, digest in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
             wanted = getattr(self, key)
-            if wanted not in ("", RECORDED, digest):
+            if wanted not in ("", digest):
                 raise InputError(
-                    f"{source.path}: is not the trace {self.name} of {source_name}: {key} is {digest[:12]}..., not {wanted[:12]}...{remedy}"
+                    f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: {key} is {digest[:12]}..., not {wanted[:12]}..."
                 )
 
 
@@ -159,8 +145,7 @@ def load_catalogue() -> dict[str, Entry]:
     of_runs = read_catalogue(remembered()) if exists(remembered()) else {}
     for name, entry in of_runs.items():
         entries[name] = with_options_of_runs(of_site[name], entry) if name in of_site else entry
-    records = recorded()
-    return {name: _with_recorded(entry, records.get(entry.place)) for name, entry in entries.items()}
+    return entries
 
 
 def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
@@ -170,7 +155,7 @@ def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
     """
     open_keys = [key for key in _OF_RUNS if not is_stated(entry, key) and is_stated(remembered_entry, key)]
     changes: dict[str, Any] = {key: getattr(remembered_entry, key) for key in open_keys}
-    if (entry.checked or entry.unrecorded) and remembered_entry.place and not remembered_entry.remote:
+    if (entry.checked or entry.remote) and remembered_entry.place and not remembered_entry.remote:
         changes["place"] = str(remembered_entry.path)
     return replace(entry, **changes, run_with=tuple(open_keys))
 
@@ -178,12 +163,6 @@ def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
 def is_stated(entry: Entry, key: str) -> bool:
     """Tell whether an entry states a key, and not its default."""
     return bool(getattr(entry, key) != getattr(Entry, key))
-
-
-def _with_recorded(entry: Entry, record: RecordedDownload | None) -> Entry:
-    if record is None or not entry.unrecorded:
-        return entry
-    return replace(entry, sha256_content=record.sha256_content, recorded=record.since)
 
 
 def remembered() -> Path:
@@ -227,8 +206,7 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     if table.get("arrives_days", 0) < 0:
         refuse("arrives_days", f"must be a number of days, not {table['arrives_days']}")
     for key in ("sha256", "sha256_content"):
-        digest = table.get(key, "")
-        if not re.fullmatch(r"|[0-9a-f]{64}", digest) and (key, digest) != ("sha256_content", RECORDED):
+        if not re.fullmatch(r"|[0-9a-f]{64}", table.get(key, "")):
             refuse(key, "must be 64 hexadecimal digits in lower case")
     if "since" in table:
         try:
@@ -243,8 +221,6 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     entry = Entry(name=name, stated_in=path, **table)
     if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
         refuse("place", f"{shown(masked(entry.place))} {wrong}")
-    if entry.unrecorded and not entry.remote:
-        refuse("sha256_content", f"can be {RECORDED!r} for an address only: it is recorded at the first download")
     if (entry.format in MADE) == bool(entry.place):
         refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
     return entry

@@ -1,7 +1,6 @@
 """Downloads of catalogue traces, checked by SHA-256 before they take their place."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import requests
@@ -12,7 +11,6 @@ from features import limits
 from features.errors import InputError, masked, printable
 from pipelines.lake.places import replacing
 from pipelines.readers.catalogue import Entry
-from pipelines.readers.checksums import checksums, record
 from pipelines.readers.read import check_kind
 from pipelines.readers.source import load
 
@@ -22,10 +20,9 @@ _CHUNK, _TIMEOUT_S = 1 << 16, 30
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
     """Return the file of the catalogue trace ``name`` in ``directory``; download if needed.
 
-    Progress goes to standard error. If the catalogue leaves the checksum to the first download, it is recorded from that, or from
-    a file already there, and ``note`` gets one line about it. Raises InputError for an unknown trace, a missing checksum, no
-    network, a full disk, or a download without the stated or recorded checksum. Then nothing is left behind, and an earlier file
-    stays.
+    Progress goes to standard error. If the catalogue states no checksum, ``note`` gets one line with that of the download. Raises
+    InputError for an unknown trace, no network, a full disk, or a download without the stated checksum. Then nothing is left
+    behind, and an earlier file stays.
     """
     entry = catalogue.get(name) or catalogue.get(name.lower())
     remote = sorted(entry.name for entry in catalogue.values() if entry.remote)
@@ -33,51 +30,42 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
         raise InputError(f"{name}: is not a trace of the catalogue; known: {', '.join(remote)}")
     if not entry.remote:
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
-    if not entry.checked and not entry.unrecorded:
-        raise InputError(
-            f"{entry.stated_in}: traces.{entry.name}: has neither sha256 nor sha256_content, so a download from {masked(entry.place)} could not be checked"
-        )
     path = directory / entry.path.name
-    if _is_right(path, entry, note):
+    if _is_right(path, entry):
         return path
     try:
         with replacing(path) as temporary:
             _download(entry.place, temporary)
             try:
-                _check(temporary, entry, note)
+                _check(temporary, entry)
             except InputError as error:
                 raise InputError(f"{masked(entry.place)}: {str(error).removeprefix(f'{temporary}: ')}") from error
     except requests.RequestException as error:
         raise InputError(f"{masked(entry.place)}: cannot be fetched: {_reason(error)}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
+    if not entry.checked:
+        note(
+            f"{entry.name}: Queuecast does not know this file's checksum, so it was not checked: sha256_content of this copy is "
+            f"{load(path).sha256_content}; state it in queuecast.toml to have later copies checked"
+        )
     return path
 
 
-def _is_right(path: Path, entry: Entry, note: Callable[[str], None]) -> bool:
+def _is_right(path: Path, entry: Entry) -> bool:
     try:
-        _check(path, entry, note)
+        _check(path, entry)
     except InputError:  # missing or damaged: fetch it again
         return False
     return True
 
 
-def _check(path: Path, entry: Entry, note: Callable[[str], None]) -> None:
-    """Raise InputError unless the file is the entry's; record its checksum if it is the first.
-
-    Records only a file that begins like a trace, so that a server's error page does not become the trace for good.
-    """
+def _check(path: Path, entry: Entry) -> None:
+    """Raise InputError unless a file has the entry's checksums; without any, unless it begins like a trace."""
     source = load(path)
-    if entry.unrecorded:
-        check_kind(source)
-        kept = record(entry.place, source.sha256_content)
-        if kept.sha256_content == source.sha256_content:
-            note(
-                f"{entry.name}: Queuecast does not know this file's checksum, so that of this first copy was recorded: sha256_content "
-                f"{kept.sha256_content[:12]}... in {checksums()}; later copies must have the same"
-            )
-        entry = replace(entry, sha256_content=kept.sha256_content, recorded=kept.since)
     entry.check(source)
+    if not entry.checked:
+        check_kind(source)  # a server's error page is no trace
 
 
 def _download(address: str, temporary: Path) -> None:

@@ -83,8 +83,8 @@ def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, pro
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:
     """Return the catalogue's entry for TRACE, or None if TRACE is a file.
 
-    Raises InputError with the known names if it is neither. A file with an entry's name is that entry's trace if its checksum
-    matches or none is recorded yet: the entry is then returned with the file as its place.
+    Raises InputError with the known names if it is neither. A file with the name of an entry to fetch is that entry's
+    trace unless its checksum is another: the entry is then returned with the file as its place.
     """
     entries = load_catalogue() if catalogue is None else catalogue
     entry = entries.get(spec) or entries.get(spec.lower())
@@ -101,12 +101,9 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
     """Return the entry that the file's name and checksum match, with the file as its place."""
     try:
         entry = entries.get(trace_name(spec))
-        if entry is None or not (entry.checked or entry.unrecorded):
+        if entry is None or not (entry.checked or entry.remote):
             return None
-        source = load(spec)
-        if entry.unrecorded:
-            entry = replace(entry, sha256_content=source.sha256_content)
-        entry.check(source)
+        entry.check(load(spec))
     except InputError:
         return None  # another file: its errors are reported when it is read
     return replace(entry, place=str(Path(spec).absolute()))
@@ -198,10 +195,6 @@ def _kind(source: Source) -> str:
 def _read_entry(entry: Entry, timezone: str | None) -> Trace:
     if entry.remote and not entry.path.exists():
         raise InputError(f"{entry.name}: not fetched yet: run `queuecast fetch {entry.name}`")
-    if entry.unrecorded:
-        raise InputError(
-            f"{entry.path}: has no recorded checksum yet: run `queuecast fetch {entry.name}`, which records it without a download"
-        )
     parquet = entry.format == "parquet" or (not entry.format and _is_parquet(entry.path))
     if not parquet or entry.checked:
         source = load(entry.path)

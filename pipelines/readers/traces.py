@@ -32,7 +32,7 @@ from pipelines.readers.source import trace_name
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
-_MOVED = ("name", "place", "machine", "queues", "stated_in", "recorded", "run_with")
+_MOVED = ("name", "place", "machine", "queues", "stated_in", "run_with")
 """Fields of an entry that are not copied unchanged to its table in another file."""
 
 
