@@ -10,7 +10,6 @@ from pipelines.assets.stages import system_stage
 from pipelines.assets.variability_checks import CONTROL_RUNS, COUNTERS, check_control_runs, check_counters
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
-from pipelines.readers.ldms.ingest import read_quarantine
 from pipelines.readers.system import SIMULATED
 from pipelines.readers.systems import system
 from pipelines.report.table import escaped, markdown_of
@@ -19,7 +18,7 @@ from pipelines.studies.variability_ingest import IngestedFile, read_counters, re
 from pipelines.studies.variability_table import label_balance
 from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 
-BY_DAY, NEW_FILES = "counters_by_day", "new files"
+BY_DAY, NEW_FILES, QUARANTINED = "counters_by_day", "new files", "quarantined files"
 _SHOWN = 20
 
 counters_by_day = dg.AssetSpec(
@@ -72,7 +71,7 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
     _simulated_if_needed(system_lake)
     report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(system_lake.lake().root, name)
-    sampled_days, quarantine = sampled(store, report), read_quarantine(store)
+    sampled_days = sampled(store, report)
     tell_days(context, name, sampled_days)
     came = [
         {
@@ -82,7 +81,6 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "values": tally.values,
             "duplicates": tally.duplicates,
             "contradictions": tally.contradictions,
-            "late_rows": tally.late,
         }
         for sampler, tally in sorted(report.samplers.items())
     ]
@@ -95,15 +93,16 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
             NEW_FILES: report.ingested + report.continued,
+            QUARANTINED: len(report.quarantined),
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
             "damaged_lines": report.damaged,
             "text_columns": ", ".join(sorted(report.text_columns)) or "none",
             "came_in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
             "samples_by_day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
-            "quarantine": dg.MetadataValue.md(markdown_of(quarantine.drop(columns="sha256").head(_SHOWN), empty="empty")),
+            "quarantine": dg.MetadataValue.md("\n".join(f"* {escaped(text)}" for text in report.quarantined[:_SHOWN]) or "empty"),
             "lake": dg.MetadataValue.path(str(store.root)),
         },
-        check_results=check_counters(quarantine),
+        check_results=check_counters(report.quarantined),
     )
 
 

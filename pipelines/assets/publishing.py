@@ -15,14 +15,12 @@ import pandas as pd
 from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import aliases
 from pipelines.assets.checks import holds
-from pipelines.assets.counters import NEW_FILES
+from pipelines.assets.counters import NEW_FILES, QUARANTINED
 from pipelines.assets.described import page_link
 from pipelines.assets.partitions import nights_of_systems, nights_of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import OWNER, system_stage, trace_stage
-from pipelines.lake.counters import CountersStore
 from pipelines.lake.version import OF_BOTH
-from pipelines.readers.ldms.ingest import read_quarantine
 from pipelines.report.table import escaped, markdown_of
 from pipelines.serving.judging import answered
 from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
@@ -142,8 +140,8 @@ def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
         "why": decided["why"],
         "promoted": decided["promoted"],
         "champion": f"models:/{model}/{champion}" if champion else "none",
-        "files": _new_files(context),
-        "quarantined": len(read_quarantine(CountersStore(tables.root, name))),
+        "files": _files(context, NEW_FILES),
+        "quarantined": _files(context, QUARANTINED),
         "runs": len(runs),
         "last_start_s": int(runs["start_s"].max()),
         "generated": decided["generated"],
@@ -154,12 +152,12 @@ def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
     return row
 
 
-def _new_files(context: dg.AssetExecutionContext) -> int:
-    """Return the number of counter files that the run read or continued to read."""
+def _files(context: dg.AssetExecutionContext, kind: str) -> int:
+    """Return the number of counter files of a kind, new or quarantined, that the run met."""
     for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
         event = entry.asset_materialization
-        if event is not None and NEW_FILES in event.metadata:
-            return int(str(event.metadata[NEW_FILES].value))
+        if event is not None and kind in event.metadata:
+            return int(str(event.metadata[kind].value))
     return 0
 
 

@@ -5,9 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-STORES = frozenset(
-    {"control_runs", "monitored_jobs", "probes", "application_types", "topology", "contention", "counters_quarantine"}
-)
+STORES = frozenset({"control_runs", "monitored_jobs", "probes", "application_types", "topology", "contention"})
 """Tables that grow row by row: each is a subject of its own."""
 COUNTERS = "counters"
 """Prefix of the subjects of counters, and the folder of their parts."""

@@ -232,7 +232,7 @@ def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
         raise RuntimeError("the disk is on fire")
 
     with monkeypatch.context() as patch:
-        patch.setattr("pipelines.assets.publishing._new_files", fails)
+        patch.setattr("pipelines.assets.publishing._files", fails)
         assert not run(instance, "nightly_variability", name, day="2026-08-02").success
     assert kept() == before
     second = run(instance, "nightly_variability", name, day="2026-08-03")

@@ -106,8 +106,6 @@ def _read_counters(lake: Lake, system: System) -> IngestReport:
     with shown_progress("bytes", "reading counters") as progress:
         report = read_counters(lake.root.parent, system, progress)
     _print(report)
-    for text in report.contradictions[:_SHOWN]:
-        note(text)
     click.echo(f"{'counters':<18}{lake.root / COUNTERS / system.name}")
     return report
 
@@ -121,18 +119,17 @@ def _print(report: IngestReport) -> None:
         note(f"{report.damaged:,} damaged lines, neither rows nor headers, are left out; counter_files counts them")
     for name, files in sorted(report.text_columns.items()):
         note(f"{printable(name)} is a column of text in {files:,} files and is not read")
-    headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions", "late rows")
+    headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions")
     cells = []
     for name, tally in sorted(report.samplers.items()):
         numbers = (tally.files, tally.rows, tally.values, tally.nulls, len(tally.nodes), len(tally.days))
-        cells.append([name, *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions, tally.late))])
+        cells.append([name, *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions))])
     if cells:
         Table("what came in", headings, cells).show()
-    if report.quarantined:
-        broken = [[row["file"], str(row["line"] or ""), row["reason"]] for row in report.quarantined[:_SHOWN]]
-        if (more := len(report.quarantined) - _SHOWN) > 0:
-            broken.append([f"and {more:,} more", "", "all are in the table counters_quarantine"])
-        Table("quarantined: nothing of them is stored", ["file", "line", "reason"], broken, left=["reason"]).show()
+    for text in report.quarantined[:_SHOWN]:
+        note(f"quarantined, nothing of it is stored: {text}")
+    if (more := len(report.quarantined) - _SHOWN) > 0:
+        note(f"and {more:,} more")
 
 
 def _few(names: tuple[str, ...]) -> str:

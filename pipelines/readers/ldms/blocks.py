@@ -6,7 +6,6 @@ in file order; time order, duplicates and the meaning of counters are left to th
 
 from __future__ import annotations
 
-import csv
 import re
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping
@@ -14,11 +13,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
-from features import limits
 from features.errors import InputError, shown
 from pipelines.readers.ldms.header import Header, is_header, read_header
 from pipelines.readers.text import BLOCK, text_of
@@ -71,8 +68,8 @@ class LdmsReader:
     """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
     Both are ends of lines. ``header`` is the current header line; at ``start`` it is from a header file or an earlier reading.
-    ``text`` names columns of text, which are not read. ``line``, ``rows``, ``late`` and ``damaged`` count lines, rows, late rows
-    and lines that are no row and no header, while :meth:`blocks` is consumed.
+    ``text`` names columns of text, which are not read. ``line``, ``rows`` and ``damaged`` count lines, rows, and lines that are no
+    row and no header, while :meth:`blocks` is consumed.
     """
 
     path: Path
@@ -84,11 +81,9 @@ class LdmsReader:
     line: int = 0
     text: set[str] = field(default_factory=set)
     rows: int = 0
-    late: int = 0
     damaged: int = 0
     _first_damage: str = ""
     _fewest_bytes: int = 1
-    _latest_us: np.ndarray = field(default_factory=lambda: np.zeros(0, np.int64))
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in file order.
@@ -181,7 +176,6 @@ class LdmsReader:
         node = np.concatenate([self.nodes.codes(piece.node) for piece in pieces])
         columns = {place: np.concatenate([piece.metrics[place] for piece in pieces]) for place in header.metrics}
         self.rows += time_us.size
-        self.late += self._count_late(time_us, node)
         values = {sampler: np.stack([columns[place] for place in places.values()]) for sampler, places in header.samplers.items()}
         return Block(header, time_us, node, values)
 
@@ -228,13 +222,6 @@ class LdmsReader:
         """Raise InputError if more than :data:`DAMAGED` of so many lines are damaged."""
         if self.damaged > DAMAGED * lines:
             raise InputError(f"{self._first_damage} (over {DAMAGED:.0%} of the lines are damaged)")
-
-    def _count_late(self, time_us: np.ndarray, node: np.ndarray) -> int:
-        """Count the rows whose time is before that of an earlier row of the same node."""
-        self._latest_us = np.pad(self._latest_us, (0, len(self.nodes.names) - self._latest_us.size))
-        latest_us = np.maximum(pd.Series(time_us).groupby(node).cummax().to_numpy(), self._latest_us[node])
-        np.maximum.at(self._latest_us, node, time_us)
-        return int((time_us < latest_us).sum())
 
 
 def _next_header_at(text: bytes, at: int, header: Header | None) -> int:
@@ -318,27 +305,12 @@ def _is_whole(header: Header, text: bytes) -> bool:
 
 
 def _complaint(header: Header, line: bytes) -> str:
-    """Return a description of what is wrong with a line that is not a row."""
-    csv.field_size_limit(limits.LINE_BYTES)
-    text = line.decode("utf-8", "replace")
-    fields = [cell.strip() for cell in next(csv.reader([text.replace("\r", " ")]))]
-    if len(fields) != len(header.columns):
-        return f"{len(fields)} fields, where the header has {len(header.columns)}"
-    metrics = set(header.metrics)
-    for place, (column, cell) in enumerate(zip(header.columns, fields, strict=True)):
-        number = _number(cell)
-        what = ""
-        if place == header.time and not (number is not None and _FIRST_S <= number / header.per_second < _LATEST_S):
-            what = f"no time in Unix {'milli' if header.per_second > 1 else ''}seconds"
-        elif place == header.node and not _NODE.fullmatch(cell):
-            what = "no name of a node"
-        elif cell and place == header.microseconds and not (cell.isdecimal() and float(cell) < 1_000_000 // header.per_second):
-            what = "not a number"
-        elif cell and place in metrics and (number is None or np.isinf(number)):
-            what = "not a number" if number is None else "not a finite number"
-        if what:
-            return f"{column[:40]} is {shown(cell)}, {what}"
-    return f"{shown(text)} has a quote or a carriage return where no field has one"
+    """Return what is wrong with a line that is not a row."""
+    text = line.decode("utf-8", "replace").strip("\n")
+    fields = text.count(",") + 1
+    if '"' not in text and fields != len(header.columns):
+        return f"{fields} fields, where the header has {len(header.columns)}"
+    return f"{shown(text)} is no row of a time, a node and numbers"
 
 
 def _number(text: str) -> float | None:

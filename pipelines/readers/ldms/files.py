@@ -85,15 +85,6 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
     return Scanned(path, header, length, rest, digest.hexdigest(), first, known_length)
 
 
-def sha256_of(path: Path) -> str:
-    """Return the SHA-256 of a file on disk, or "" if it cannot be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return ""
-
-
 def _header_file(path: Path) -> str | None:
     """Return the last header line of the header file that belongs to a file.
 

@@ -1,8 +1,7 @@
 """LDMS files on their way into the store: rows are held until they are many, then merged.
 
 Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if its values are equal or
-missing, else a contradiction. A row is late if an earlier line of the file has a later time for the same node; it is still stored
-in its place. Duplicates, contradictions, late rows and damaged lines are counted.
+missing, else a contradiction. Duplicates, contradictions and damaged lines are counted.
 """
 
 from __future__ import annotations
@@ -23,9 +22,7 @@ from pipelines.readers.ldms.files import Scanned
 
 HELD_BYTES = 96 << 20
 """Size of the rows that are held before they are merged into the store."""
-_NAMED = 5
-"""Max contradictions named in the ledger, for each file."""
-_COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions", "late")
+_COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions")
 
 
 class BrokenFileError(Exception):
@@ -45,7 +42,6 @@ class SamplerTally:
     nulls: int = 0
     duplicates: int = 0
     contradictions: int = 0
-    late: int = 0
     nodes: set[str] = field(default_factory=set)
     days: set[str] = field(default_factory=set)
 
@@ -57,7 +53,7 @@ class SamplerTally:
 
 
 class Intake:
-    """One file being read: its reader, tallies by sampler, and contradictions as texts.
+    """One file being read: its reader, and tallies by sampler.
 
     ``base`` is the entry of the known text that the file continues, if it does.
     """
@@ -65,7 +61,6 @@ class Intake:
     def __init__(self, path: Path, scanned: Scanned, base: dict[str, Any] | None, nodes: NodeTable, sampler: str | None) -> None:
         self.path, self.scanned, self.base = path, scanned, base or {}
         self.tallies: dict[str, SamplerTally] = {}
-        self.contradictions: list[str] = []
         self._span_us: tuple[int, int] | None = None
         self.reader = LdmsReader(
             path,
@@ -95,8 +90,6 @@ class Intake:
                 tally = self.tallies.setdefault(sampler, SamplerTally(files=1))
                 if block.time_us.size:
                     yield sampler, self._table(block, sampler, tuple(places), tally, source)
-        for tally in self.tallies.values():
-            tally.late = self.reader.late
 
     def _table(self, block: Block, sampler: str, names: tuple[str, ...], tally: SamplerTally, source: int) -> pa.Table:
         codes, node = np.unique(block.node, return_inverse=True)
@@ -123,8 +116,8 @@ class Intake:
         base, reader, scanned = self.base, self.reader, self.scanned
         span_s = [second / 1e6 for second in self._span_us or ()]
         span_s += [base[name] for name in ("first_s", "last_s") if base.get(name) is not None]
-        counts = {name: sum(getattr(tally, name) for tally in self.tallies.values()) for name in _COUNTS[:-1]}
-        counts |= {"late": reader.late, "damaged": reader.damaged}
+        counts = {name: sum(getattr(tally, name) for tally in self.tallies.values()) for name in _COUNTS}
+        counts |= {"damaged": reader.damaged}
         return {
             "file": str(self.path),
             "sha256": scanned.sha256,
@@ -135,7 +128,6 @@ class Intake:
             "text_columns": sorted(reader.text),
             "samplers": sorted({*base.get("samplers", []), *self.tallies}),
             **{name: base.get(name, 0) + count for name, count in counts.items()},
-            "contradicting": (base.get("contradicting", []) + self.contradictions)[:_NAMED],
             "first_s": min(span_s, default=None),
             "last_s": max(span_s, default=None),
             "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -214,31 +206,15 @@ class IntakeRun:
                 self._judge(sampler, repeated)
 
     def _judge(self, sampler: str, repeated: Repeated) -> None:
-        """Count rows left out as duplicates or contradictions of those kept.
-
-        The first contradictions of each file are named.
-        """
+        """Count rows left out as duplicates or contradictions of those kept."""
         rows = repeated.left_out
-        names = [name for name in rows.column_names if name not in (TIME_US, SOURCE, "node")]
-        contradicts, which = np.zeros(rows.num_rows, bool), np.zeros(rows.num_rows, np.int64)
-        for place, name in enumerate(names):
-            left, kept = rows[name].to_numpy(), repeated.kept[name].to_numpy()
-            other = ~((kept == left) | np.isnan(left))
-            which[other & ~contradicts] = place
-            contradicts |= other
+        contradicts = np.zeros(rows.num_rows, bool)
+        for name in rows.column_names:
+            if name not in (TIME_US, SOURCE, "node"):
+                left, kept = rows[name].to_numpy(), repeated.kept[name].to_numpy()
+                contradicts |= ~((kept == left) | np.isnan(left))
         source = rows[SOURCE].to_numpy()
         for number in np.unique(source):
-            intake, own = self.intakes[number], source == number
-            tally = intake.tallies[sampler]
+            tally, own = self.intakes[number].tallies[sampler], source == number
             tally.contradictions += int((own & contradicts).sum())
             tally.duplicates += int((own & ~contradicts).sum())
-            for row in np.flatnonzero(own & contradicts)[: max(_NAMED - len(intake.contradictions), 0)].tolist():
-                name = names[which[row]]
-                intake.contradictions.append(
-                    f"{intake.path}: {sampler} of {rows['node'][row]} at {rows[TIME_US][row].as_py() / 1e6:.6f}: "
-                    f"{name} is {rows[name][row].as_py():.17g}, but {_shown(repeated.kept[name][row].as_py())} was there first"
-                )
-
-
-def _shown(value: float | None) -> str:
-    return "nothing" if value is None else f"{value:.17g}"
