@@ -103,7 +103,8 @@ def _model(shape: type, left_out: tuple[str, ...]) -> type[BaseModel]:
     keys: dict[str, Any] = {}
     for field in fields(shape):
         if field.name not in left_out:
-            default = Field(default_factory=field.default_factory) if field.default_factory is not MISSING else field.default
+            default = ... if field.default is MISSING else field.default
+            default = Field(default_factory=field.default_factory) if field.default_factory is not MISSING else default
             keys[field.name] = (hints[field.name], default)
     model: type[BaseModel] = create_model(shape.__name__, __config__=ConfigDict(extra="forbid", strict=True), **keys)
     return model

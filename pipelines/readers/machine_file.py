@@ -5,14 +5,16 @@ is described in ``docs/how-to/machines.md``.
 """
 
 import re
-from collections import Counter
 from collections.abc import Callable
-from functools import cached_property
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Annotated, Any, Literal
+
+from pydantic import Strict
 
 from features.errors import InputError, shown
 from features.jobs.schema import ASKED
+from features.validation import validated
 from pipelines.readers.source import load, trace_name
 from pipelines.readers.text import toml_tables
 from sim.machine.description import Cluster, Limit, Machine, NodeGroup
@@ -21,16 +23,11 @@ _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?) ?([KMGT]i?B)", re.ASCII)
 _UNITS = {"K": 2**0, "M": 2**10, "G": 2**20, "T": 2**30}
 _SPAN = re.compile(r"(\d{1,9}) ?(min|h|d|w|s)", re.ASCII)
 _SECONDS = {"s": 1, "min": 60, "h": 3600, "d": 86400, "w": 7 * 86400}
-_KEYS = {
-    "": {"name", "asked", "cluster", "limit"},
-    "cluster": {"name", "nodes", "procs", "memory", "gpus", "properties"},
-    "cluster.nodes": {"nodes", "procs", "memory", "gpus", "properties"},
-    "limit": {"of", "what", "value", "name", "longer_than", "cluster"},
-}
+Texts = Annotated[tuple[str, ...], Strict(False)]
 
 
 def read_machine(path: str | Path) -> Machine:
-    """Read a machine's description; raise InputError with file, line and what is wrong."""
+    """Read a machine's description; raise InputError with file, place and what is wrong."""
     source = load(path)
     try:
         with source.open() as file:
@@ -43,7 +40,7 @@ def read_machine(path: str | Path) -> Machine:
         raise InputError(f"{path}: describes no cluster: it is empty")
     if first[0].isdigit():
         return _of_table(source.path, lines)
-    return _Described(source.path, text).machine()
+    return _of_toml(source.path, text)
 
 
 def _of_table(path: str, lines: list[str]) -> Machine:
@@ -83,110 +80,92 @@ def _make_at(where: str, make: Callable[..., Any], *values: Any) -> Any:
         raise InputError(f"{where}: {error}") from error
 
 
-class _Described:
-    """A description in TOML, with the lines of its keys."""
+@dataclass(frozen=True)
+class _NodesTable:
+    """A table [[cluster.nodes]]."""
 
-    def __init__(self, path: str, text: str) -> None:
-        self._path, self._lines, self._kinds = path, text.splitlines(), 0
-        self._document = toml_tables(path, text)
+    nodes: int
+    procs: int
+    memory: str | None = None
+    gpus: int = 0
+    properties: Texts = ()
 
-    def machine(self) -> Machine:
-        """Return the machine; raise InputError with file, line and what is wrong."""
-        self._check_keys(self._document, "", 0)
-        counted = self._document.get("asked", list(ASKED))
-        if not (isinstance(counted, list) and all(word in ASKED for word in counted)):
-            self._fail("asked", "", 0, f"must list which requests of jobs count, out of {', '.join(ASKED)}")
-        clusters = [self._cluster(table, number) for number, table in enumerate(self._tables("cluster"))]
-        limits = [self._limit(table, number) for number, table in enumerate(self._tables("limit"))]
-        name = self._document.get("name", _name(self._path))
-        if not isinstance(name, str):
-            self._fail("name", "", 0, "must be a text")
-        return _make_at(self._path, Machine, name, tuple(clusters), tuple(limits), tuple(counted))
 
-    def _tables(self, key: str) -> list[dict[str, Any]]:
-        tables = self._document.get(key, [])
-        if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-            self._fail(key, "", 0, f"must be tables [[{key}]]")
-        return tables
+@dataclass(frozen=True)
+class _ClusterTable:
+    """A table [[cluster]], whose nodes are a number, or tables of their own."""
 
-    def _cluster(self, table: dict[str, Any], number: int) -> Cluster:
-        self._check_keys(table, "cluster", number)
-        if not isinstance(name := table.get("name"), str) or not re.fullmatch(r"[^\s:^]+", name):
-            self._fail("name", "cluster", number, "must be a text without blanks, colons and ^")
-        nodes = table.get("nodes")
-        if not isinstance(nodes, list):
-            return Cluster(name, (self._nodes(table, "cluster", number),))
-        if not nodes or not all(isinstance(group, dict) for group in nodes):
-            self._fail("nodes", "cluster", number, "must be a number, or tables [[cluster.nodes]]")
-        if both := sorted(table.keys() & _KEYS["cluster.nodes"] - {"nodes", "properties"}):
-            self._fail(both[0], "cluster", number, "must stand either in each [[cluster.nodes]] or here, not in both")
-        common, kinds = self._properties(table, "cluster", number), []
-        for place, group in enumerate(nodes, start=self._kinds):
-            self._check_keys(group, "cluster.nodes", place)
-            kinds.append(self._nodes(group, "cluster.nodes", place, common))
-        self._kinds += len(kinds)
-        return Cluster(name, tuple(kinds))
+    name: str
+    nodes: int | list[dict[str, Any]]
+    procs: int | None = None
+    memory: str | None = None
+    gpus: int | None = None
+    properties: Texts = ()
 
-    def _properties(self, table: dict[str, Any], kind: str, number: int) -> tuple[str, ...]:
-        properties = table.get("properties", [])
-        if not (isinstance(properties, list) and all(isinstance(word, str) for word in properties)):
-            self._fail("properties", kind, number, "must be a list of texts")
-        return tuple(properties)
 
-    def _nodes(self, table: dict[str, Any], kind: str, number: int, common: tuple[str, ...] = ()) -> NodeGroup:
-        properties = common + self._properties(table, kind, number)
-        for key in ("nodes", "procs"):
-            if key not in table:
-                self._fail(key, kind, number, "is missing")
-        memory = table.get("memory")
-        match = _SIZE.fullmatch(memory) if isinstance(memory, str) else None
-        if memory is not None and match is None:
-            self._fail("memory", kind, number, "must be a size in quotes, such as '504 GiB' or '94035968 KiB'")
-        kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
-        where = f"{self._path}:{self._line('nodes', kind, number)}"
-        return _make_at(where, NodeGroup, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
+@dataclass(frozen=True)
+class _LimitTable:
+    """A table [[limit]]."""
 
-    def _limit(self, table: dict[str, Any], number: int) -> Limit:
-        self._check_keys(table, "limit", number)
-        for key in ("of", "what", "value"):
-            if key not in table:
-                self._fail(key, "limit", number, "is missing")
-        for key in ("name", "longer_than", "cluster"):
-            if not isinstance(table.get(key, ""), str):
-                self._fail(key, "limit", number, "must be a text")
-        span = table.get("longer_than")
-        match = None if span is None else _SPAN.fullmatch(span)
-        if span is not None and match is None:
-            self._fail("longer_than", "limit", number, "must be a time such as '90 min', '12 h', '7 d' or '1 w'")
-        seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
-        where = f"{self._path}:{self._line('of', 'limit', number)}"
-        values = (table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
-        return _make_at(where, Limit, *values)
+    of: str
+    what: str
+    value: Any
+    name: str | None = None
+    longer_than: str | None = None
+    cluster: str | None = None
 
-    def _check_keys(self, table: dict[str, Any], kind: str, number: int) -> None:
-        if unknown := [key for key in table if key not in _KEYS[kind]]:
-            self._fail(unknown[0], kind, number, f"is unknown here; known: {', '.join(sorted(_KEYS[kind]))}")
 
-    def _fail(self, key: str, kind: str, number: int, what: str) -> NoReturn:
-        raise InputError(f"{self._path}:{self._line(key, kind, number)}: {f'{kind}: ' if kind else ''}{shown(key)} {what}")
+@dataclass(frozen=True)
+class _MachineTable:
+    """All of a file."""
 
-    def _line(self, key: str, kind: str, number: int) -> int:
-        """Return the line of a key in the ``number``-th table of a kind, else of its heading."""
-        return self._places.get((kind, number, key)) or self._places.get((kind, number, ""), 1)
+    name: str = ""
+    asked: Annotated[tuple[Literal[ASKED], ...], Strict(False)] = ASKED  # type: ignore[valid-type]
+    cluster: list[dict[str, Any]] = field(default_factory=list)
+    limit: list[dict[str, Any]] = field(default_factory=list)
 
-    @cached_property
-    def _places(self) -> dict[tuple[str, int, str], int]:
-        """Return the line of each key, and of each heading (key ""), by kind and number of the table."""
-        places: dict[tuple[str, int, str], int] = {}
-        tables: Counter[str] = Counter()
-        kind, number = "", 0
-        for place, line in enumerate(self._lines, start=1):
-            if heading := re.match(r"\s*\[+\s*([\w.]+)\s*\]", line):
-                kind, number, key = heading[1], tables[heading[1]], ""
-                tables[kind] += 1
-            elif assignment := re.match(r"\s*[\"']?([^\"'=]+?)[\"']?\s*=", line):
-                key = assignment[1]
-            else:
-                continue
-            places.setdefault((kind, number, key), place)
-        return places
+
+def _of_toml(path: str, text: str) -> Machine:
+    """Return the machine of a description in TOML."""
+    table = {"name": _name(path), "cluster": [], "limit": [], "asked": ASKED}
+    table |= validated(_MachineTable, toml_tables(path, text), path, left_out=())
+    clusters = tuple(_cluster(row, f"{path}: cluster {place}") for place, row in enumerate(table["cluster"], start=1))
+    limits = tuple(_limit(row, f"{path}: limit {place}") for place, row in enumerate(table["limit"], start=1))
+    return _make_at(path, Machine, table["name"], clusters, limits, tuple(table["asked"]))
+
+
+def _cluster(row: dict[str, Any], where: str) -> Cluster:
+    table = validated(_ClusterTable, row, where, left_out=())
+    name, nodes = table.pop("name"), table.pop("nodes")
+    if not re.fullmatch(r"[^\s:^]+", name):
+        raise InputError(f"{where}: name must be a text without blanks, colons and ^")
+    if not isinstance(nodes, list):
+        return _make_at(where, Cluster, name, (_nodes({"nodes": nodes, **table}, where),))
+    common = table.pop("properties", ())
+    if not nodes:
+        raise InputError(f"{where}: nodes must be a number, or tables [[cluster.nodes]]")
+    if table:
+        raise InputError(f"{where}: {min(table)} must stand either in each [[cluster.nodes]] or here, not in both")
+    groups = [_nodes(group, f"{where}: nodes {place}", common) for place, group in enumerate(nodes, start=1)]
+    return _make_at(where, Cluster, name, tuple(groups))
+
+
+def _nodes(row: dict[str, Any], where: str, common: tuple[str, ...] = ()) -> NodeGroup:
+    table = validated(_NodesTable, row, where, left_out=())
+    memory = table.get("memory")
+    match = _SIZE.fullmatch(memory or "")
+    if memory is not None and match is None:
+        raise InputError(f"{where}: memory must be a size such as '504 GiB' or '94035968 KiB', not {shown(memory)}")
+    kib = None if match is None else int(float(match[1]) * _UNITS[match[2][0]])
+    properties = (*common, *table.get("properties", ()))
+    return _make_at(where, NodeGroup, table["nodes"], table["procs"], kib, table.get("gpus", 0), properties)
+
+
+def _limit(row: dict[str, Any], where: str) -> Limit:
+    table = validated(_LimitTable, row, where, left_out=())
+    span = table.get("longer_than")
+    match = _SPAN.fullmatch(span or "")
+    if span is not None and match is None:
+        raise InputError(f"{where}: longer_than must be a time such as '90 min', '12 h', '7 d' or '1 w', not {shown(span)}")
+    seconds = None if match is None else int(match[1]) * _SECONDS[match[2]]
+    return _make_at(where, Limit, table["of"], table["what"], table["value"], table.get("name"), seconds, table.get("cluster"))
