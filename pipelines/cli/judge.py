@@ -35,7 +35,7 @@ def command(settings: TraceSettings, log: Path, model: str, as_json: bool) -> No
             record(row)
     elif rows:
         print_table([name.replace("_", " ") for name in rows[0]], [[_cell(name, row[name]) for name in rows[0]] for row in rows])
-    missing = {"of running jobs, not judged": judged.running, "never logged": judged.dropped, "unreadable lines": judged.unreadable}
+    missing = {"of running jobs, not judged": judged.running, "unreadable lines": judged.unreadable}
     if counts := ", ".join(f"{count:,} {what}" for what, count in missing.items() if count):
         note(f"other answers: {counts}")
 

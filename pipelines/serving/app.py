@@ -16,13 +16,12 @@ from typing import Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
 from fastapi.exceptions import RequestValidationError
-from fastapi.responses import HTMLResponse, JSONResponse
+from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
 from features.errors import InputError, one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.docs_page import docs_page
 from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import Served
@@ -38,7 +37,8 @@ LARGEST = 4 << 20
 _WHY = {
     400: "the body is neither one JSON object nor a list of jobs",
     **dict.fromkeys(
-        (404, 405), "only POST /predict, POST /start, GET /health and GET /metrics are served here; GET /docs describes them"
+        (404, 405),
+        "only POST /predict, POST /start, GET /health and GET /metrics are served here; GET /openapi.json describes them",
     ),
     413: f"a request may have {LARGEST:,} bytes",
 }
@@ -155,11 +155,6 @@ def application(service: Service) -> FastAPI:
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
     app.state.metrics = Metrics(service.models)
     app.add_api_route("/metrics", scraped(app.state.metrics), methods=["GET"], response_class=Response, response_model=None)
-
-    async def docs() -> HTMLResponse:
-        return HTMLResponse(docs_page(app.openapi()))
-
-    app.add_api_route("/docs", docs, methods=["GET"], include_in_schema=False)
     return app
 
 

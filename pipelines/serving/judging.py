@@ -27,12 +27,11 @@ class JudgedAnswers:
 
     ``answers`` has one row per answer to a submission: ``version user_known predicted_s``, quantiles, the job's ``runtime_s`` and
     ``requested_s`` (NaN if not joined) and ``later`` (submitted after the last submission in accounting). ``running`` counts
-    answers for jobs that had begun, ``dropped`` answers that were not logged, ``unreadable`` lines.
+    answers for jobs that had begun, ``unreadable`` lines.
     """
 
     answers: pd.DataFrame
     running: int
-    dropped: int
     unreadable: int
 
     def versions(self) -> list[dict[str, Any]]:
@@ -47,16 +46,14 @@ def judge(place: Path, clean: CleanTrace, model: str = "") -> JudgedAnswers:
     It judges the answers of ``model``. The default is the log's model if there is only one, else ``runtime-<trace>``. Raises
     InputError for a place without a log, and for a log without answers of the model.
     """
-    entries, dropped, unreadable = _entries(place, _OF_RUNTIMES)
+    entries, unreadable = _entries(place, _OF_RUNTIMES)
     wanted, named = model or f"runtime-{clean.name}", sorted({entry["model"] for entry in entries})
     wanted = named[0] if not model and len(named) == 1 else wanted
     of_model = [entry | {"quantiles": entry.get("quantiles") or {}} for entry in entries if entry["model"] == wanted]
     if not of_model:
         raise InputError(f"{place}: has no answers of {wanted}, only of {one_line(', '.join(named) or 'none', 200)}")
     submissions = [entry for entry in of_model if entry["elapsed_s"] == 0]
-    return JudgedAnswers(
-        joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(of_model) - len(submissions), dropped, unreadable
-    )
+    return JudgedAnswers(joined(submissions, clean.jobs, clean.origin_unix_s or 0), len(of_model) - len(submissions), unreadable)
 
 
 def answered(clean: CleanTrace) -> dict[str, Any] | None:
@@ -70,7 +67,7 @@ def answered(clean: CleanTrace) -> dict[str, Any] | None:
         return None
     row = judged.versions()[-1] if len(judged.answers) else {}
     scored = {name: None if value != value else value for name, value in row.items()}
-    return scored | {"running": judged.running, "dropped": judged.dropped, "unreadable": judged.unreadable}
+    return scored | {"running": judged.running, "unreadable": judged.unreadable}
 
 
 def start_entry(now_s: float, model: str, version: str, answer: Mapping[str, Any]) -> dict[str, Any]:
@@ -96,20 +93,19 @@ def started(model: str, jobs: pd.DataFrame, start_s: np.ndarray, origin_s: int, 
     return table.assign(at_s=at_s, waited_s=np.where(waited >= 0, waited, np.nan))
 
 
-def _entries(place: Path, names: Set[str]) -> tuple[list[dict[str, Any]], int, int]:
-    """Return a log's entries with these ``names``, and the numbers of dropped and unreadable."""
-    entries, dropped, unreadable = list[dict[str, Any]](), 0, 0
+def _entries(place: Path, names: Set[str]) -> tuple[list[dict[str, Any]], int]:
+    """Return a log's entries with these ``names``, and the number of unreadable lines."""
+    entries, unreadable = list[dict[str, Any]](), 0
     for line in _lines(place):
         try:
             entry = json.loads(line)
-            dropped += entry.get("dropped", 0)
             if names <= entry.keys():
                 entries.append(entry)
-            elif "dropped" not in entry and not any(kind <= entry.keys() for kind in (_OF_RUNTIMES, _OF_STARTS)):
+            elif not any(kind <= entry.keys() for kind in (_OF_RUNTIMES, _OF_STARTS)):
                 unreadable += 1
         except (ValueError, TypeError, AttributeError):
             unreadable += 1
-    return entries, dropped, unreadable
+    return entries, unreadable
 
 
 def _lines(place: Path) -> Iterator[str]:

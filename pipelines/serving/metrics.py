@@ -28,7 +28,7 @@ EVERY_S = 300.0
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 WAITS = {"0.5": 0.5, "0.9": 0.9}
 """Levels of the quantiles of the last day's waits, by their label; OpenMetrics keeps the label "quantile" for summaries."""
-PATHS = ("/predict", "/start", "/health", "/metrics", "/docs", "/openapi.json")
+PATHS = ("/predict", "/start", "/health", "/metrics", "/openapi.json")
 """Paths that are counted by name; all others are one, so that a client cannot make labels."""
 BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
 """Upper bounds of the histogram of answers: an answer about a job takes milliseconds, one about a queue up to a second."""

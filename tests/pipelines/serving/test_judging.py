@@ -68,10 +68,10 @@ def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
         entry(9500),
         entry(50, elapsed_s=50),
     ]
-    judged = judge(log(tmp_path / "asked", *lines, '{"dropped": 7}', "no json", "[]", "{}"), clean(MADE))
+    judged = judge(log(tmp_path / "asked", *lines, "no json", "[]", "{}"), clean(MADE))
     (row,) = judged.versions()
     assert (row["answers"], row["judged"], row["later"], row["not_joined"]) == (6, 1, 1, 4)
-    assert (judged.running, judged.dropped, judged.unreadable) == (1, 7, 3)
+    assert (judged.running, judged.unreadable) == (1, 3)
 
 
 @pytest.mark.parametrize(
