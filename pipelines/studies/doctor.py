@@ -25,8 +25,6 @@ from pipelines.lake.version import COUNTERS, Version
 from pipelines.lake.versions import Versions
 
 if TYPE_CHECKING:
-    from mlflow.entities.model_registry import ModelVersion
-
     from models.registry.tracking import Tracking
 
 BY_HAND = "by hand"
@@ -154,7 +152,7 @@ def _models(versions: Versions, store: Tracking, current: Version, before: Versi
 
 
 def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[Finding]:
-    """Find what the aliased versions of a registered model lack: files, records, runs, and the version that they refresh.
+    """Find the aliased versions of a registered model that are missing, or whose files are damaged.
 
     The files of ``published`` versions were looked at before.
     """
@@ -163,38 +161,12 @@ def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[F
     from models.registry.versions import aliases
 
     for alias, number in aliases(store, name).items():
-        version = version_at(store, name, number)
-        if version is None:
+        if version_at(store, name, number) is None:
             yield Finding("registry", name, f"the {alias} is version {number}, which does not exist", _ANEW)
             continue
-        fault = "" if number in published.values() else fault_of(name, number)
-        for what in filter(None, (fault, _edited(store, version))):
+        if number not in published.values() and (fault := fault_of(name, number)):
             mend = f"{BY_HAND}: set it right in MLflow; nights go on with what is whole"
-            yield Finding("registry", name, f"version {number}, the {alias}: {what}", mend)
-
-
-def _edited(store: Tracking, version: ModelVersion) -> str:
-    """Return what was deleted or edited of a version, else ""."""
-    from models.packed.settings import FORMAT
-    from models.registry.registration import trained_number, unrecorded
-    from models.registry.runtime_registration import RUNTIME
-    from models.registry.start_registration import START
-    from models.registry.variability_registration import VARIABILITY
-    from models.registry.versions import REFRESHED_FROM, has_logged_model, run_of
-
-    kinds = {kind.name: kind for kind in (RUNTIME, START, VARIABILITY)}
-    kind = kinds.get(version.name.partition("-")[0])
-    if kind is not None and (tag := unrecorded(version.tags, kind)):
-        return f"its tag {tag} is missing or was edited"
-    if kind is not None and version.tags.get("queuecast_format") != str(FORMAT):
-        return f"its format is {version.tags.get('queuecast_format')}, not {FORMAT}"
-    refreshed_from = version.tags.get(REFRESHED_FROM, "")
-    if refreshed_from and trained_number(store, version) != refreshed_from:
-        return f"version {refreshed_from}, from which it was refreshed, was deleted"
-    if not has_logged_model(store, version):
-        return "its logged model was deleted"
-    run = run_of(store, version)
-    return "its run was deleted" if version.run_id and (run is None or run.info.lifecycle_stage != "active") else ""
+            yield Finding("registry", name, f"version {number}, the {alias}: {fault}", mend)
 
 
 def _counters(home: Path) -> Iterator[Finding]:

@@ -12,7 +12,6 @@ from models.registry import loading
 from pipelines.lake.publishing import aliases_of, alone
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake
-from pipelines.studies import doctor
 from pipelines.studies.doctor import examine, repair
 from tests.support.command import queuecast
 
@@ -27,7 +26,6 @@ def connect(home: Path):
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with two versions, whose registered models have no files."""
     monkeypatch.setattr(loading, "fault_of", lambda *_: "")
-    monkeypatch.setattr(doctor, "_edited", lambda *_: "")
     client = connect(tmp_path).client
     client.create_registered_model(MODEL)
     for number in (1, 2):
