@@ -149,18 +149,6 @@ def _parse(source: Source, format: str, timezone: str | None, processors: str, c
     return parse_swf(source)
 
 
-_FOREIGN = {
-    rb"\d\d/\d\d/\d{4} \d\d:\d\d:\d\d;[A-Za-z];": "accounting of PBS, TORQUE or Cobalt",
-    rb"Job id +Name ": "output of PBS's qstat",
-    rb'"JOB_[A-Z]+" "': "accounting of LSF (lsb.acct)",
-    rb"JOBID +USER +STAT ": "output of LSF's bjobs",
-    rb"job-ID +prior ": "output of Grid Engine's qstat",
-    rb"# Version: |[^:\s]*:[^:\s]*:[^:]*:[^:]*:[^:]*:\d+:[^:]*:-?\d+:\d{9,}:": "accounting of Grid Engine (SGE)",
-    rb".*\bCOBALT_JOBID\b": "a table of Cobalt's jobs",
-    rb"#Time": "counters of LDMS",
-    rb"\[": "a list in JSON",
-}
-"""First lines of files that are not read, and what they are."""
 _NO_HEADER = rb"\d.*\d{4}-\d\d-\d\d[T ]\d\d:|\d[\d_.+]*[|,;]"
 
 
@@ -175,9 +163,6 @@ def _kind(source: Source) -> str:
     text = next((text for text in texts if not SAID.match(text.decode("latin-1"))), b"")
     if text.startswith(b"{"):
         return "slurm"
-    for pattern, what in _FOREIGN.items():
-        if re.match(pattern, text):
-            raise InputError(f"{source.path}:1: is {what}, which Queuecast does not read: convert it to SWF or to columns of sacct")
     if re.match(_NO_HEADER, text):
         raise InputError(f"{source.path}:1: has no header line that names the columns: run sacct without --noheader")
     if re.match(rb"[;+\-.\d]", text):

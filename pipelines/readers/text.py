@@ -20,17 +20,6 @@ from features.errors import InputError, one_line
 from pipelines.lake.places import read
 
 GZIP = b"\x1f\x8b"
-_OTHER_FORMATS = {
-    b"\x28\xb5\x2f\xfd": "packed by zstd: unpack it first, or pack it by gzip",
-    b"\xfd7zXZ\x00": "packed by xz: unpack it first, or pack it by gzip",
-    b"BZh": "packed by bzip2: unpack it first, or pack it by gzip",
-    b"PK\x03\x04": "packed by zip: unpack it first, or pack it by gzip",
-    b"\xff\xfe": "text in UTF-16: convert it to UTF-8",
-    b"\xfe\xff": "text in UTF-16: convert it to UTF-8",
-    b"J\x00o\x00": "text in UTF-16: convert it to UTF-8",
-}
-"""First bytes of files that are not read, and what they are."""
-_LONGEST_MARK = 6
 BLOCK = limits.LINE_BYTES
 """Bytes read at a time, and so the longest line."""
 _BUFFER = 1 << 16
@@ -45,12 +34,8 @@ def text_of(path: str | Path) -> Iterator[BinaryIO]:
     Raises InputError, also while it is read, for a file that cannot be read whole or is beyond the limits.
     """
     with opened(path) as file:
-        begin = file.read(_LONGEST_MARK)
+        packed = file.read(len(GZIP)) == GZIP
         file.seek(0)
-        for mark, what in _OTHER_FORMATS.items():
-            if begin.startswith(mark):
-                raise InputError(f"{path}: is {what}")
-        packed = begin.startswith(GZIP)
         if packed:
             with gzip.GzipFile(fileobj=file) as unpacked:
                 yield io.BufferedReader(_Text(path, unpacked, os.fstat(file.fileno()).st_size), _BUFFER)

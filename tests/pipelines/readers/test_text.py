@@ -27,7 +27,6 @@ from pipelines.readers.source import Source, load
 from pipelines.readers.swf import parse_swf, read_swf
 from pipelines.readers.system_tables import read_types
 from tests.pipelines.readers.test_swf import LINE
-from tests.support.refusals import refusal
 
 RATIO = limits.EXPANSION
 
@@ -97,20 +96,6 @@ def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
         for reading in (*readings(path), lambda path=path: read_trace(path)):
             with pytest.raises(InputError, match=rf"^{path}: is a device or a pipe, not a file"):
                 reading()
-
-
-@pytest.mark.parametrize(
-    ("content", "what"),
-    [
-        (b"\x28\xb5\x2f\xfd\x00", "packed by zstd: unpack it first, or pack it by gzip"),
-        ("JobID|User\n".encode("utf-16"), "text in UTF-16: convert it to UTF-8"),
-        ("JobID|User\n".encode("utf-16-le"), "text in UTF-16: convert it to UTF-8"),
-    ],
-)
-def test_other_packing_and_encodings_are_named(content: bytes, what: str, tmp_path: Path) -> None:
-    path = tmp_path / "sacct.txt"
-    path.write_bytes(content)
-    assert refusal(read_trace, path) == f"{path}: is {what}"
 
 
 @pytest.mark.parametrize(

@@ -298,19 +298,8 @@ def test_messages_of_sacct_before_the_header_are_counted() -> None:
 @pytest.mark.parametrize(
     ("first", "what"),
     [
-        (
-            "03/02/2026 08:12:19;E;7.server;user=ann Resource_List.ncpus=4",
-            "is accounting of PBS, TORQUE or Cobalt, which Queuecast does not read",
-        ),
-        ('"JOB_FINISH" "10.1" 1772438557 7 1001', "is accounting of LSF (lsb.acct), which Queuecast does not read"),
-        (
-            "all.q:n1:users:ann:sim:7:sge:0:1772438557:1772439139:1772442640:0:0",
-            "is accounting of Grid Engine (SGE), which Queuecast does not read",
-        ),
-        ('[{"jobid": 7}]', "is a list in JSON, which Queuecast does not read"),
         (f"7;ann;{TIME};{TIME}", "has no header line that names the columns: run sacct without --noheader"),
         ("JobID    User   Submit", "is a table aligned by spaces, which cuts values short"),
-        ("#Time,Time_usec,ProducerName,job_id", "is counters of LDMS, which Queuecast does not read"),
     ],
 )
 def test_what_is_not_slurms_is_named_for_what_it_is(first: str, what: str, tmp_path: Path) -> None:
