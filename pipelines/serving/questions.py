@@ -2,7 +2,7 @@
 
 import re
 from calendar import timegm
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from typing import Annotated, Any
 
@@ -17,7 +17,6 @@ from pydantic import (
     Tag,
     ValidationInfo,
     field_validator,
-    model_validator,
 )
 from pydantic_core import PydanticCustomError
 from starlette.exceptions import HTTPException
@@ -51,23 +50,10 @@ WallClock = Annotated[
 ]
 
 
-def one_unknown(fields: Collection[str], value: Any) -> Any:
-    """Drop unknown fields except the first: pydantic would report each, which takes seconds."""
-    if isinstance(value, dict) and len(value) > len(fields):
-        unknown = next(name for name in value if name not in fields)
-        return {name: value[name] for name in (*fields, unknown) if name in value}
-    return value
-
-
 class Given(BaseModel):
     """Part of a request: strictly typed, without unknown fields."""
 
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _one_unknown(cls, value: Any) -> Any:
-        return one_unknown(cls.__pydantic_fields__, value)
 
 
 class AskedJob(Given):

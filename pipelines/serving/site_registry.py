@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 from features.errors import InputError, first_line, masked
@@ -21,22 +21,23 @@ if TYPE_CHECKING:
 
 RUNTIMES, STARTS = "runtime-", "start-"
 """Beginnings of the names of registered models, by what they predict."""
-_SQLITE = "sqlite:///"
 
 
 class SiteRegistry:
     """The site's registry, opened when it is first read.
 
     It is that of :func:`pipelines.lake.registry.tracking`. A server that does not answer is given up after seconds, not after
-    MLflow's minutes of retries. A missing database file is an error; it is not made anew.
+    MLflow's minutes of retries.
     """
 
     def __init__(self) -> None:
         for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
             os.environ.setdefault(name, value)
-        self._store: Tracking | None = None
-        self._file: tuple[int, int] | None = None
         self._faults: dict[tuple[str, str], str] = {}
+
+    @cached_property
+    def _store(self) -> Tracking:
+        return tracking()
 
     def version(self, name: str, alias: str) -> str:
         """Return the first version that can answer for ``alias``, "" if there is none."""
@@ -44,7 +45,7 @@ class SiteRegistry:
 
         from models.registry.loading import fault_of
 
-        store = self._opened()
+        store = self._store
         try:
             numbers = candidates(Lake(home() / "lake"), store, name, alias)
             for number in numbers:
@@ -60,7 +61,7 @@ class SiteRegistry:
         """Return the aliases of a model or, if it is missing, the names like it; else ""."""
         from models.registry.registration import alternatives
 
-        return alternatives(self._opened(), name)
+        return alternatives(self._store, name)
 
     def trained_unix_s(self, name: str, number: str) -> float:
         """Return when the model of a version was registered.
@@ -78,35 +79,12 @@ class SiteRegistry:
         if name.startswith(STARTS):
             from models.registry.start_registration import load as load_starts
 
-            return load_starts(self._opened(), name, number)
+            return load_starts(self._store, name, number)
         from models.registry.runtime_registration import load
 
-        predictor = load(self._opened(), name, number)
+        predictor = load(self._store, name, number)
         try:
             check_key(predictor.hashed_with, f"version {number} of {name}", required=True)
         except ValueError as error:
             raise InputError(str(error)) from error
         return predictor
-
-    def _opened(self) -> Tracking:
-        if self._store is not None:
-            identity = _identity(self._store)
-            if identity is None:
-                raise InputError(f"registry {self._store.place}: its file is gone")
-            if identity != self._file:  # restored from a backup, say
-                self._store = None
-        if self._store is None:
-            self._store = tracking()
-            self._file = _identity(self._store)
-        return self._store
-
-
-def _identity(store: Tracking) -> tuple[int, int] | None:
-    """Return device and inode of a registry's file, zeros without one, None if it is gone."""
-    if not store.uri.startswith(_SQLITE):
-        return 0, 0
-    try:
-        state = Path(store.uri.removeprefix(_SQLITE)).stat()
-    except OSError:
-        return None
-    return state.st_dev, state.st_ino

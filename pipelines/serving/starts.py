@@ -9,12 +9,11 @@ from calendar import timegm
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from functools import partial
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, WrapValidator
+from pydantic import BaseModel, ConfigDict, FailFast, Field, WrapValidator
 
 from features import limits
 from features.errors import InputError
@@ -27,7 +26,7 @@ from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
-from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock, one_unknown
+from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock
 from pipelines.serving.queue_columns import SUBMITTED, QueueColumns, plain_columns
 from sim.starts.reasons import CLASSES, class_by_queue, class_of
 
@@ -78,8 +77,7 @@ def _columns(value: Any, validated: Callable[[Any], list[Queued]]) -> QueueColum
     few = isinstance(value, list) and len(value) <= MOST_QUEUED
     columns = plain_columns(value) if few else None
     if columns is None:
-        unknown = [one_unknown(Queued.__pydantic_fields__, job) for job in value] if isinstance(value, list) else value
-        jobs = validated(unknown)
+        jobs = validated(value)
         columns = QueueColumns({name: [getattr(job, name) for job in jobs] for name in Queued.__pydantic_fields__})
         columns[SUBMITTED] = [None if time is None else int((time - _EPOCH).total_seconds()) for time in columns[SUBMITTED]]
     return columns
@@ -92,7 +90,7 @@ class StartQuestion(Given):
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
     queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_columns)]
-    job: Annotated[QuestionedJob, BeforeValidator(partial(one_unknown, QuestionedJob.__pydantic_fields__))]
+    job: QuestionedJob
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 

@@ -122,7 +122,6 @@ def test_without_a_time_a_job_is_submitted_now_also_in_the_hour_that_comes_twice
         ({"quantiles": 0.5}, "quantiles"),
         ({"quantiles": [0.5] * 101}, "quantiles"),
         ({"request_s": 5}, "request_s"),
-        ({f"x{number}": 5 for number in range(30)}, "x0"),
         ({"model": "runtime-other"}, "model"),
     ],
 )
