@@ -127,7 +127,7 @@ class _MachineTable:
 
 def _of_toml(path: str, text: str) -> Machine:
     """Return the machine of a description in TOML."""
-    table = {"name": _name(path), "cluster": [], "limit": [], "asked": ASKED}
+    table: dict[str, Any] = {"name": _name(path), "cluster": [], "limit": [], "asked": ASKED}
     table |= validated(_MachineTable, toml_tables(path, text), path, left_out=())
     clusters = tuple(_cluster(row, f"{path}: cluster {place}") for place, row in enumerate(table["cluster"], start=1))
     limits = tuple(_limit(row, f"{path}: limit {place}") for place, row in enumerate(table["limit"], start=1))

@@ -2,7 +2,6 @@
 
 import hashlib
 import io
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,14 +20,12 @@ _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".json", ".parquet"}
 class Source:
     """A text file, plain or gzip: its path and the SHA-256 of the file itself.
 
-    ``content`` is its text if that is in memory already. Otherwise every use reads the file again, in blocks; what it reads has
-    this hash only if the file still has its ``stamp`` (:func:`_stamp`).
+    ``content`` is its text if that is in memory already. Otherwise every use reads the file again, in blocks.
     """
 
     path: str
     content: bytes | None = None
     sha256: str = ""
-    stamp: tuple[int, ...] = ()
 
     @property
     def name(self) -> str:
@@ -36,17 +33,12 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the text from its beginning.
-
-        Raises InputError as :func:`pipelines.readers.text.text_of` does, and if the file changed since its hash was taken.
-        """
+        """Yield the text from its beginning; raise InputError as :func:`pipelines.readers.text.text_of` does."""
         if self.content is not None:
             yield io.BytesIO(self.content)
         else:
             with text_of(self.path) as text:
                 yield text
-            if self.stamp and not (os.path.exists(self.path) and _stamp(os.stat(self.path)) == self.stamp):
-                raise InputError(f"{self.path}: changed while it was read: run the command again")
 
     def head(self, size: int = 100_000) -> bytes:
         """Return the first bytes of the text."""
@@ -74,16 +66,10 @@ def trace_name(path: str | Path) -> str:
     return check_name(with_hyphens(name), f"{path}: rename the file")
 
 
-def _stamp(status: os.stat_result) -> tuple[int, ...]:
-    """Return values of a file that change when it is written to or replaced."""
-    return status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns
-
-
 def load(path: str | Path) -> Source:
     """Return a plain or gzip file, by its first bytes; InputError if empty or unreadable."""
     with opened(path) as file:
-        stamp = _stamp(os.fstat(file.fileno()))
-        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest(), stamp)  # type: ignore[arg-type]
+        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
     if not source.head(1):
         raise InputError(f"{path}: is empty")
     return source

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tomllib
 from pathlib import Path
 from typing import Any
 
 from features.errors import InputError
 from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.settings import read_settings
 from sim.settings import Suite
 
 FOLDER = Path(__file__).parent
@@ -20,8 +20,10 @@ def suite_of(name: str, replaced: dict[str, Any]) -> Suite:
     """
     built_in = FOLDER / f"suite-{name}.toml"
     path = built_in if built_in.is_file() else Path(name)
+    if not path.is_file():
+        raise InputError(f"no suite {name}: known are classic and modern, or give a TOML file")
     try:
-        settings = tomllib.loads(path.read_text(encoding="utf-8"))
+        settings = read_settings(path, "suite")
         traces = settings.get("traces", [])
         if not isinstance(traces, list):
             raise InputError("traces must be a list")
@@ -30,10 +32,8 @@ def suite_of(name: str, replaced: dict[str, Any]) -> Suite:
             str(path.parent / trace) if isinstance(trace, str) and (path.parent / trace).is_file() else trace for trace in traces
         ]
         suite = Suite(**settings | {"traces": beside} | replaced)
-    except FileNotFoundError as error:
-        raise InputError(f"no suite {name}: known are classic and modern, or give a TOML file") from error
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError, OSError, InputError) as error:
-        raise InputError(f"{path}: {error}") from error
+    except InputError as error:
+        raise InputError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
     entries = [entry for trace in suite.traces if (entry := load_catalogue().get(trace)) is not None]
     if absent := [entry.name for entry in entries if entry.remote and not entry.path.exists()]:
         raise InputError(f"{name}: not fetched yet: run {', '.join(f'`queuecast fetch {trace}`' for trace in absent)}")

@@ -25,9 +25,7 @@ class System(CheckedSettings):
     model_config = ConfigDict(strict=True)
 
     counters: Texts = Field(default=(), description="LDMS CSV: a file, a directory with all below it, or a pattern in quotes.")
-    sampler: str = Field(
-        default="", description="The metrics' sampler, where neither ::sampler, the file's name nor the metrics tell."
-    )
+    sampler: str = Field(default="", description="The metrics' sampler, where neither ::sampler nor the file's name tells.")
     runs: str = Field(default="", description="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
     accounting: str = Field(
         default="",

@@ -13,13 +13,12 @@ import pandas as pd
 from features.errors import InputError, shown
 from features.monitoring.samplers import PROBES, TYPES
 from features.monitoring.situation import RATES, PlacedJob
-from features.node_list import expand_nodes
 from pipelines.readers.control_runs import node_lists, numbers, texts
 from pipelines.readers.delimited import AccountingTable, seconds
 from pipelines.readers.source import Source, load
+from sim.slurm.lines import conf_lines, expand
 
 _SWITCH = re.compile(r"\s*switchname\s*=", re.IGNORECASE)
-_FIELD = re.compile(r"(\w+)\s*=\s*(\S+)")
 
 
 def read_topology(path: str | Path) -> pd.DataFrame:
@@ -36,29 +35,15 @@ def read_topology(path: str | Path) -> pd.DataFrame:
 
 
 def _conf(source: Source) -> pd.DataFrame:
-    leaf_of: dict[str, str] = {}
+    path, leaf_of = Path(source.path), dict[str, str]()
     with source.open() as file:
-        lines = file.read().decode("utf-8", "replace").splitlines()
-    begun = ""
-    for number, line in enumerate(lines, 1):
-        line = begun + line.partition("#")[0].rstrip()
-        continues, line = line.endswith("\\"), line.removesuffix("\\")
-        begun = line if continues and number < len(lines) else ""
-        if begun or not line.strip():
-            continue
-        where = f"{source.path}:{number}"
-        named = {key.lower(): value for key, value in _FIELD.findall(line)}
-        if "switchname" not in named:
-            raise InputError(f"{where}: {shown(line.strip())} names no switch: SwitchName=s1 Nodes=n[1-16]")
-        if "nodes" not in named:
-            continue
-        try:
-            nodes = expand_nodes(named["nodes"])
-        except ValueError as error:
-            raise InputError(f"{where}: Nodes {shown(named['nodes'])} is not {error}") from error
-        for node in nodes:
-            if leaf_of.setdefault(node, named["switchname"]) != named["switchname"]:
-                raise InputError(f"{where}: node {shown(node)} is under {leaf_of[node]} on an earlier line")
+        text = file.read().decode("utf-8", "replace")
+    for line in conf_lines({path.name: text}, path.name, str(path.parent)):
+        if "switchname" not in line.pairs:
+            raise line.error(f"{shown(line.text)} names no switch: SwitchName=s1 Nodes=n[1-16]")
+        for node in expand(line.pairs.get("nodes", ""), line):
+            if leaf_of.setdefault(node, line.pairs["switchname"]) != line.pairs["switchname"]:
+                raise line.error(f"node {shown(node)} is under {leaf_of[node]} on an earlier line")
     if not leaf_of:
         raise InputError(f"{source.path}: no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]")
     return pd.DataFrame({"node": [*leaf_of], "leaf": [*leaf_of.values()]})

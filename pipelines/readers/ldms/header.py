@@ -9,10 +9,10 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, replace
 
-from features.errors import InputError, one_line, shown
+from features.errors import InputError, shown
 from features.monitoring.samplers import SAMPLERS
 
 _MILLISECONDS = "time_msec"
@@ -70,7 +70,7 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
     """Read a header line.
 
     A metric's sampler is the text after ``::``, else ``sampler``, else the one of features.monitoring.samplers.SAMPLERS that the
-    file's name or, failing that, most metric names match. Raises InputError that says what is wrong, without file and line.
+    file is named after. Raises InputError that says what is wrong, without file and line.
     """
     columns = _names(line)
     if not all(columns):
@@ -115,7 +115,9 @@ def _by_sampler(columns: Mapping[int, str], option: str | None, file_name: str) 
     """Return sampler -> metric's name -> column."""
     split = {place: name.split("::", 1) for place, name in columns.items()}
     unnamed = [parts[0] for parts in split.values() if len(parts) == 1]
-    default = (option or sampler_of(file_name) or _alike(unnamed)) if unnamed else ""
+    default = option or sampler_of(file_name) or ""
+    if unnamed and not default:
+        raise InputError(f"unknown sampler: the file's name is none of {', '.join(SAMPLERS)}; say which it is with --sampler")
     samplers: dict[str, dict[int, str]] = {}
     for place, parts in split.items():
         owner = parts[1] if len(parts) == 2 else default
@@ -148,16 +150,3 @@ def _bare(name: str) -> str:
     for prefix in _PREFIXES:
         name = name.removeprefix(prefix)
     return name.removesuffix(".value")
-
-
-def _alike(names: Iterable[str]) -> str:
-    bare = {_bare(name.partition("#")[0]) for name in names}
-    shared = {sampler.name: len(bare & set(sampler.metrics)) for sampler in SAMPLERS.values()}
-    best = max(shared, key=lambda name: shared[name])
-    if 2 * shared[best] < len(bare):
-        some = one_line(", ".join(sorted(bare)[:3]), 60) + (", ..." if len(bare) > 3 else "")
-        raise InputError(
-            f"unknown sampler: neither the file's name nor its metrics ({some}) are those of "
-            f"{', '.join(SAMPLERS)}; say which it is with --sampler"
-        )
-    return best
