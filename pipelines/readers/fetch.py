@@ -1,20 +1,22 @@
 """Downloads of catalogue traces, checked by SHA-256 before they take their place."""
 
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import requests
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn, TransferSpeedColumn
+from rich.markup import escape
+from rich.progress import wrap_file
+from urllib3.exceptions import HTTPError
 
-from features import limits
 from features.errors import InputError, masked, printable
 from pipelines.lake.places import replacing
 from pipelines.readers.catalogue import Entry
 from pipelines.readers.read import check_kind
 from pipelines.readers.source import load
 
-_CHUNK, _TIMEOUT_S = 1 << 16, 30
+_TIMEOUT_S = 30
 
 
 def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Callable[[str], None]) -> Path:
@@ -40,7 +42,7 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
                 _check(temporary, entry)
             except InputError as error:
                 raise InputError(f"{masked(entry.place)}: {str(error).removeprefix(f'{temporary}: ')}") from error
-    except requests.RequestException as error:
+    except (requests.RequestException, HTTPError) as error:
         raise InputError(f"{masked(entry.place)}: cannot be fetched: {_reason(error)}") from error
     except OSError as error:
         raise InputError(f"{path}: cannot be written: {error.strerror or error}") from error
@@ -69,38 +71,20 @@ def _check(path: Path, entry: Entry) -> None:
 
 
 def _download(address: str, temporary: Path) -> None:
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
     # without "identity" a server may unpack the file on the way, and sha256 would differ
-    headers, taken = {"Accept-Encoding": "identity"}, 0
-    with (
-        Progress(*columns, console=Console(stderr=True)) as progress,
-        requests.get(address, stream=True, timeout=_TIMEOUT_S, headers=headers) as answer,
-        temporary.open("wb") as file,
-    ):
+    headers = {"Accept-Encoding": "identity"}
+    with requests.get(address, stream=True, timeout=_TIMEOUT_S, headers=headers) as answer, temporary.open("wb") as file:
         answer.raise_for_status()
-        total = int(answer.headers.get("content-length", 0)) or None
-        bar = progress.add_task(printable(masked(address).rsplit("/", 1)[-1])[:60], total=total)
-        for chunk in answer.iter_content(_CHUNK):
-            taken += len(chunk)
-            if taken > limits.UNPACKED_BYTES:  # a server may send without end
-                raise InputError(f"{masked(address)}: sends more than {limits.UNPACKED_BYTES:,} bytes, more than any trace has")
-            file.write(chunk)
-            progress.update(bar, advance=len(chunk))
+        total, name = int(answer.headers.get("content-length", 0)), printable(masked(address).rsplit("/", 1)[-1])[:60]
+        with wrap_file(answer.raw, total, description=escape(name), console=Console(stderr=True)) as content:
+            shutil.copyfileobj(content, file)
 
 
-def _reason(error: requests.RequestException) -> str:
+def _reason(error: requests.RequestException | HTTPError) -> str:
+    if isinstance(error, HTTPError):
+        return "the connection ended before the file did"
     if error.response is not None:
         return f"the server answers {error.response.status_code} {error.response.reason}"
-    if isinstance(error, requests.exceptions.ChunkedEncodingError):
-        return "the connection ended before the file did"
-    if isinstance(error, requests.Timeout):
-        return "the server does not answer in time"
     if isinstance(error, requests.ConnectionError):
         return "no connection (is there a network?)"
     return " ".join(masked(str(error)).split())

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from pipelines.lake.home import local_home
 from pipelines.lake.locks import held
-from pipelines.lake.places import is_url, made_folder, move, write
+from pipelines.lake.places import is_url, made_folder, move
 from pipelines.lake.run_store import TABLES
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS as COUNTERS_SUBJECT
@@ -53,29 +53,26 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
     There are at least ``DAYS``. Days that are there stay, and only missing ones are added. Files of other settings, such as an earlier version's, are removed
     together with the tables read from them: they hold runs of another cluster.
     """
-    folder, shared = _folder(home), _folder(home, shared=True) / SETTINGS
+    folder = _folder(home)
     settings = settings_of(CLUSTER, SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)
     made_folder(folder.parent)
     with held(folder.with_suffix(".lock")):
-        read, own_days = days_of(shared, settings), days_of(folder / SETTINGS, settings)
-        wanted = max(days, DAYS, read, own_days)
-        if read == own_days == wanted:
+        own_days = days_of(folder / SETTINGS, settings)
+        wanted = max(days, DAYS, own_days)
+        if own_days == wanted:
             return False
         new_folder = folder if own_days else folder.with_suffix(".new")
         if not own_days:
             shutil.rmtree(new_folder, ignore_errors=True)
         emit(CLUSTER, new_folder, days=wanted, seed=SEED, origin_s=_NOON, monitored_from=MONITORED_FROM, packed=True)
-        if not read:
+        if not own_days:
             lake = Lake(home / "lake")
             for table in (COUNTERS_SUBJECT, *TABLES):
                 versions = lake.versions(subject_of(table, SIMULATED))
                 if gone := versions.current().files:
                     versions.commit({}, gone=[*gone])
-        if not own_days:
             shutil.rmtree(folder, ignore_errors=True)
             move(new_folder, folder)
-        if shared != folder / SETTINGS:
-            write(shared, (folder / SETTINGS).read_text(encoding="utf-8"))
         return True
 
 
@@ -84,6 +81,6 @@ def accounting_file(home: Path) -> Path:
     return _folder(home) / JOBS
 
 
-def _folder(home: Path, shared: bool = False) -> Path:
-    """Return this machine's folder of the files, or that of a shared store's settings."""
-    return (local_home() if is_url(home) and not shared else home) / "simulated" / "congested-small"
+def _folder(home: Path) -> Path:
+    """Return this machine's folder of the files."""
+    return (local_home() if is_url(home) else home) / "simulated" / "congested-small"

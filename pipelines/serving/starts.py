@@ -6,14 +6,14 @@ the same trace is served, too, and has quantiles, these are used, and cached wit
 
 import asyncio
 from calendar import timegm
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Annotated, Any, NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
-from pydantic import BaseModel, ConfigDict, FailFast, Field, WrapValidator
+from pydantic import BaseModel, ConfigDict, FailFast, Field
 
 from features import limits
 from features.errors import InputError
@@ -27,7 +27,6 @@ from models.starts.bulk import chances
 from pipelines.serving.judging import start_entry
 from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
 from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock
-from pipelines.serving.queue_columns import SUBMITTED, QueueColumns, plain_columns
 from sim.starts.reasons import CLASSES, class_by_queue, class_of
 
 MOST_QUEUED, REMEMBERED = 20_000, 100_000
@@ -72,29 +71,17 @@ class Queued(Submitted):
     running_s: Seconds | None = Field(None, description="how long it has run; null: it waits")
 
 
-def _columns(value: Any, validated: Callable[[Any], list[Queued]]) -> QueueColumns:
-    """Validate a queue as columns or, if anything in it may be wrong, job by job, which names the field."""
-    few = isinstance(value, list) and len(value) <= MOST_QUEUED
-    columns = plain_columns(value) if few else None
-    if columns is None:
-        jobs = validated(value)
-        columns = QueueColumns({name: [getattr(job, name) for job in jobs] for name in Queued.__pydantic_fields__})
-        columns[SUBMITTED] = [None if time is None else int((time - _EPOCH).total_seconds()) for time in columns[SUBMITTED]]
-    return columns
-
-
 class StartQuestion(Given):
     """A queue, and a job that is submitted to it, or waits in it and is left out of ``queue``."""
 
     model: Text | None = Field(None, description="which one, where several are served")
     procs: int | None = Field(None, ge=1, le=limits.PROCESSORS, description="processors of the machine; left out: the trace's")
     now: WallClock | None = Field(None, description="the wall clock at the site, without a time zone; left out: now")
-    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast(), WrapValidator(_columns)]
+    queue: Annotated[list[Queued], Field(max_length=MOST_QUEUED), FailFast()]
     job: QuestionedJob
     job_id: int | Text | None = Field(None, description="kept in the log, so that the answer can be judged")
 
 
-_EPOCH = datetime(1970, 1, 1)
 FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
@@ -165,7 +152,7 @@ class LoadedStarts(LoadedVersion):
     def clock_s(self, question: StartQuestion, now_s: float) -> int:
         """Return the site's wall clock at the question, seconds since 1970-01-01 00:00."""
         if question.now is not None:
-            return int((question.now - _EPOCH).total_seconds())
+            return timegm(question.now.timetuple())
         if self.snapshot_unix_s is None:
             raise Unanswerable("now is missing, and the model's trace has no dates: give the wall clock", "now")
         return timegm(datetime.fromtimestamp(now_s, self._zone).timetuple())
@@ -222,9 +209,8 @@ def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
 
     Raises Unanswerable for a job without the time of its submission, or with one after that second.
     """
-    assert isinstance(question.queue, QueueColumns)
-    job = question.job
-    columns: dict[str, list[Any]] = {name: [*values, getattr(job, name, None)] for name, values in question.queue.items()}
+    rows = [*question.queue, question.job]
+    columns: dict[str, list[Any]] = {name: [getattr(job, name, None) for job in rows] for name in Queued.model_fields}
     submit, start = _times(columns, clock_s)
     order = np.append(np.argsort(submit[:-1], kind="stable"), len(submit) - 1)
     return at_once(columns, submit, start, order)
@@ -248,19 +234,24 @@ def at_once(columns: Mapping[str, list[Any]], submit: np.ndarray, start: np.ndar
 def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, np.ndarray]:
     """Return submissions and starts, seconds of the wall clock, int64 [jobs]; a job that started in this second runs."""
     submit, waits, ran = (
-        np.array([-1 if seconds is None else seconds for seconds in columns[name]], np.int64)
-        for name in (SUBMITTED, "waits_s", "running_s")
+        np.array([-1 if seconds is None else seconds for seconds in values], np.int64)
+        for values in (map(_clock_s, columns["submit_time"]), columns["waits_s"], columns["running_s"])
     )
     has_time = submit >= 0
     for field, why, wrong in (
         ("waits_s", "give either submit_time or waits_s", has_time == (waits >= 0)),
-        (SUBMITTED, "is after now", submit > clock_s),
+        ("submit_time", "is after now", submit > clock_s),
     ):
         for row in np.flatnonzero(wrong)[:1]:
             raise Unanswerable(f"queue[{row}].{field}: {why}", f"queue[{row}].{field}")
     start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
     until = np.minimum(start, clock_s)
     return np.where(has_time, np.minimum(submit, until), until - waits), start
+
+
+def _clock_s(time: datetime | None) -> int | None:
+    """Return a wall clock in seconds since 1970-01-01 00:00, None without one."""
+    return None if time is None else timegm(time.timetuple())
 
 
 def _codes(names: Sequence[str | None]) -> np.ndarray:
