@@ -23,7 +23,7 @@ class SiteSettings(CheckedSettings):
 
     accounting: Path = Field(description="The site's record.")
     machine: Path = Field(
-        description="The site: a folder or tar with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone."
+        description="The site: a folder with slurm.conf and what queuecast machine --commands lists, or slurm.conf alone."
     )
     seed: Count = Field(default=0, description="Draws phases, and moves of submissions.")
     timezone: str | None = Field(

@@ -5,7 +5,6 @@ There is a catalogue of candidates, a screening on earlier jobs, and one judgeme
 
 from __future__ import annotations
 
-import tomllib
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,8 +17,8 @@ from features.clock import DAY_S
 from features.errors import InputError, unknown
 from features.jobs.cleaning import CleanTrace
 from pipelines.lake.registry import PREFIX, registered_predictor
+from pipelines.readers.settings import read_settings
 from pipelines.readers.slurm.jobs import SlurmJobs
-from pipelines.readers.slurm.site import site_files
 from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
 from sim.inputs.predicted_limits import as_table
@@ -155,8 +154,8 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[SiteC
     Raises InputError for a wrong file, and for two candidates with the same name.
     """
     candidates = read_candidates()
-    if machine is not None and OWN in (files := site_files(machine)):
-        candidates += _parsed(machine / OWN, files[OWN])
+    if machine is not None and (machine / OWN).is_file():
+        candidates += read_candidates(machine / OWN)
     candidates += read_candidates(path) if path is not None else []
     names = [candidate.name for candidate in candidates]
     if twice := [name for name in names if names.count(name) > 1]:
@@ -166,17 +165,10 @@ def all_candidates(machine: Path | None, path: Path | None = None) -> list[SiteC
 
 def read_candidates(path: Path = CATALOGUE) -> list[SiteChange]:
     """Read candidates from a TOML file; raise InputError for a wrong one."""
-    try:
-        return _parsed(path, path.read_bytes())
-    except OSError as error:
-        raise InputError(f"{path}: {error.strerror or error}") from None
+    return _parsed(path, read_settings(path, "candidates"))
 
 
-def _parsed(path: Path, text: bytes) -> list[SiteChange]:
-    try:
-        document = tomllib.loads(text.decode("utf-8"))
-    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise InputError(f"{path}: is not TOML: {error}") from None
+def _parsed(path: Path, document: dict[str, Any]) -> list[SiteChange]:
     keys, rows = (*TEXTS, *KINDS), document.get("candidate")
     if not isinstance(rows, list) or not all(isinstance(row, dict) for row in rows) or set(document) != {"candidate"}:
         raise InputError(f"{path}: must hold [[candidate]] tables and nothing else")

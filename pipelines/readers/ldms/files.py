@@ -88,23 +88,15 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
 def _header_file(path: Path) -> str | None:
     """Return the last header line of the header file that belongs to a file.
 
-    It is the header file of the same time, else the one without a time, else the latest earlier one.
+    It is the header file of the same time, else the one without a time.
     """
     name = path.name.removesuffix(".gz")
     stem, _, stamp = name.rpartition(".")
     if not stamp.isdecimal():
         stem, stamp = name, ""
-    exact = [f"{stem}.HEADER.{stamp}", f"{name}.HEADER"] if stamp else []
-    for candidate in (*exact, f"{stem}.HEADER"):
-        for file in (path.with_name(candidate), path.with_name(candidate + ".gz")):
-            if file.is_file():
-                return _last_header(file)
-    stamped = {}
-    for file in path.parent.glob(f"{glob.escape(stem)}.HEADER.*"):
-        when = file.name.removesuffix(".gz").rpartition(".")[2]
-        if when.isdecimal() and stamp and int(when) <= int(stamp):
-            stamped[int(when)] = file
-    return _last_header(stamped[max(stamped)]) if stamped else None
+    candidates = [f"{stem}.HEADER.{stamp}"] if stamp else []
+    beside = [path.with_name(candidate) for candidate in (*candidates, f"{stem}.HEADER")]
+    return next((_last_header(file) for file in beside if file.is_file()), None)
 
 
 def _last_header(file: Path) -> str:

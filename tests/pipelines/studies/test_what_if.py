@@ -58,7 +58,7 @@ def test_every_candidate_of_the_catalogue_changes_the_site_or_nothing(recorded: 
 def test_a_wrong_file_of_candidates_is_refused(tmp_path: Path, text: str, error: str) -> None:
     file = tmp_path / "mine.toml"
     file.write_text(text)
-    with pytest.raises(InputError, match=rf"mine\.toml: .*{error}"):
+    with pytest.raises(InputError, match=rf"mine\.toml:.*{error}"):
         read_candidates(file)
 
 

@@ -84,8 +84,10 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     monkeypatch.setattr(dated_site, "by_day", lambda *given: days)
     monkeypatch.setattr(dated_site, "NIGHTLY_REPLAYS", 2)
     tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"})]
-    monkeypatch.setattr(workflow, "read_candidates", lambda: tried)
-    monkeypatch.setattr(workflow, "site_files", lambda machine: {"candidates.toml": OWN} if machine.name == "tiers-A" else {})
+    (place / "candidates.toml").write_bytes(OWN)
+    monkeypatch.setattr(
+        dated_site, "all_candidates", lambda machine: [*tried, *workflow.read_candidates(place / "candidates.toml")]
+    )
     less = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
     before = mlflow.get_tracking_uri()
     with dg.DagsterInstance.ephemeral() as instance:

@@ -1,9 +1,8 @@
-"""Files of a Slurm site and slurmctld's log: what a folder, a tar and a log give, and how damaged ones are refused."""
+"""Files of a Slurm site and slurmctld's log: what a folder and a log give, and how damaged ones are refused."""
 
 from __future__ import annotations
 
 import gzip
-import tarfile
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -34,35 +33,16 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "site"
 
 
-def packed(folder: Path, name: str = "site.tar.gz") -> Path:
-    with tarfile.open(folder.parent / name, "w:gz") as tar:
-        tar.add(folder, "here/site")
-    return folder.parent / name
-
-
-def test_a_folder_and_a_tar_of_it_are_the_same_site_and_slurm_conf_alone_is_one(folder: Path) -> None:
-    of_folder, of_tar, alone = (load_site(place, "Europe/Berlin") for place in (folder, packed(folder), folder / "slurm.conf"))
-    assert of_folder == of_tar
+def test_a_folder_is_a_site_and_slurm_conf_alone_is_one(folder: Path) -> None:
+    of_folder, alone = (load_site(place, "Europe/Berlin") for place in (folder, folder / "slurm.conf"))
     assert (of_folder.name, len(of_folder.nodes), of_folder.outages[0].start_s) == ("here", 2, int(BEGIN.timestamp()) - 3600)
     assert (alone.nodes, alone.outages) == (of_folder.nodes, ())
-
-
-def test_sites_are_told_from_machines_of_clusters(folder: Path) -> None:
-    assert [is_site(place) for place in (folder, packed(folder), folder / "slurm.conf", "two.toml")] == [True, True, True, False]
+    assert [is_site(place) for place in (folder, folder / "slurm.conf", "two.toml")] == [True, True, False]
 
 
 def test_what_is_no_site_is_refused_by_name_in_one_line(folder: Path) -> None:
-    whole = packed(folder).read_bytes()
-    for name, content, message in (
-        ("cut.tar.gz", whole[: len(whole) // 2], "is damaged or cut: "),
-        ("junk.tar", b"junk" * 200, "is not a site: neither a folder, nor a tar of one, nor a file named slurm.conf"),
-        ("other.conf", CONF.encode(), "is not a site: "),
-    ):
-        (folder / name).write_bytes(content)
-        assert refusal(load_site, folder / name).startswith(f"{folder / name}: {message}")
-    (folder / "old").mkdir()
-    (folder / "old" / "slurm.conf").write_text(CONF)
-    assert refusal(load_site, packed(folder)).endswith("has slurm.conf in two folders: pack one site's files")
+    (folder / "other.conf").write_text(CONF)
+    assert refusal(load_site, folder / "other.conf").startswith(f"{folder / 'other.conf'}: is not a site: ")
     with pytest.raises(InputError, match=r"gone: No such file or directory"):
         load_site(folder / "gone")
     with pytest.raises(InputError, match=r"unknown time zone 'Berlin'"):
