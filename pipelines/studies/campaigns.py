@@ -5,9 +5,9 @@ When all points are done the results are written as Parquet, atomically, and the
 
 import hashlib
 import json
-import sqlite3
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -38,7 +38,7 @@ _ANEW = "give --restart to throw it away, or another --out"
 
 
 class Journal:
-    """The finished points of a campaign, in SQLite beside its output, so that it can resume.
+    """The finished points of a campaign, a line of JSON each beside its output, so that it can resume.
 
     As a context it is open and locked. ``done`` has the rows of finished points by trace and point. A process that dies loses no
     point, a power loss those of the last seconds. When all points are done, the results are written and the journal is removed.
@@ -49,67 +49,57 @@ class Journal:
         self.done: dict[tuple[str, Point], Sequence[Row]] = {}
         with writing(self.path):
             made_folder(self.path.parent)
+            self._file = regular(self.path).open("a+b")
         try:
-            self._open(regular(self.path))
-        except sqlite3.OperationalError as error:
-            raise InputError(f"{self.path}: another process is running this campaign, or it cannot be written ({error})") from error
-        except sqlite3.DatabaseError as error:
-            if not restart:
-                raise InputError(f"{self.path}: is not the journal of a campaign; {_ANEW}") from error
-            self.remove()
-            self._open(self.path)
-        try:
+            flock(self._file, LOCK_EX | LOCK_NB)
             self._take_up(json.loads(json.dumps(dict(identity))), restart)
+        except BlockingIOError as error:
+            self._file.close()
+            raise InputError(f"{self.path}: another process is running this campaign") from error
         except BaseException:
-            self._database.close()
+            self._file.close()
             raise
 
     def __enter__(self) -> Self:
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._database.close()
         if not self.done:  # there is nothing to resume
             self.remove()
+        self._file.close()
 
     def write(self, key: tuple[str, Point], rows: Sequence[Row]) -> None:
         """Record a point as done; a process that dies later does not lose it."""
         trace, point = key
-        record = (trace, point.window, json.dumps(point.policy._asdict()), json.dumps(list(rows)))
-        self._database.execute("INSERT INTO points VALUES (?, ?, ?, ?)", record)
+        self._append([trace, point.window, point.policy._asdict(), list(rows)])
         self.done[key] = rows
 
     def remove(self) -> None:
         """Remove the journal of finished work."""
-        self._database.close()
-        for suffix in ("", "-wal", "-shm"):
-            self.path.with_name(self.path.name + suffix).unlink(missing_ok=True)
+        self.path.unlink(missing_ok=True)
 
-    def _open(self, place: Path) -> None:
-        """Open the database and lock it until it is closed."""
-        self._database = sqlite3.connect(place, timeout=0, isolation_level=None)
-        for statement in (
-            "PRAGMA locking_mode = EXCLUSIVE",
-            "PRAGMA journal_mode = WAL",  # each point is there at once, and on the disk within seconds
-            "PRAGMA synchronous = NORMAL",
-            "CREATE TABLE IF NOT EXISTS campaign (identity TEXT)",
-            "CREATE TABLE IF NOT EXISTS points (trace TEXT, at INTEGER, policy TEXT, results TEXT)",
-        ):
-            self._database.execute(statement)
+    def _append(self, record: Any) -> None:
+        self._file.write(json.dumps(record).encode() + b"\n")
+        self._file.flush()
 
     def _take_up(self, identity: dict[str, Any], restart: bool) -> None:
         """Read the finished points; without any, or to ``restart``, begin anew."""
-        points = self._database.execute("SELECT * FROM points").fetchall()
-        if restart or not points:
-            self._database.execute("DELETE FROM points")
-            self._database.execute("DELETE FROM campaign")
-            self._database.execute("INSERT INTO campaign VALUES (?)", [json.dumps(identity)])
+        self._file.seek(0)
+        content = b"" if restart else self._file.read()
+        whole = content.splitlines()[: content.count(b"\n") or 1]  # a process that died may have left half a line
+        try:
+            theirs, *points = [json.loads(line) for line in whole] or [{}]
+            done = {(trace, Point(window, Policy(**policy))): rows for trace, window, policy, rows in points}
+        except (ValueError, TypeError) as error:
+            raise InputError(f"{self.path}: is not the journal of a campaign; {_ANEW}") from error
+        if not done:
+            self._file.truncate(0)
+            self._append(identity)
             return
-        [theirs] = [json.loads(text) for (text,) in self._database.execute("SELECT identity FROM campaign")]
         if names := [name for name in {**identity, **theirs} if identity.get(name) != theirs.get(name)]:
             raise InputError(f"{self.path}: is the journal of another campaign (it differs in {', '.join(names)}); {_ANEW}")
-        for trace, window, policy, rows in points:
-            self.done[trace, Point(window, Policy(**json.loads(policy)))] = json.loads(rows)
+        self._file.truncate(sum(len(line) + 1 for line in whole))
+        self.done = done
 
 
 class Run(NamedTuple):
