@@ -349,7 +349,7 @@ def plot(
 
     from features.clock import Clock
     from features.errors import InputError, check_names
-    from pipelines.report import gantt, plots, starts_plots, waits, what_if
+    from pipelines.report import gantt, plots, starts, what_if
     from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.names import READ_FIRST
@@ -363,7 +363,7 @@ def plot(
         if not schedules:
             raise InputError("there is no schedule to draw")
         if show == "waits":
-            return waits.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock, from_s, to_s)
+            return gantt.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock, from_s, to_s)
         if show == "load":
             return plots.figure_over_time(schedules, None, from_s, to_s)
         if len(schedules) != 1:
@@ -380,7 +380,7 @@ def plot(
     if {"candidate", "verdict"} <= set(what):
         return what_if.figure_of_candidates(what)
     if {"job_id", "wait_50_s"} <= set(what):
-        return starts_plots.figure_of_starts(what)
+        return starts.figure_of_starts(what)
     if not {"metric", "relative", "low", "high"} <= set(what):
         raise InputError("a table that compare, campaign, whatif or when did not return cannot be drawn")
     if absent := [name for name in READ_FIRST if name not in set(what["metric"])]:

@@ -19,7 +19,7 @@ class Cell(NamedTuple):
     """A cell with marks, or with lines below its text, each with its tone.
 
     A tone is "", ``better`` or ``worse``. ``best`` marks the best of its column; ``tip`` explains a heading; ``colour`` is that
-    of a dot before the text; the text links to ``link``. Only pages show marks other than tone and best.
+    of a dot before the text. Only pages show marks other than tone and best.
     """
 
     text: str
@@ -27,7 +27,6 @@ class Cell(NamedTuple):
     best: bool = False
     tip: str = ""
     colour: str = ""
-    link: str = ""
 
     def lines(self) -> list[str]:
         """Return the text and what is below it, without empty lines below."""

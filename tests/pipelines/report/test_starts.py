@@ -10,8 +10,7 @@ import pandas as pd
 
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES
-from pipelines.report.starts import judged, months, quality, render_starts
-from pipelines.report.starts_plots import bins
+from pipelines.report.starts import bins, judged, months, quality, render_starts
 
 _DAY_S = 86_400
 
