@@ -33,7 +33,10 @@ class Source:
 
     @contextmanager
     def open(self) -> Iterator[BinaryIO]:
-        """Yield the text from its beginning; raise InputError as :func:`pipelines.readers.text.text_of` does."""
+        """Yield the text from its beginning.
+
+        Raises InputError as :func:`pipelines.readers.text.text_of` does.
+        """
         if self.content is not None:
             yield io.BytesIO(self.content)
         else:

@@ -83,5 +83,5 @@ def test_a_bad_machine_is_refused_in_one_line(files: tuple[str, str], tmp_path: 
     trace, machine = files
     Path(machine).write_text("x = 1")
     done = queuecast("simulate", trace, "--machine", machine, home=tmp_path)
-    complaint = f"queuecast: {machine}:1: 'x' is unknown here; known: asked, cluster, limit, name"
+    complaint = f"queuecast: {machine}: x is unknown; known: name, asked, cluster, limit"
     assert (done.returncode, done.stderr.splitlines()[-1]) == (2, complaint)

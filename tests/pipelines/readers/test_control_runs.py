@@ -88,14 +88,10 @@ def test_real_runs_that_only_count_their_nodes_are_read_and_said_to_lack_them() 
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        (",AMG,x,n1,1,2", "3: run_id '' says nothing"),
         ("r1,AMG,x,n1,1,2", "3: run_id 'r1' is on an earlier line too"),
-        ("r2,,x,n1,1,2", "3: application '' says nothing"),
         ("r2,AMG,x,n[1-,1,2", "3: nodes 'n[1-' is not a list of nodes: its brackets do not match"),
-        ("r2,AMG,x,,1,2", "3: nodes '' names no node"),
         ("r2,AMG,x,n1,noon,2", "3: start_s 'noon' is not a number"),
         ("r2,AMG,x,n1,1,0", "3: runtime_s '0' is not above 0"),
-        ("r2,AMG,x,n1,1,", "3: runtime_s '' says nothing"),
         ("r2,AMG,x,n1,1", "3: 5 fields between ',', where the header has 6; is there one in a job's name?"),
     ],
 )

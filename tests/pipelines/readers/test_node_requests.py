@@ -16,18 +16,14 @@ JOB = "1 10 5 100 4 -1 -1 16 3600 3000 1 3 2 7 -1 2 -1 -1"
 @pytest.mark.parametrize(
     ("text", "spec"),
     [
-        ("1:ppn=64", NodeSpec(1, 64, "", 0)),
         ("8:ppn=8:x86_64:cl_zegox", NodeSpec(8, 8, "x86_64:cl_zegox", 0)),
         ("1:ppn=64:x86_64:cl_zewura#excl", NodeSpec(1, 64, "x86_64:cl_zewura", 1)),
         ("3", NodeSpec(3, 1, "", 0)),
-        ("2:infiniband", NodeSpec(2, 1, "infiniband", 0)),
         ("1:ppn=1.5:brno", NodeSpec(1, 1, "brno", 0)),
         ("1:ppn=2:mem=4gb", NodeSpec(1, 2, "", 0)),
         ("zewura19.cerit-sc.cz:ppn=12:brno", NodeSpec(1, 12, "zewura19.cerit-sc.cz:brno", 0)),
-        ("1:ppn=5:host=zewura10", NodeSpec(1, 5, "zewura10", 0)),
         ("1:^zewura1:^zewura1:ppn=5", NodeSpec(1, 5, "^zewura1", 0)),
         ("1:ppn=1:brno+2:ppn=2:brno", NodeSpec(-1, -1, "brno", 0)),
-        ("0:ppn=4", UNREADABLE),
         ("1:ppn=4::x", UNREADABLE),
         ("", UNREADABLE),
     ],
