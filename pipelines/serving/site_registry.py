@@ -70,7 +70,7 @@ class SiteRegistry:
         """
         from models.registry.registration import trained_number
 
-        store = self._opened()
+        store = self._store
         trained = trained_number(store, store.client.get_model_version(name, number))
         return float(store.client.get_model_version(name, trained).creation_timestamp) / 1000.0
 
