@@ -329,8 +329,9 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     job = f"{name} ({_processors(record['procs'])}, limit {words(record['requested_s'])}), seen at {now}"
     later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
+    start = f"in {words(record['wait_50_s'])}" if record["at_50"] == now and record["wait_50_s"] else _at(record["at_50"], now)
     lines = [
-        f"{job}: expected to start {_expected(record)}{later}",
+        f"{job}: expected to start {start}{later}",
         f"  with a chance of 80 % it starts {_between(record, '10', '90')}, of 50 % {_between(record, '25', '75')}",
         "  chance to start within 10 min {chance_10m:.0%}, 1 h {chance_1h:.0%}, 4 h {chance_4h:.0%}, 24 h {chance_24h:.0%}".format(
             **record
@@ -347,18 +348,10 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
         answers = "1 such answer" if before["answers"] == 1 else f"{before['answers']:,} such answers"
         lines.append(f"  {answers} in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}")
     lines += [f"  with {change['what']} {_gained(change)}" for change in record["changes"]]
-    lines += [
-        f"  answered before, at {before['at']}: {_expected(before)} (80 %: {_between(before, '10', '90')})" for before in earlier
-    ]
+    for past in earlier:
+        low, median, high = (words(past[f"wait_{level}_s"]) for level in ("10", "50", "90"))
+        lines.append(f"  answered before, at {past['at']}: {past['at_50']}, in {median} (80 %: in {low} to {high})")
     return lines
-
-
-def _expected(record: dict[str, Any]) -> str:
-    """Return the median start in words, within the present minute in seconds."""
-    from pipelines.report.wording import duration as words
-
-    now, median = record["now"], record["at_50"]
-    return f"in {words(record['wait_50_s'])}" if median == now and record["wait_50_s"] else _at(median, now)
 
 
 def _processors(count: int) -> str:

@@ -84,7 +84,7 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
-    assert f"answered before, at 2026-12-01 09:02:00: at {waits['at_50']} (80 %: between " in printed
+    assert f"answered before, at 2026-12-01 09:02:00: {waits['at_50']}, in " in printed
     assert "it waits because too few processors, or other resources, are free (Slurm says Resources)" in printed
     with pytest.raises(InputError, match=r"queue=\*: no partition of parity has time for the job and nodes that suit it"):
         queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:03:00", jobs="procs=1 time=3-00:00:00 queue=*")
@@ -129,7 +129,9 @@ def test_a_start_within_this_minute_is_told_in_seconds(capsys: pytest.CaptureFix
     first, second, _ = _lines(record, [])
     assert first == "job 7 (1 processor, limit 60 s), seen at 04:21: expected to start in 3 s"
     assert second == "  with a chance of 80 % it starts in 1 s to 30 s, of 50 % in 2 s to 20 s"
-    assert _lines(record, [record | {"at": "04:21:07"}])[-1] == "  answered before, at 04:21:07: in 3 s (80 %: in 1 s to 30 s)"
+    assert (
+        _lines(record, [record | {"at": "04:21:07"}])[-1] == "  answered before, at 04:21:07: 04:21, in 3 s (80 %: in 1 s to 30 s)"
+    )
     at_once = record | {f"wait_{level}_s": 0 for level in ("10", "25", "50", "75", "90")}
     first, second, _ = _lines(at_once, [])
     assert first.endswith("expected to start now")
