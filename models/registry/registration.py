@@ -35,7 +35,7 @@ from models.registry.promotion import TIE
 from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
 from models.registry.unregistered import unregistered
-from models.registry.versions import REFRESHED_FROM, REGISTERED_MODEL, note_made, why_of
+from models.registry.versions import REFRESHED_FROM, why_of
 
 _MOST_NAMES = 1_000
 """Number of registered models that are looked through for a name like one that is missing."""
@@ -191,7 +191,7 @@ def log_and_register(
         mlflow.start_run(
             experiment_id=tracking.experiment(kind.experiment),
             run_name=" ".join(dict.fromkeys((training.subject, content.method, kind.name))),
-            tags={**facts, REGISTERED_MODEL: name},
+            tags=facts,
         ) as run,
         tempfile.TemporaryDirectory(prefix="queuecast-") as directory,
     ):
@@ -322,5 +322,4 @@ def new_version(tracking: Tracking, name: str, logged: ModelInfo, run_id: str, f
     ``facts`` are its tags.
     """
     model_version = tracking.client.create_model_version(name, logged.model_uri, run_id, tags=dict(facts), model_id=logged.model_id)
-    note_made(name, str(model_version.version))
     return str(model_version.version)

@@ -15,7 +15,7 @@ from typing import Any
 import mlflow
 import sqlalchemy
 from filelock import FileLock
-from mlflow.entities import Experiment, ViewType
+from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -60,16 +60,10 @@ class Tracking:
         """Return the id of Queuecast's experiment ``name``, made if missing; "" for the first."""
         return _experiment(self.client, name, self.artifacts) if name else self.experiment_id
 
-    def experiments(self) -> list[str]:
-        """Return the ids of Queuecast's experiments."""
-        return [experiment.experiment_id for experiment in self._experiments()]
-
     def holds(self, location: str) -> bool:
         """Tell whether ``location`` lies below the artifacts of Queuecast's experiments."""
-        return any(is_below(location, experiment.artifact_location) for experiment in self._experiments())
-
-    def _experiments(self) -> list[Experiment]:
-        return list(self.client.search_experiments(filter_string=f"tags.{_OURS} = 'yes'"))
+        ours = self.client.search_experiments(filter_string=f"tags.{_OURS} = 'yes'")
+        return any(is_below(location, experiment.artifact_location) for experiment in ours)
 
     @property
     def place(self) -> str:

@@ -1,4 +1,4 @@
-"""Removal of versions: those of a failed retraining, and those beyond a site's limit.
+"""Removal of versions beyond a site's limit.
 
 A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published, or if a kept
 version was refreshed from it.
@@ -7,7 +7,6 @@ version was refreshed from it.
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from contextvars import ContextVar
 from dataclasses import dataclass
 
 from mlflow.entities import LoggedModel, Run
@@ -15,7 +14,6 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 
-from features.errors import first_line
 from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
@@ -23,53 +21,12 @@ READS = "reads"
 """Tag of a version of a runtime model: the columns of ``runtime_features`` that it reads, with blanks between."""
 REFRESHED_FROM = "refreshed_from"
 """Tag of a refreshed version: the number of the version whose model it has."""
-REGISTERED_MODEL = "registered_model"
-"""Tag of a run: the registered model that the run was to make a version of."""
-
 _LOGGED = "models:/"
-
-
-_MADE: ContextVar[list[tuple[str, str]] | None] = ContextVar("versions made", default=None)
-"""Versions made so far in the current :func:`all_or_nothing`, as (name, number)."""
 
 
 def why_of(version: ModelVersion) -> str:
     """Return why a version was promoted or not: the first paragraph of its description."""
     return (version.description or "").partition("\n\n")[0]
-
-
-def note_made(name: str, number: str) -> None:
-    """Record a new version for the enclosing :func:`all_or_nothing`, if any."""
-    if (versions := _MADE.get()) is not None:
-        versions.append((name, number))
-
-
-def keep_made() -> None:
-    """Make the versions of the enclosing :func:`all_or_nothing` permanent."""
-    if (versions := _MADE.get()) is not None:
-        versions.clear()
-
-
-@contextmanager
-def all_or_nothing(tracking: Tracking) -> Iterator[None]:
-    """Remove every version made in the body if it raises, and models left without versions.
-
-    If a version cannot be removed, a note on the error names the new versions.
-    """
-    versions: list[tuple[str, str]] = []
-    token = _MADE.set(versions)
-    try:
-        yield
-    except BaseException as error:
-        try:
-            for name in dict.fromkeys(name for name, _ in versions):
-                take_back(tracking, name, {number for other, number in versions if other == name})
-        except (MlflowException, OSError) as other:
-            left = ", ".join(f"{name}/{number}" for name, number in versions)
-            error.add_note(f"some of the new versions {left} are still registered: {first_line(other)}")
-        raise
-    finally:
-        _MADE.reset(token)
 
 
 @dataclass(frozen=True)
@@ -84,50 +41,25 @@ class Keep:
             raise ValueError(f"versions = {self.versions} and days = {self.days:g} do not keep at least one version")
 
 
-@dataclass(frozen=True)
-class Pruned:
-    """Numbers of removed versions and failed runs."""
+def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> int:
+    """Remove versions of ``name`` that ``keep`` does not keep; return their number.
 
-    versions: int = 0
-    failed_runs: int = 0
-
-    def __str__(self) -> str:
-        if not self.versions and not self.failed_runs:
-            return "nothing"
-        return f"{self.versions:,} old versions with their runs, {self.failed_runs:,} failed runs"
-
-
-def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> Pruned:
-    """Remove versions of ``name`` that ``keep`` does not keep, and old failed runs.
-
-    ``published`` are the numbers that stay although no alias may name them. Versions are removed with their runs and files. Failed
-    runs, and those of killed processes, are removed with the models that they logged if they are older than ``keep.days`` and than
-    one day. Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
+    ``published`` are the numbers that stay although no alias may name them. Versions are removed with their runs and files.
+    Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
     """
-    oldest_ms, experiment = time.time() * 1000 - keep.days * DAY_MS, tracking.experiments()
+    oldest_ms = time.time() * 1000 - keep.days * DAY_MS
     every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))
-    named = set(aliases(tracking, name).values())
     kept = {
         str(version.version)
         for place, version in enumerate(every)
         if place < keep.versions or version.creation_timestamp >= oldest_ms
     }
-    kept |= named | set(published)
+    kept |= {*aliases(tracking, name).values(), *published}
     kept |= {version.tags[REFRESHED_FROM] for version in every if str(version.version) in kept and REFRESHED_FROM in version.tags}
     old = [version for version in every if str(version.version) not in kept]
     for version in old:
         remove(tracking, version)
-    ended_ms, of_versions = min(oldest_ms, time.time() * 1000 - DAY_MS), {version.run_id for version in every}
-    unfinished = tracking.client.search_runs(
-        experiment,
-        f"attributes.status != 'FINISHED' and attributes.start_time < {int(ended_ms)} and tags.{REGISTERED_MODEL} = '{name}'",
-    )
-    failed = [run.info.run_id for run in unfinished if run.info.run_id not in of_versions]
-    for run_id in failed:
-        for logged in tracking.client.search_logged_models(experiment, f"source_run_id = '{run_id}'"):
-            _forget(tracking, logged)
-        tracking.client.delete_run(run_id)
-    return Pruned(len(old), len(failed))
+    return len(old)
 
 
 def run_of(tracking: Tracking, version: ModelVersion) -> Run | None:
@@ -197,17 +129,6 @@ def _perhaps_gone() -> Iterator[None]:
     except MlflowException as error:
         if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE"):
             raise
-
-
-def take_back(tracking: Tracking, name: str, numbers: set[str]) -> None:
-    """Remove those of ``numbers`` that no alias points to, and the model if none is left."""
-    every = all_versions(tracking, name)
-    going = numbers - set(aliases(tracking, name).values())
-    for version in every:
-        if str(version.version) in going:
-            remove(tracking, version)
-    if every and going == {str(version.version) for version in every}:
-        tracking.client.delete_registered_model(name)
 
 
 def aliases(tracking: Tracking, name: str) -> dict[str, str]:

@@ -3,7 +3,7 @@
 import dagster as dg
 import pandas as pd
 
-from models.registry.versions import all_or_nothing, why_of
+from models.registry.versions import why_of
 from pipelines.assets.checks import as_before, holds
 from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -54,8 +54,7 @@ def runtime_model(
     """
     work = lake.work(registry)
     model, store, clean = work.subject, work.store, work.lake.read_clean(lake.name)
-    with all_or_nothing(store):
-        train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed)
+    train(work, clean, until=config.until, warm_up_weeks=config.warm_up_weeks, seed=config.seed)
     versions, marks = work.lake.read_for(clean, "runtime_model")
     for line in marks["begun"]:
         context.log.warning(line)

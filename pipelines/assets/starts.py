@@ -8,7 +8,6 @@ from collections.abc import Iterator
 import dagster as dg
 
 from models.registry.start_registration import START
-from models.registry.versions import all_or_nothing
 from models.starts.evaluation import quality
 from pipelines.assets.checks import as_before, holds
 from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
@@ -69,9 +68,8 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     work = lake.work(registry)
     clean = work.lake.read_clean(lake.name)
     date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
-    with all_or_nothing(work.store):
-        result = keep_starts(work, clean, date)
-        work.publish()
+    result = keep_starts(work, clean, date)
+    work.publish()
     answers = work.lake.read_for(clean, "starts")[0]
     table = work.lake.read_for(clean, "start_model")[0]
     checks = [

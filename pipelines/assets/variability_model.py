@@ -2,7 +2,6 @@
 
 import dagster as dg
 
-from models.registry.versions import all_or_nothing
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import ClassifierTraining
 from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
@@ -46,8 +45,7 @@ def variability_model(
     work = system_lake.work(registry)
     store, model, table = work.store, work.subject, unpack_table(name, *work.lake.read(FEATURES_TABLE, name))
     learning = ClassifierTraining(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
-    with all_or_nothing(store):
-        trained = train(work, table, settings.scope, learning)
+    trained = train(work, table, settings.scope, learning)
 
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     importance = trained.importance.head(TOP).rename("importance").rename_axis("feature").reset_index()

@@ -72,7 +72,7 @@ def kept_versions() -> Keep:
 
 
 def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> str:
-    """Remove versions of ``name`` neither kept nor ``published``; return the result.
+    """Remove versions of ``name`` neither kept nor ``published``; return how many, in words.
 
     An error of the registry is in that phrase and does not stop the run.
     """
@@ -81,7 +81,7 @@ def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = 
     from models.registry.versions import prune
 
     try:
-        return str(prune(store, name, keep, published))
+        return f"{prune(store, name, keep, published):,} old versions with their runs"
     except (MlflowException, OSError) as error:
         return f"incomplete, because the registry refused: {first_line(error)}"
 

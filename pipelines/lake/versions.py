@@ -177,8 +177,6 @@ class Versions:
         Published is what ``accepted`` makers, by default ``made_by`` alone, have made. Raises InputError, without a change, for a
         file that is missing or damaged.
         """
-        from models.registry.versions import keep_made
-
         with self._locked() as check:
             (current, *before), follows = self._pointer()
             draft = self.draft()
@@ -191,7 +189,6 @@ class Versions:
             # with the same models, aliases that a person moved stay
             aliases_stay = follows and version.models == current.models
             self._put([version, current, *before], False)
-            keep_made()
             files = {entry: file for entry, file in draft.files.items() if not entry.startswith(DATED)}
             self._put_draft(replace(draft, files=files))
         problem = self.follow_if_possible(None if aliases_stay else set_aliases)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
-from models.registry.versions import Keep, all_or_nothing
+from models.registry.versions import Keep
 from pipelines.lake.publishing import alone
 from pipelines.lake.registry import tracking
 from pipelines.lake.runtime_features import keep_features, read_features
@@ -59,16 +59,15 @@ def night(
     """
     with alone(home, trace):
         work = Work(Lake(home / "lake", f"the night {label}"), connect(), f"runtime-{trace}", label, run_id)
-        with all_or_nothing(work.store):
-            work.lake.write_clean(read())
-            clean = work.lake.read_clean(trace)
-            keep_features(work.lake, clean)
-            train(work, clean, seed=config.seed, memo=memo)
-            learn_by_the_date(work, clean, Learning(seed=config.seed))
-            simulate(work, clean, LAST_DAYS)
-            keep_comparison(work.lake, clean)
-            result = write_night(work, clean)
-            work.publish()
+        work.lake.write_clean(read())
+        clean = work.lake.read_clean(trace)
+        keep_features(work.lake, clean)
+        train(work, clean, seed=config.seed, memo=memo)
+        learn_by_the_date(work, clean, Learning(seed=config.seed))
+        simulate(work, clean, LAST_DAYS)
+        keep_comparison(work.lake, clean)
+        result = write_night(work, clean)
+        work.publish()
         _after(work, clean, config)
         report_progress("night", 1, 1)
         work.tidy(config.keep)
@@ -81,9 +80,8 @@ def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
         date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
         users = read_features(work.lake, clean)
         if not keep_states(work.lake, clean, users, date, progress_reporter("states"), config.seed):
-            with all_or_nothing(work.store):
-                keep_starts(work, clean, date, config.seed)
-                work.publish()
+            keep_starts(work, clean, date, config.seed)
+            work.publish()
     if (site := site_of(work.name, work.night)) is not None:
         keep_parity(work, site)
         keep_changes(work, site)

@@ -16,7 +16,7 @@ from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
-from models.registry.versions import all_or_nothing, all_versions, keep_made
+from models.registry.versions import all_versions
 from pipelines.lake.policies import checked, make_policy, registered_policy
 from pipelines.lake.registry import kept_versions, pruned, tracking
 from pipelines.lake.runtime_features import read_features, whole_accounting
@@ -129,7 +129,7 @@ def register_policy(
 ) -> RegisteredPolicy:
     """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
 
-    The version is read back first; if that fails, no version is left. An empty ``alias`` moves none. ``tags`` record its origin.
+    The version is read back first. An empty ``alias`` moves none. ``tags`` record its origin.
     Raises InputError for a policy that cannot be simulated, an invalid trace or alias, and a registry that refuses.
     """
     model = POLICY.registered(trace)
@@ -140,14 +140,12 @@ def register_policy(
     policy = checked(policy, policy.name)
     opened = store()
     try:
-        with all_or_nothing(opened):
-            version = register(opened, policy, trace, tags=tags).version
-            back = registered_policy(f"registry:{model}@{version}", lambda: opened)
-            if replace(back, features=policy.features) != policy:
-                raise InputError(f"models:/{model}/{version}: differs from what was written when it is read back")
-            if alias:
-                opened.client.set_registered_model_alias(model, alias, version)
-            keep_made()
+        version = register(opened, policy, trace, tags=tags).version
+        back = registered_policy(f"registry:{model}@{version}", lambda: opened)
+        if replace(back, features=policy.features) != policy:
+            raise InputError(f"models:/{model}/{version}: differs from what was written when it is read back")
+        if alias:
+            opened.client.set_registered_model_alias(model, alias, version)
     except MlflowException as error:
         raise InputError(f"{model}: {first_line(error)}") from error
     pruned(opened, model, kept_versions())

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
-from models.registry.versions import aliases, all_or_nothing
+from models.registry.versions import aliases
 from pipelines.lake.publishing import alone
 from pipelines.lake.runtime_features import keep_features
 from pipelines.lake.tables import Lake
@@ -40,7 +40,7 @@ def work_in(home: Path, trace: str) -> Work:
 def registered_in(home: Path, clean: CleanTrace, **options: str) -> Registered:
     """Train and register what a run of ``clean`` does in ``home``, and publish it; no alias moves before."""
     work = work_in(home, clean.name)
-    with alone(home, clean.name), all_or_nothing(work.store):
+    with alone(home, clean.name):
         work.begin()
         before = aliases(work.store, work.subject)
         work.lake.write_clean(clean)
