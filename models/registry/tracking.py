@@ -10,7 +10,6 @@ import os
 import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import mlflow
 import sqlalchemy
@@ -38,7 +37,7 @@ _TAGS = {
 }
 """Tags of experiments. MLflow opens this kind on its runs; from 3.17 on in pages for model training alone."""
 WAIT_S = 60.0
-"""Default max seconds to wait for a database locked by another process, or for a server's answer."""
+"""Default max seconds to wait for a server's answer."""
 _MOST_RETRIES = 10  # MLflow allows no more
 
 
@@ -76,13 +75,12 @@ def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site:
 
     A ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI;
     a server decides itself where artifacts lie. This call and later ones give up after ``wait_s`` seconds on a server that does
-    not answer, or on a locked SQLite database. Raises ValueError for relative paths, OSError for a database that does not answer
+    not answer; MLflow waits 20 s for a locked SQLite database. Raises ValueError for relative paths, OSError for a database that does not answer
     or is empty, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
     logging.getLogger(_TELLS_ALL).setLevel(logging.CRITICAL)
-    wait_for_locks(wait_s)
     _wait_for_server(wait_s)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
@@ -160,28 +158,6 @@ def _initialise(database: Path) -> None:
     sync(new_database)
     os.replace(new_database, database)
     sync(database.parent)
-
-
-_wait_ms = 0
-
-
-def wait_for_locks(seconds: float) -> None:
-    """Make every SQLite connection of this process wait up to ``seconds`` for a lock."""
-    global _wait_ms
-    first, _wait_ms = _wait_ms == 0, max(round(seconds * 1000), 1)
-    if first:
-        sqlalchemy.event.listen(sqlalchemy.Engine, "connect", _set_wait)
-        sqlalchemy.event.listen(sqlalchemy.Engine, "before_cursor_execute", _keep_wait, retval=True)
-
-
-def _set_wait(connection: object, _: object) -> None:
-    if isinstance(connection, sqlite3.Connection):
-        connection.execute(f"PRAGMA busy_timeout = {_wait_ms}")
-
-
-def _keep_wait(_: object, __: object, statement: str, parameters: Any, *___: object) -> tuple[str, Any]:
-    """Replace the busy timeout that MLflow sets in each of its sessions."""
-    return (f"PRAGMA busy_timeout = {_wait_ms}" if statement.startswith("PRAGMA busy_timeout") else statement), parameters
 
 
 def _answers(uri: str) -> None:

@@ -13,7 +13,7 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Executor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, fields, replace
@@ -187,12 +187,12 @@ class CountersStore:
         made_folder(self.root)
         with ExitStack() as stack:
             try:
-                still_locked = stack.enter_context(held(self.root / ".lock", 0))
+                stack.enter_context(held(self.root / ".lock", 0))
             except Busy:
                 raise InputError(f"{self.root}: another process is changing these counters") from None
             self.versions.sweep()
             self._load(self.versions.current())
-            change = Change(self, still_locked, writers)
+            change = Change(self, writers)
             try:
                 yield change
             finally:
@@ -255,8 +255,8 @@ class Repeated:
 class Change:
     """A change of a store: rows are merged into new parts, which are committed together."""
 
-    def __init__(self, store: CountersStore, still_locked: Callable[[], None], writers: Executor) -> None:
-        self.store, self._still_locked, self._writers = store, still_locked, writers
+    def __init__(self, store: CountersStore, writers: Executor) -> None:
+        self.store, self._writers = store, writers
         self._staged: dict[str, Path] = {}
 
     def merge(self, sampler: str, rows: pa.Table) -> list[Repeated]:
@@ -329,7 +329,6 @@ class Change:
     def commit(self) -> None:
         """Make everything merged so far part of the store, atomically."""
         named = {part.file for sampler in self.store.ledger.samplers.values() for part in sampler.parts}
-        self._still_locked()
         self.store.publish({file: path for file, path in self._staged.items() if file in named})
         self._staged = {file: path for file, path in self._staged.items() if file not in named}
 

@@ -7,7 +7,7 @@ the connection when its process dies. A lake at a URL needs such a database.
 import hashlib
 import math
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -24,19 +24,18 @@ class Busy(InputError):
 
 
 @contextmanager
-def held(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
+def held(place: Path, most_s: float | None = None) -> Iterator[None]:
     """Hold the lock called ``place``, after waiting for ``most_s`` seconds at most.
 
-    None waits for ever. Yields a function that raises InputError if the lock was lost since. Raises Busy if another process keeps
-    the lock, and InputError if the database does not answer.
+    None waits for ever. Raises Busy if another process keeps the lock, and InputError if the database does not answer.
     """
     if url := os.environ.get(DATABASE):
-        with _advisory(url, str(place), most_s) as check:
-            yield check
+        with _advisory(url, str(place), most_s):
+            yield
         return
     try:
         with FileLock(_file(place), timeout=-1 if most_s is None else most_s):
-            yield lambda: None  # a file's lock ends with its process
+            yield
     except Timeout:
         raise Busy(f"{place}: another process is using it") from None
 
@@ -55,7 +54,7 @@ def _digest(name: str) -> str:
 
 
 @contextmanager
-def _advisory(url: str, name: str, most_s: float | None) -> Iterator[Callable[[], None]]:
+def _advisory(url: str, name: str, most_s: float | None) -> Iterator[None]:
     """Hold PostgreSQL's advisory lock of ``name`` on a connection of its own."""
     connection = connected(url)
     import psycopg2
@@ -74,14 +73,7 @@ def _advisory(url: str, name: str, most_s: float | None) -> Iterator[Callable[[]
         if not got:
             raise Busy(f"{name}: another process is using it")
 
-        def check() -> None:
-            try:
-                with connection.cursor() as cursor:
-                    cursor.execute("SELECT 1")
-            except psycopg2.Error as error:
-                raise InputError(f"{name}: its lock was lost, nothing was changed: {named(url)}: {reason(error)}") from error
-
-        yield check
+        yield
     finally:
         with suppress(psycopg2.Error):  # the lock ends with the connection
             connection.close()

@@ -18,7 +18,6 @@ from features.errors import InputError, first_line, is_plain, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
 from pipelines.lake import site
-from pipelines.lake.database import wait_for_databases
 from pipelines.lake.home import home, local_home
 
 if TYPE_CHECKING:
@@ -44,8 +43,6 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         raise InputError(
             "the registry's address (MLFLOW_TRACKING_URI) is neither a URL nor a path (it is not shown: it may hold a password)"
         )
-    if (address or place).startswith("postgresql"):
-        wait_for_databases()
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
         store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=site.wait_s())

@@ -142,7 +142,7 @@ class Versions:
         without a change, if another version than ``base`` is current.
         """
         try:
-            with self._locked() as check:
+            with self._locked():
                 kept, follows = self._pointer()
                 if base is not None and base.version != kept[0].version:
                     raise Overtaken(f"{self.subject}: another process published it meanwhile: run the command again")
@@ -158,7 +158,6 @@ class Versions:
                 others = {entry: "" for entry in draft.files if entry not in entries}
                 version, _ = settled(replace(draft, models=current.models, made_by=others), current, bool)
                 version = replace(version, version=_id(), made_by=made_by)
-                check()
                 self._put([version, *kept], follows)
                 if read(self._draft) is not None:
                     self._put_draft(draft)
@@ -177,7 +176,7 @@ class Versions:
         Published is what ``accepted`` makers, by default ``made_by`` alone, have made. Raises InputError, without a change, for a
         file that is missing or damaged.
         """
-        with self._locked() as check:
+        with self._locked():
             (current, *before), follows = self._pointer()
             draft = self.draft()
             version, left_out = settled(draft, current, accepted or (lambda maker: maker == made_by))
@@ -185,7 +184,6 @@ class Versions:
             for entry, file in version.files.items():
                 if current.files.get(entry) != file and not self.has_whole(file):
                     raise InputError(f"{self.root / file}: is missing or damaged, so it cannot be published: run the command again")
-            check()
             # with the same models, aliases that a person moved stay
             aliases_stay = follows and version.models == current.models
             self._put([version, current, *before], False)
@@ -303,7 +301,7 @@ class Versions:
                 if _FILE.fullmatch(name.rpartition("/")[2]):
                     yield folder / name, written_s
 
-    def _locked(self) -> AbstractContextManager[Callable[[], None]]:
+    def _locked(self) -> AbstractContextManager[None]:
         return held(self.place.with_suffix(".lock"))
 
 

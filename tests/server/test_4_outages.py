@@ -12,8 +12,8 @@ from tests.server.site import Running, Site
 from tests.server.test_1_recipe import ended, launch, runs
 from tests.support.patience import wait_until
 
-GONE_S = 30.0
-"""Seconds without a server: in which what needs it ran, or waited."""
+GONE_S = 10.0
+"""Seconds without a server: in which what needs it waited."""
 FAULTS = {"503": 8, "reset": 2, "half": 2, "slow": 4}
 """How often each kind of fault meets a run, one kind after the other; of the first so often that it waits for longer and longer."""
 
@@ -37,19 +37,6 @@ def failing(site: Site, fault: str) -> Iterator[None]:
         yield
     finally:
         site.proxy.fault = ""
-
-
-def test_a_run_outlasts_30_s_without_postgresql(ran: Site) -> None:
-    site = ran
-    before = site.published(SUBJECT)
-    with site.under_way(*run_of(site)) as running:
-        with stopped(site, "postgres"):
-            time.sleep(GONE_S)
-            assert running.process.poll() is None, running.text()
-        assert running.ended() == 0, running.text()
-    after = site.published(SUBJECT)
-    assert after["tables"] == before["tables"]
-    assert after["version"] != before["version"]
 
 
 def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> None:
@@ -80,7 +67,7 @@ def test_a_night_outlasts_mlflow_restarted(ran: Site) -> None:
     launch(site, day)
     site.wait_for_table(before)
     with stopped(site, "mlflow"):
-        time.sleep(GONE_S / 3)
+        time.sleep(GONE_S)
     night = ended(site, earlier)
     assert night["status"] == "SUCCESS", night
     assert day in site.published(SUBJECT)["made_by"]
