@@ -11,12 +11,10 @@ import logging
 import os
 import re
 import signal
-import subprocess
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
 from functools import cache, lru_cache, partial
-from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
@@ -27,17 +25,13 @@ from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:
     from dask_jobqueue import SLURMCluster
-    from distributed import Client, Future
+    from distributed import Client
 
 VARIABLE = "QUEUECAST_ON"
 JOBS = 4
 """Default number of Slurm jobs."""
 _TASKS = 2000
 """Max tasks of one map: a scheduler needs about a millisecond for each."""
-_LOOK_S = 1.0
-"""Seconds between looks whether the scheduler is still there."""
-_QUEUE_LOOK_S = 30.0
-"""Seconds between looks whether Slurm still has the jobs of workers."""
 _RETRIES = 2
 """Times that Dask repeats a task that raised an error."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://[^\s/?#]+(/[^\s?#]*)?")
@@ -73,7 +67,7 @@ def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: Non
             client = stack.enter_context(client_of(jobs or on, timeout=site.wait_s(), set_as_default=False))
             if not client.nthreads():
                 say(f"{place}: waiting for workers")
-                _wait_for_a_worker(client, jobs)
+                client.wait_for_workers(1, timeout=None if jobs else site.wait_s())  # jobs may wait in Slurm's queue for long
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(one_line(f"{place}: there are no workers: {masked(str(error))}")) from error
         yield partial(_over, client, place)
@@ -122,26 +116,10 @@ def _slurm(options: dict[str, str]) -> SLURMCluster:
     return cluster
 
 
-def _wait_for_a_worker(client: Client, jobs: SLURMCluster | None) -> None:
-    """Return once a worker is connected: jobs may wait in Slurm's queue for as long as they are in it.
-
-    Raises RuntimeError where all ``jobs`` ended without a worker, and TimeoutError where a running cluster has none.
-    """
-    while jobs:
-        try:
-            return client.wait_for_workers(1, timeout=_QUEUE_LOOK_S)
-        except TimeoutError:
-            numbers = {worker.job_id for worker in jobs.workers.values()}
-            queue = subprocess.run(["squeue", "--me", "--noheader", "--format=%A"], capture_output=True, text=True)
-            if queue.returncode == 0 and not numbers & set(queue.stdout.split()):
-                raise RuntimeError(f"jobs {', '.join(sorted(numbers))} ended before a worker connected: see their output") from None
-    client.wait_for_workers(1, timeout=site.wait_s())
-
-
 def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
     """Yield the results of ``function`` for ``pieces``, in order of completion: a :data:`sim.campaigns.maps.Map`."""
     import cloudpickle
-    from distributed import KilledWorker
+    from distributed import KilledWorker, as_completed
 
     try:
         content = cloudpickle.dumps(function)
@@ -155,13 +133,9 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
         _computed, list(map(cloudpickle.dumps, batches)), content=shared, code=_code(), retries=_RETRIES, pure=False
     )
     numbers = {future.key: number for number, future in enumerate(futures)}
-    done: SimpleQueue[Future] = SimpleQueue()
-    for future in futures:
-        future.add_done_callback(done.put)
     try:
-        for _ in futures:
-            future = _unless_gone(client, done.get)
-            yield from _unless_gone(client, partial(_result, future))
+        for future in as_completed(futures, loop=client.loop):
+            yield from future.result()
     except KilledWorker as error:
         first = one_line(str(batches[numbers[error.task]][0]), 160)
         raise InputError(f"{place}: each worker that computed {first} died; often memory is too small: see its log") from error
@@ -169,29 +143,6 @@ def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Se
         raise InputError(
             f"{place}: the scheduler stopped; finished simulations are kept, and the same command continues from there"
         ) from error
-
-
-def _unless_gone(client: Client, wait: Callable[..., Any]) -> Any:
-    """Return what ``wait`` returns; raise CancelledError if the client gives its scheduler up meanwhile.
-
-    A client that loses its scheduler while it fetches a result may wait for it for ever.
-    """
-    while True:
-        try:
-            return wait(timeout=_LOOK_S)
-        except Empty:
-            if client.status in ("closing", "closed"):
-                raise CancelledError from None
-
-
-def _result(future: Future, timeout: float) -> Any:
-    """Return the result of an ended task; raise Empty if it takes longer than ``timeout`` seconds to come."""
-    try:
-        return future.result(timeout=timeout)
-    except TimeoutError:
-        if future.status == "error":  # it is the task's own
-            raise
-        raise Empty from None
 
 
 def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:
