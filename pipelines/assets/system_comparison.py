@@ -64,5 +64,5 @@ def system_comparison(
             "variability_model": classifier.uri,
             "comparison": dg.MetadataValue.md(overall(table).markdown()),
         },
-        check_trials(runs, plan, table),
+        [check_trials(table)],
     )

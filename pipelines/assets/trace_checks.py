@@ -14,7 +14,6 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.assets.checks import broken, holds
-from pipelines.training.served import ServedModel
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 
@@ -32,16 +31,11 @@ JOBS = {
     "load_is_plausible": f"The jobs ask for {LOAD[0]:.0%} to {LOAD[1]:.0%} of the machine's time (a warning if not: look at the processors).",
     "recorded_schedule_fits": "By the recorded waits, running jobs hold no more processors than there are (a warning if not).",
 }
-FEATURES = {
-    "recounted_by_hand": "Of some jobs, what had ended of their user is counted once more from the jobs, without the compiled pass.",
-}
 SCHEDULES = {
     "never_more_processors_than_there_are": "At no moment do the running jobs hold more processors than the machine has.",
     "no_start_before_submission": "No job starts before it was submitted.",
-    "reads_back_as_written": "Read back from the lake, every schedule has the starts that were simulated.",
 }
 SIMULATED = {
-    "consumers_get_what_is_simulated": "Loaded as consumers load it, the registered model answers its first submissions as it does in the simulation.",
     "learning_helps": "The registered model and lightgbm are at least as accurate as the requested time (a warning if not).",
 }
 
@@ -77,58 +71,19 @@ def overbooked(cleaned: CleanTrace) -> tuple[float, int]:
     return float(length[values[:-1] > cleaned.procs].sum() / max(length.sum(), 1)), int(values.max())
 
 
-def check_schedules(schedules: Sequence[Schedule], stored: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
-    """Check the schedules of one trace; ``stored`` are the same, read back from the lake."""
-    jobs = sum(len(schedule.jobs) for schedule in schedules)
-    moved = abs(len(schedules) - len(stored)) + sum(
-        int((kept.jobs["start_s"].to_numpy() != schedule.jobs["start_s"].to_numpy()).sum())
-        for schedule, kept in zip(schedules, stored, strict=False)
-    )
+def check_schedules(schedules: Sequence[Schedule]) -> list[dg.AssetCheckResult]:
+    """Check the schedules of one trace."""
+    over = [int((busy_procs(schedule).values > schedule.procs).sum()) for schedule in schedules]
+    early = [int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in schedules]
     return [
-        broken(
-            "never_more_processors_than_there_are",
-            sum(int((busy_procs(schedule).values > schedule.procs).sum()) for schedule in schedules),
-        ),
-        broken(
-            "no_start_before_submission",
-            sum(int((schedule.jobs["start_s"] < schedule.jobs["submit_s"]).sum()) for schedule in schedules),
-            rows=jobs,
-        ),
-        broken("reads_back_as_written", moved, rows=jobs),
+        broken("never_more_processors_than_there_are", sum(over)),
+        broken("no_start_before_submission", sum(early), rows=sum(len(schedule.jobs) for schedule in schedules)),
     ]
 
 
-def check_simulated_model(model: ServedModel, shown: str, accuracy: pd.Series) -> list[dg.AssetCheckResult]:
-    """Check the simulated registered model (predictor ``shown``) and all accuracies."""
+def check_simulated_model(shown: str, accuracy: pd.Series) -> dg.AssetCheckResult:
+    """Check all accuracies; the simulated registered model is the predictor ``shown``."""
     learned = [name for name in (shown, "lightgbm") if name in accuracy]
     accuracies: dict[str, Any] = {str(name): float(accuracy[name]) for name in (*learned, "requested") if name in accuracy}
-    return [
-        holds(
-            "consumers_get_what_is_simulated", model.agrees, version=int(model.version), submissions=model.asked, off_s=model.off_s
-        ),
-        holds(
-            "learning_helps",
-            bool(accuracy[learned].min() >= accuracy["requested"]) if "requested" in accuracy else True,
-            severity=_WARN,
-            **accuracies,
-        ),
-    ]
-
-
-def check_features(jobs: pd.DataFrame, table: pd.DataFrame, end_s: np.ndarray, sample: int = 50) -> list[dg.AssetCheckResult]:
-    """Check a table of features whose rows are those of ``jobs``.
-
-    ``end_s`` int64 [jobs] holds the ends that the table was computed from.
-    """
-    rows = np.unique(np.linspace(0, len(jobs) - 1, min(sample, len(jobs))).astype(np.int64))
-    submit, runtime = jobs["submit_s"].to_numpy(np.int64), jobs["runtime_s"].to_numpy(np.float64)
-    user = jobs["user"].cat.codes.to_numpy()
-    wrong = 0
-    for row in rows:
-        if user[row] < 0:
-            continue
-        ended = np.flatnonzero((user == user[row]) & (end_s <= submit[row]))
-        last = table["last_runtime_s"].iloc[row]
-        latest = runtime[ended[end_s[ended] == end_s[ended].max()]] if len(ended) else np.zeros(0)
-        wrong += int(table["completed_jobs"].iloc[row] != len(ended) or (len(ended) > 0 and last not in latest))
-    return [broken("recounted_by_hand", wrong, rows=len(rows))]
+    helps = bool(accuracy[learned].min() >= accuracy["requested"]) if "requested" in accuracy else True
+    return holds("learning_helps", helps, severity=_WARN, **accuracies)

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import dagster as dg
 
-from features.jobs.schema import fingerprint, recorded_end_s
+from features.jobs.schema import fingerprint
 from pipelines.assets.described import TRACE_FILE, written_table
 from pipelines.assets.resources import LakeResource
 from pipelines.assets.stages import trace_stage
-from pipelines.assets.trace_checks import FEATURES, JOBS, check_features, check_jobs
+from pipelines.assets.trace_checks import JOBS, check_jobs
 from pipelines.lake.runtime_features import keep_features
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.traces import read_known
@@ -74,7 +74,6 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
     deps=["jobs"],
     group_name="features",
     kinds={"parquet", "numba"},
-    checks=FEATURES,
     progress="runtime features",
     description="What models of runtimes are trained from, a row a job, as known at its submission: what had ended of jobs like it, of "
     "its user (Gaussier et al., table 2; OKCM, table 1), and how variable the user's runtimes are.",
@@ -84,6 +83,5 @@ def runtime_features(context: dg.AssetExecutionContext, lake: LakeResource) -> d
     tables = lake.lake()
     clean = tables.read_clean(lake.name)
     kept = keep_features(tables, clean)
-    checks = check_features(clean.jobs, kept.table, recorded_end_s(clean.jobs, kept.start_s))
     facts = {"starts": kept.source, "generated": clean.generated}
-    return written_table(tables, "runtime_features", lake.name).materialized(facts, checks)
+    return written_table(tables, "runtime_features", lake.name).materialized(facts)

@@ -3,20 +3,13 @@
 from collections.abc import Mapping, Sequence
 
 import dagster as dg
-import numpy as np
 import pandas as pd
 
-from models.registry.loading import consumer_model
-from models.registry.variability_registration import VARIABILITY
-from pipelines.assets.checks import broken, holds
+from pipelines.assets.checks import holds
 from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers.simulated_site import CLUSTER
-from pipelines.studies.trials import RUSH, TrialPlan
+from pipelines.studies.trials import RUSH
 from pipelines.studies.variability_table import FEWEST_RUNS, TrainingTable, coverage, label_balance, still_metrics
-from pipelines.training.systems import Retrained
-from sim.cluster.simulate import simulate_on
-from sim.policy import Policy
 
 SEEN = 0.9
 """Min share of expected samples, and of nodes, behind the features."""
@@ -24,7 +17,6 @@ VARIED = (0.02, 0.2)
 """Plausible shares of runs that vary: with pure noise 6.7 % vary; the max is 31 % (Cantelli's inequality at 1.5)."""
 STILL = 0.5
 """Max share of metrics that are constant before all runs. On a sound network, error counters are constant."""
-_ASKED = 50
 _WARN = dg.AssetCheckSeverity.WARN
 
 COUNTERS = {
@@ -41,11 +33,9 @@ FEATURES = {
     "every_application_has_runs": f"Every application has at least {FEWEST_RUNS} runs, so that one of them can vary (a warning if not).",
 }
 MODEL = {
-    "predicts_as_here": "Loaded back from the registry, what was trained predicts probabilities, those that it gives in this process.",
     "champion_carries_its_data": "The champion, or the best of the candidates without one, says what data it was trained on, of which nodes' counters.",
 }
 TRIALS = {
-    "a_repeated_trial_is_the_same": "The first trial under EASY, simulated once more, gives every job the same start and runtime.",
     "fewer_runs_vary": "EASY that asks the classifier has fewer runs with variation than EASY (a warning if not).",
 }
 
@@ -108,51 +98,19 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     ]
 
 
-def check_model(retrained: Retrained, off: float, rows: int, champion: Mapping[str, str]) -> list[dg.AssetCheckResult]:
-    """Check a retraining.
-
-    ``off`` is the max difference of probabilities, registry against this process, over ``rows`` runs; ``champion`` has the tags.
-    """
-    carried = champion.get("data_fingerprint", "") != "" and champion.get("scope", "") != ""
-    return [
-        holds("predicts_as_here", all(retrained.checks.values()) and off <= 1e-9, rows=rows, off=off),
-        holds(
-            "champion_carries_its_data",
-            carried,
-            version=int(retrained.champion or retrained.simulated),
-            fingerprint=champion.get("data_fingerprint", ""),
-        ),
-    ]
+def check_model(version: str, tags: Mapping[str, str]) -> dg.AssetCheckResult:
+    """Check the ``tags`` of the champion's ``version``, or of the best candidate's."""
+    data, scope = tags.get("data_fingerprint", ""), tags.get("scope", "")
+    return holds("champion_carries_its_data", data != "" and scope != "", version=int(version), fingerprint=data)
 
 
-def check_trials(runs: pd.DataFrame, plan: TrialPlan, table: pd.DataFrame) -> list[dg.AssetCheckResult]:
-    """Check the ``runs`` of all trials of ``plan``, and their comparison ``table``.
-
-    It simulates the first trial under the baseline once more.
-    """
-    seed = plan.seeds[0]
-    again = simulate_on(CLUSTER, plan.submitted[seed], Policy(seed=seed)).runs
-    first = runs[(runs["scheduler"] == plan.policies[0].scheduler) & (runs["seed"] == seed)]
-    moved = sum(int((first[name].to_numpy() != again[name].to_numpy()).sum()) for name in ("start_s", "runtime_s"))
+def check_trials(table: pd.DataFrame) -> dg.AssetCheckResult:
+    """Check the comparison ``table`` of all trials."""
     asking = table[(table["scheduler"] == f"EASY{RUSH}") & (table["metric"] == "varied_runs")].iloc[0]
-    return [
-        broken("a_repeated_trial_is_the_same", moved, rows=2 * len(first)),
-        holds(
-            "fewer_runs_vary",
-            asking["value"] < asking["baseline"],
-            severity=_WARN,
-            asked=float(asking["value"]),
-            not_asked=float(asking["baseline"]),
-        ),
-    ]
-
-
-def asked_back(retrained: Retrained, features: pd.DataFrame) -> tuple[float, int]:
-    """Compare the probabilities of the registry's version with those of this process.
-
-    Return the max difference and the number of runs compared, which are the last ones.
-    """
-    last = features.tail(_ASKED).loc[:, list(retrained.model.columns)].reset_index(drop=True)
-    loaded = consumer_model(retrained.name, retrained.model_version, VARIABILITY.name)
-    probabilities = pd.DataFrame(loaded.predict(last)).filter(like="probability_").to_numpy(np.float64)
-    return float(np.abs(probabilities - retrained.model.predict_proba(last)).max()), len(last)
+    return holds(
+        "fewer_runs_vary",
+        asking["value"] < asking["baseline"],
+        severity=_WARN,
+        asked=float(asking["value"]),
+        not_asked=float(asking["baseline"]),
+    )

@@ -69,15 +69,15 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
     if date.follows:
         shown = f"{PREFIX}{name}"
         report = progress_reporter("serve the registered model")
-        following = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
-        sources = named_sources(clean, records, date, store, settings.predictors, following.predictor, ask)
-        model: ServedModel = following
+        model = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
+        assert model.predictor is not None
+        sources = named_sources(clean, records, date, store, settings.predictors, model.predictor, ask)
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
         rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
         sources = [source if isinstance(source, str) else in_order(source, clean.jobs, rows) for source in sources]
         beside = policy_schedules(lake, clean, store, settings.seed, settings.replicates, date.first_s or 0)
     else:
-        settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, clean, records, store)
+        settings, shown, model = LAST_DAYS, CHAMPION, served_model(name, version, store)
         served, method = lake.read("served", clean.name)[0], marks["night"]["row"]["method"]
         rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
         answers = champion_answers(served, method or next(iter(TRAINERS))).iloc[judge.rows_served(records, rows, served)]
@@ -120,6 +120,7 @@ def named_sources(
             if wanted.name == date.subject and wanted.alias in named:
                 version = named[wanted.alias]
                 other = simulated_model(wanted.name, version, clean, records, date, store, shown=text, seen=wanted.seen)
+                assert other.predictor is not None
                 sources.append(other.predictor)
             else:
                 sources.append(registered_predictor(text, clean, date.until_s, ask))

@@ -58,15 +58,11 @@ _NO_F1 = 0.5
 class Retrained(Promotion):
     """The result of a retraining; ``registered`` is its :meth:`table`.
 
-    ``model`` is the new champion; without one, the best candidate; else the challenger or, with ``nothing_new``, the champion.
-    ``model_version`` is its number, ``importance`` has that of its columns, never NaN, ``left_out`` counts runs not learned from.
+    ``importance`` has that of the columns of the champion or, without one, of the best candidate, the highest first.
     """
 
     registered: pd.DataFrame = field(kw_only=True)
-    model: VariabilityModel = field(kw_only=True)
-    model_version: str = field(kw_only=True)
     importance: pd.Series = field(kw_only=True)
-    left_out: Mapping[str, int] = field(kw_only=True)
 
 
 def train(work: Work, table: TrainingTable, scope: str, learning: ClassifierTraining) -> Retrained:
@@ -104,37 +100,20 @@ def retrain(
     if present is not None and present.tags.get("scope", scope) != scope:
         raise InputError(f"{name}@champion reads {present.tags['scope']} nodes, not {scope}: retrain that scope")
     result = promote(store, judge, present)
-    models = dict(judge.models)
-    if result.nothing_new and present is not None and present.method is not None:
-        models = {result.champion: present.method}
-    elif result.nothing_new:
-        last = result.versions[-1] if result.champion else result.simulated
-        models = {last: load_version(name, last)}
-    best = result.champion or result.simulated
-    number = best if best in models else next(iter(models))
-    return Retrained(
-        **vars(result),
-        registered=result.table(store, VARIABILITY),
-        model=models[number],
-        model_version=number,
-        importance=pd.Series(models[number].importance, list(models[number].columns)).sort_values(ascending=False, kind="stable"),
-        left_out=table.left_out,
-    )
+    best = load_version(name, result.champion or result.simulated)
+    importance = pd.Series(best.importance, list(best.columns)).sort_values(ascending=False, kind="stable")
+    return Retrained(**vars(result), registered=result.table(store, VARIABILITY), importance=importance)
 
 
 @dataclass(frozen=True)
 class ClassifierJudge:
-    """Judge of classifiers by F1 (:class:`pipelines.training.promote.Judge`).
-
-    ``models`` are the models that this judge registered, by version.
-    """
+    """Judge of classifiers by F1 (:class:`pipelines.training.promote.Judge`)."""
 
     store: Tracking
     table: TrainingTable
     scope: str
     learning: ClassifierTraining
     tags: Mapping[str, str]
-    models: dict[str, VariabilityModel] = field(default_factory=dict)
     instead = ""
 
     @property
@@ -231,7 +210,7 @@ class ClassifierJudge:
         start, runtime = (self.table.runs[column].to_numpy(np.float64) for column in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}
-        candidate = log_and_register(
+        return log_and_register(
             self.store,
             self.kind,
             VariabilityContent(model, self.scope, tuple(learning.thresholds), self.features),
@@ -241,8 +220,6 @@ class ClassifierJudge:
             parameters={**OPTIONS[name], **learning.options.get(name, {}), **own},
             tags={**self.tags, MADE_FROM: self.key},
         )
-        self.models[candidate.version] = model
-        return candidate
 
     def checks(self, candidate: Candidate) -> dict[str, bool]:
         name = self.kind.registered(self.subject)

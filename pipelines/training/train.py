@@ -6,15 +6,7 @@ get the chosen model with the present histories. ``pipelines.training.promote`` 
 
 from collections.abc import Sequence
 
-import numpy as np
-import pandas as pd
-
 from features.jobs.cleaning import CleanTrace
-from models.packed.methods import PREDICTED
-from models.registry.accounting import Accounting
-from models.registry.runtime_registration import ask, load_version, trained_method
-from models.registry.tracking import Tracking
-from pipelines.lake.registry import submissions
 from pipelines.lake.runtime_features import read_features, whole_accounting
 from pipelines.training.cutoff import as_of, choose_cutoff
 from pipelines.training.decided import night_marks
@@ -71,17 +63,3 @@ def train(
     beside = result.beside(work.store) if date.follows else lake.published().models(work.subject)
     lake.name_models(work.subject, {**beside, **result.serves})
     return result
-
-
-def last_answers(clean: CleanTrace, records: Accounting, champion: str, store: Tracking) -> pd.DataFrame:
-    """Return the last submissions with the answers of a version loaded back, ``predicted_s``.
-
-    ``expected_s`` has the answers in this process, NaN if the version's snapshot is not of now, or it was chosen by hand.
-    """
-    last, model = submissions(clean).tail(20).reset_index(drop=True), f"runtime-{clean.name}"
-    predicted, expected = ask(load_version(model, champion), last)[PREDICTED], np.full(len(last), np.nan)
-    if store.client.get_model_version(model, champion).tags.get("snapshot_s") == str(records.until_s):
-        method = trained_method(store, clean.name, champion)
-        rows = np.arange(len(clean.jobs) - len(last), len(clean.jobs))
-        expected = method.predict(records.served(rows, records.until_s))[PREDICTED]
-    return last.assign(predicted_s=predicted, expected_s=expected)
