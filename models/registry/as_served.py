@@ -14,7 +14,7 @@ import pandas as pd
 
 from models.packed.methods import LEVELS, METHODS, PREDICTED, Method
 from models.registry.accounting import Accounting
-from models.registry.candidates import TRAINERS, fit, refresh, refresh_each, up_to_the_second
+from models.registry.candidates import TRAINERS, fit, refresh, refresh_each
 
 REMEMBERED_NIGHTS = 10
 """Nights whose models are kept. Few jobs take longer; for those a model is trained again."""
@@ -42,7 +42,7 @@ def answer_columns(names: Sequence[str] = tuple(TRAINERS)) -> list[str]:
     of_champion = [CHAMPION, *quantile_columns(CHAMPION).values()]
     of_names: list[str] = []
     for name in names:
-        of_names += [name, f"{name}_now", *quantile_columns(name).values()]
+        of_names += [name, *quantile_columns(name).values()]
     return [*of_names, *of_champion]
 
 
@@ -107,10 +107,10 @@ def predict_served(
 
     One row per job, in the order of ``rows``; all submitted at or after ``instants[0]``. Columns: ``job_id submit_s end_s
     runtime_s user`` of the job, ``at_s`` (the night's instant), ``requested``, and for each of ``names`` the seconds predicted by
-    that night's model from its snapshot and, as ``<name>_now``, by the same model from the history up to the second; ``champion``
-    (NaN without one) and ``champion_version``. Quantiles are in ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for
-    a champion without. No model has seen the job it predicts, nor anything that ended after its night. ``instants`` ascend.
-    ``models`` holds models trained before; those of the last nights trained now are added to it.
+    that night's model from its snapshot; ``champion`` (NaN without one) and ``champion_version``. Quantiles are in
+    ``<name>_80_s`` and the like (:func:`quantile_columns`), NaN for a champion without. No model has seen the job it predicts,
+    nor anything that ended after its night. ``instants`` ascend. ``models`` holds models trained before; those of the last
+    nights trained now are added to it.
     """
     models = {} if models is None else models
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
@@ -142,7 +142,6 @@ def predict_served(
             if number >= len(instants) - REMEMBERED_NIGHTS:
                 models[name, at] = model
             answers |= by_column(name, model.predict(then))
-            answers[f"{name}_now"] = up_to_the_second(model, accounting, rows[of_night])
         groups = [
             (of_night[mask], version, by_column(CHAMPION, refresh(method, accounting, at).predict(then[mask])))
             for mask, version, method in champion(at, rows[of_night])

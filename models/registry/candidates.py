@@ -12,7 +12,7 @@ import numpy as np
 
 from features.jobs.runtime_features import FEATURES
 from models.packed.boosting import Trees
-from models.packed.methods import PREDICTED, Boosting, Last2, Method, Quantile, Requested, matrix
+from models.packed.methods import Boosting, Last2, Method, Quantile, Requested, matrix
 from models.registry import quantile_training
 from models.registry.accounting import Accounting
 from models.runtime import lightgbm
@@ -20,10 +20,6 @@ from models.runtime import lightgbm
 
 def _as_trained(method: Method, accounting: Accounting, nights: Sequence[int]) -> Iterator[Method]:
     return iter([method] * len(nights))
-
-
-def _from_the_table(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    return method.predict(accounting.features.iloc[rows])[PREDICTED]
 
 
 @dataclass(frozen=True)
@@ -34,15 +30,13 @@ class Estimator:
     only what accounting held then. ``get_params(seed)`` are the parameters of the training, to be logged. The method that it
     returns has ``predict`` and ``predict_quantiles``. ``learns`` is false for a fixed formula: training it again changes nothing,
     so it never challenges itself. ``refresh(method, accounting, nights)`` yields the trained method in later nights, ascending,
-    if it goes on learning. ``up_to_the_second(method, accounting, rows)`` returns its answers to submissions after its night as
-    if every end were known at once, seconds [rows].
+    if it goes on learning.
     """
 
     fit: Callable[[Accounting, int, int], Method]
     get_params: Callable[[int], Mapping[str, object]]
     learns: bool
     refresh: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
-    up_to_the_second: Callable[[Method, Accounting, np.ndarray], np.ndarray] = _from_the_table
 
 
 def _boosted(accounting: Accounting, at_s: int, seed: int) -> Method:
@@ -69,7 +63,6 @@ TRAINERS: dict[str, Estimator] = {
         lambda _: quantile_training.parameters(),
         learns=True,
         refresh=lambda method, accounting, nights: map(Quantile, quantile_training.refresh(method.state, accounting, nights)),
-        up_to_the_second=lambda method, accounting, rows: quantile_training.up_to_the_second(method.state, accounting, rows),
     ),
 }
 """Trainers by name, the simplest first: of two equally good methods the simpler is chosen."""
@@ -95,15 +88,6 @@ def refresh_each(method: Method, accounting: Accounting, nights: Sequence[int]) 
         if method.name in TRAINERS
         else _as_trained(method, accounting, nights)
     )
-
-
-def up_to_the_second(method: Method, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Return answers to the submissions ``rows`` as if all ends were known at once, seconds.
-
-    The submissions are of the day after the night of ``method``.
-    """
-    trainer = TRAINERS.get(method.name)
-    return (trainer.up_to_the_second if trainer else _from_the_table)(method, accounting, rows)
 
 
 def outdated(method: Method) -> bool:

@@ -1,7 +1,6 @@
 """Reading versions as data, by Queuecast's own code.
 
-A version contains code for consumers without Queuecast. Code from a registry may have any origin. So this process runs it only if
-it is byte for byte Queuecast's own, and only to get a version's answers as its consumers will.
+A version contains code for consumers without Queuecast. Code from a registry may have any origin: this process never runs it.
 """
 
 import hashlib
@@ -14,18 +13,14 @@ from pathlib import Path
 from zipfile import BadZipFile
 
 import mlflow.artifacts
-import mlflow.pyfunc
 import yaml
 from mlflow.exceptions import MlflowException
-from mlflow.pyfunc import PyFuncModel
 
 from features.errors import Damaged, InputError, first_line
-from models.registry.packing import SCRIPT, artifact, content_hash, modules_in, packed_modules, packed_script, private_name
+from models.registry.packing import artifact, content_hash, modules_in
 
 CONTENT = "content_sha256"
 """Entry of a version's MLflow metadata: :func:`data_hash` of its data when it was made."""
-_FLAVOR = "python_function"
-_LOADER = "mlflow.pyfunc.loaders.code_model"
 
 
 def data_hash(directory: Path) -> str:
@@ -68,17 +63,6 @@ def fault_of(name: str, number: str) -> str:
         return str(error)
 
 
-def consumer_model(name: str, number: str, kind: str) -> PyFuncModel:
-    """Load a version as its consumers do, by the code that it contains.
-
-    Raises ValueError if data or code differ from what was packed, or if the code is not this Queuecast's own, which is never run;
-    OSError for a missing file, and MLflow's own errors.
-    """
-    with _fetched(name, number, kind) as home:
-        _check_own(home)
-        return mlflow.pyfunc.load_model(str(home))
-
-
 @contextmanager
 def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
     """Yield a verified copy of all files of a version, without compiled modules."""
@@ -97,24 +81,6 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
         if CONTENT in metadata and metadata[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):
             raise ValueError("its data are not what was packed: it is damaged or was tampered with")
         yield home
-
-
-def _check_own(home: Path) -> None:
-    """Raise ValueError unless all code of the version at ``home`` is what would be packed now.
-
-    A pickle would be code, too; an extension module would be imported instead of the module of the same name.
-    """
-    flavor, package = _settings(home)["flavors"][_FLAVOR], home / "code" / private_name()
-    own = {
-        "loader": flavor.get("loader_module") == _LOADER and "python_model" not in flavor and flavor.get("code") == "code",
-        "script": Path(flavor.get("model_code_path", "")).name == SCRIPT
-        and (home / SCRIPT).read_bytes() == packed_script().read_bytes(),
-        "code": {*(home / "code").rglob("*")} == {package, *(package / name for name in packed_modules())},
-    }
-    if other := [part for part, same in own.items() if not same]:
-        raise ValueError(
-            f"it contains code that this version of Queuecast did not pack, and which is therefore not run ({', '.join(other)})"
-        )
 
 
 def _settings(home: Path) -> dict:

@@ -9,8 +9,7 @@ ended. The challenger is promoted if
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
 * its share of under-predicted jobs is at most ``UNDERPREDICTION_MARGIN`` above the champion's;
 * if both have quantiles, the challenger's are no worse by more than margins (:func:`of_quantiles`);
-* no metric of its simulated schedules is worse beyond its interval (:func:`of_schedules`); and
-* every other check of it holds.
+* no metric of its simulated schedules is worse beyond its interval (:func:`of_schedules`).
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
 jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for an equal challenger: given the past,
@@ -243,11 +242,10 @@ def duel(
     )
 
 
-def decide(comparison: Comparison, checks: Mapping[str, bool], vetoes: Sequence[str] = ()) -> tuple[bool, str]:
+def decide(comparison: Comparison, vetoes: Sequence[str] = ()) -> tuple[bool, str]:
     """Decide whether the challenger is promoted; return that and the reason with its numbers.
 
-    It is promoted if the evidence suffices, every check holds, and neither the comparison nor the ``vetoes`` give a reason
-    against it.
+    It is promoted if the evidence suffices, and neither the comparison nor the ``vetoes`` give a reason against it.
     """
     if comparison.too_few:
         return False, comparison.too_few
@@ -256,8 +254,8 @@ def decide(comparison: Comparison, checks: Mapping[str, bool], vetoes: Sequence[
         reasons.append(f"it is not better by more than {TIE}")
     elif not comparison.evidence.enough:
         reasons.append("the evidence that it is better does not suffice")
-    reasons += [*comparison.against, *vetoes, *(f"its check failed: {name}" for name, passed in checks.items() if not passed)]
-    return not reasons, comparison.numbers + (f"; {' and '.join(reasons)}" if reasons else "; every check holds")
+    reasons += [*comparison.against, *vetoes]
+    return not reasons, comparison.numbers + (f"; {' and '.join(reasons)}" if reasons else "")
 
 
 def of_quantiles(

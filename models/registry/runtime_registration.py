@@ -11,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 from mlflow.models import ModelSignature
-from mlflow.pyfunc import PyFuncModel
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from features.clock import local_clock_s
@@ -187,15 +186,3 @@ def load_version(name: str, number: str) -> RuntimePredictor:
     """
     with version_data(name, number, RUNTIME.name) as directory:
         return RuntimePredictor(directory)
-
-
-def ask(model: RuntimePredictor | PyFuncModel, submitted: pd.DataFrame) -> pd.DataFrame:
-    """Return a loaded model's answers to ``submitted``, which has raw submission columns.
-
-    A model loaded as consumers load it gets only the columns in its signature.
-    """
-    if isinstance(model, RuntimePredictor):
-        return model.predict(submitted)
-    schema = model.metadata.get_input_schema()
-    wanted = schema.input_names() if schema is not None and schema.has_input_names() else _ASKED
-    return pd.DataFrame(model.predict(submitted[[name for name in submitted if name in wanted]]))

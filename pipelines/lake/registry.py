@@ -94,7 +94,7 @@ def predict_registered(
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registry.runtime_registration import ask, load
+    from models.registry.runtime_registration import load
     from pipelines.lake.publishing import check_registry, loaded
     from pipelines.lake.tables import Lake
 
@@ -104,7 +104,7 @@ def predict_registered(
         lake, registry = Lake((place or home()) / "lake"), store
         check_registry(lake, registry, name)
         model = loaded(lake, registry, name, alias or "champion", lambda number: load(registry, name, number))
-        return ask(model, submitted)
+        return model.predict(submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

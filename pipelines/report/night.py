@@ -112,8 +112,7 @@ def render_night(night: Night, run_id: str) -> str:
         ],
         table=_accuracies(accuracies),
         hint=f"Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over the jobs that ended in the last {JUDGED_DAYS} days and, once they "
-        "are enough, were answered by a champion. As served: from the snapshot of the night before the submission. Up to the second: the same "
-        "models, had every end been known at once.",
+        "are enough, were answered by a champion. As served: from the snapshot of the night before the submission.",
         picture=compared.picture if compared else None,
         generated="pipeline" if night.clean.generated else "",
         facts=[
@@ -138,7 +137,6 @@ def render_night(night: Night, run_id: str) -> str:
         rule=_rule(),
         versions=_versions(night.registered),
         nothing_new=night.nothing_new,
-        checks=[(name, "holds" if passed else "fails") for name, passed in night.decided["checks"].items()],
         judged_days=JUDGED_DAYS,
         drift=_drift(night.drift),
         performance=_performance(night.performance) if len(night.performance) else None,
@@ -193,20 +191,14 @@ def _night_cells(row: Mapping[Any, Any]) -> list[str]:
 
 
 def _summary(night: Night) -> list[str]:
-    """Return sentences on the gain of up-to-the-second histories, and on a refreshed champion."""
-    row, accuracies, sentences = night.row, accuracies_of(night.row), []
-    name = row["method"] if row["method"] in TRAINERS else ""
-    if name and np.isfinite(accuracies[f"{name}_now"]):
-        now, served = (number(accuracies[key], "share") for key in (f"{name}_now", name))
-        sentences.append(
-            f"Served from nightly snapshots {name} has an accuracy of {served}; if every end were known the second it happens, {now}."
-        )
+    """Return a sentence on a refreshed champion, if it is one."""
+    row = night.row
     refreshed = night.registered[night.registered["alias"] == "champion"]
     if not row["promoted"] and not night.nothing_new and len(refreshed):
-        sentences.append(
+        return [
             f"Version {row['champion']} is the champion's model, trained as version {row['trained_version']}, with the histories of this night."
-        )
-    return sentences
+        ]
+    return []
 
 
 def _rule() -> str:
@@ -217,8 +209,8 @@ def _rule() -> str:
         f"champion is at most {LEVEL:.0%}, whatever the number of nights. The challenger is promoted if the evidence suffices; at least "
         f"{FEWEST_JOBS} jobs of the last {JUDGED_DAYS} days judge and its mean accuracy over them is higher by more than {TIE:g}; it under-predicts "
         f"at most {100 * UNDERPREDICTION_MARGIN:g} points more of them; its quantiles, where both tell them, are not worse (pinball loss by "
-        f"{PINBALL_MARGIN:.0%}, calibration by {100 * CALIBRATION_MARGIN:g} points); no metric of the schedules of the last days with its predictions is "
-        "worse beyond its interval; and its checks hold. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
+        f"{PINBALL_MARGIN:.0%}, calibration by {100 * CALIBRATION_MARGIN:g} points); and no metric of the schedules of the last days with its predictions is "
+        "worse beyond its interval. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
         "champion's model stays and gets the night's histories."
     )
 
@@ -229,11 +221,11 @@ def _versions(registered: pd.DataFrame) -> Table:
 
 
 def _accuracies(accuracies: Mapping[str, float]) -> Table:
-    """Return accuracy as served and up to the second, one row per predictor."""
+    """Return accuracy as served, one row per predictor."""
     shares = {name: number(value, "share") for name, value in accuracies.items()}
-    trained = [(f"{name}, trained each night", shares[name], shares[f"{name}_now"]) for name in reversed(TRAINERS)]
-    rows = [("champion at the time", shares["champion"], "–"), *trained, ("requested", shares["requested"], shares["requested"])]
-    return Table("Accuracy", ["predictor", "as served", "up to the second"], rows)
+    trained = [(f"{name}, trained each night", shares[name]) for name in reversed(TRAINERS)]
+    rows = [("champion at the time", shares["champion"]), *trained, ("requested", shares["requested"])]
+    return Table("Accuracy", ["predictor", "as served"], rows)
 
 
 def _drift(drift: pd.DataFrame) -> Table:

@@ -41,7 +41,6 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
         performance = performance_drift(now, recorded_means(rival.tags), result.comparison.jobs)
     return {
         "row": _row(judging, result, method, alarms(drift, performance)),
-        "checks": dict(result.checks),
         "notes": [*(f"{line[0].upper()}{line[1:]}." for line in begun), *_notes(judging, ledger)],
         "drift": drift.to_dict("records"),
         "performance": performance.to_dict("records"),
@@ -109,8 +108,5 @@ def _accuracies(window: pd.DataFrame) -> dict[str, float]:
     """
     answered = window[window["champion"].notna()]
     enough = len(answered) >= FEWEST_JOBS
-    columns = ["requested"]
-    for name in TRAINERS:
-        columns += [name, f"{name}_now"]
-    means = {name: mean_accuracy(answered if enough else window, name) for name in columns}
+    means = {name: mean_accuracy(answered if enough else window, name) for name in ("requested", *TRAINERS)}
     return means | {"champion": mean_accuracy(answered, "champion") if enough else float("nan")}

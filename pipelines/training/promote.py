@@ -1,6 +1,6 @@
 """Choose champions in runs and nights, for all kinds of models.
 
-A :class:`Judge` scores candidates on jobs or runs, and trains, registers, checks and refreshes versions. :func:`promote` decides
+A :class:`Judge` scores candidates on jobs or runs, and trains, registers, loads back and refreshes versions. :func:`promote` decides
 by the rule of ``models.registry.promotion``. Nothing here moves an alias: a :class:`Promotion` names the next champion and
 challenger, and its publication moves the aliases.
 """
@@ -16,7 +16,6 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
@@ -142,8 +141,8 @@ class Judge(Protocol):
     def register(self, name: str, score: CandidateScore) -> Candidate:
         """Train the candidate ``name`` on all data and register it."""
 
-    def checks(self, candidate: Candidate) -> Mapping[str, bool]:
-        """Check a version, loaded back from the registry: claims that must hold."""
+    def load_back(self, candidate: Candidate) -> None:
+        """Load a new version from the registry and ask it; raise InputError if it does not answer."""
 
     def refresh(self, present: Incumbent[Any], verdict: PromotionVerdict) -> Candidate | None:
         """Register the champion's model with the data known by now, if that changes answers."""
@@ -169,7 +168,6 @@ class Promotion:
     versions: tuple[str, ...]
     comparison: Comparison | None
     judged: int
-    checks: Mapping[str, bool]
     instead: str = ""
     nothing_new: bool = False
 
@@ -210,7 +208,7 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
     Without a champion, all candidates are registered, and the best becomes champion; if it is too weak, it is only simulated.
     With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion chosen by hand stays. So
     does a champion that has learned from the jobs to simulate; the best candidate is simulated in its place. If champion or
-    challenger has the same ``key``, nothing is done. Raises InputError if a first champion fails a check.
+    challenger has the same ``key``, nothing is done. Raises InputError if a new version does not answer when it is loaded back.
     """
     name = judge.kind.registered(judge.subject)
     if present is not None and judge.instead:
@@ -221,12 +219,12 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
         return _nothing_new(store, judge, name, present, same)
     verdict = judge.against(present)
     new = judge.register(verdict.challenger, verdict.score)
-    checks = judge.checks(new)
+    judge.load_back(new)
     champion, challenger, simulated = present.version, new.version, present.trained_version
     versions = {present.version, new.version}
     promoted, why, instead = False, present.note, ""
     if verdict.comparison is not None and not present.stays:
-        promoted, reasons = decide(verdict.comparison, checks, verdict.vetoes)
+        promoted, reasons = decide(verdict.comparison, verdict.vetoes)
         verb = "Promoted over" if promoted else "Not promoted over"
         why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
         if promoted:
@@ -240,7 +238,7 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
     count = verdict.comparison.jobs if verdict.comparison is not None else verdict.score.judged
     kept = tuple(sorted(versions, key=int))
     return Promotion(
-        name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count, checks, instead
+        name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count, instead
     )
 
 
@@ -262,16 +260,13 @@ def _first(store: Tracking, judge: Judge, name: str, note: str) -> Promotion:
     for candidate, text in zip(ranked, notes, strict=True):
         _describe(store, name, candidate.version, text)
     first, second = ranked[0], ranked[1] if len(ranked) > 1 else None
-    checks = {candidate.version: judge.checks(candidate) for candidate in new}[first.version]
-    if failed := [check for check, passed in checks.items() if not passed]:
-        raise InputError(
-            f"{name}/{first.version} ({first.method}) cannot become champion; these checks failed: {', '.join(failed)}"
-        )
+    for candidate in new:
+        judge.load_back(candidate)
     versions = tuple(sorted((candidate.version for candidate in new), key=int))
     if weak:
-        return _without(name, first.version, notes[0], versions, first.judged, checks)
+        return _without(name, first.version, notes[0], versions, first.judged)
     challenger, method = (second.version, second.method) if second else ("", "")
-    return Promotion(name, first.version, challenger, method, True, notes[0], first.version, versions, None, first.judged, checks)
+    return Promotion(name, first.version, challenger, method, True, notes[0], first.version, versions, None, first.judged)
 
 
 def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | None:
@@ -281,13 +276,13 @@ def _weak_of_the_same(store: Tracking, judge: Judge, name: str) -> Promotion | N
     for version in same:
         if str(version.version) == best and why_of(version).startswith(_NONE):
             judged = _count(version.tags, judge.kind)
-            result = _without(name, best, why_of(version), tuple(str(one.version) for one in same), judged, {})
+            result = _without(name, best, why_of(version), tuple(str(one.version) for one in same), judged)
             return replace(result, nothing_new=True)
     return None
 
 
-def _without(name: str, best: str, why: str, versions: tuple[str, ...], judged: int, checks: Mapping[str, bool]) -> Promotion:
-    return Promotion(name, "", "", "", False, why, best, versions, None, judged, checks, why)
+def _without(name: str, best: str, why: str, versions: tuple[str, ...], judged: int) -> Promotion:
+    return Promotion(name, "", "", "", False, why, best, versions, None, judged, why)
 
 
 def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -> Promotion:
@@ -297,7 +292,7 @@ def _beside(store: Tracking, judge: Judge, name: str, present: Incumbent[Any]) -
     same = [str(version.version) for version in all_versions(store, name) if version.tags.get(MADE_FROM) == judge.key]
     if old in same:
         why = judge.instead.format(old)
-        return Promotion(name, present.version, challenger, "", False, why, old, tuple(same), None, 0, {}, why, nothing_new=True)
+        return Promotion(name, present.version, challenger, "", False, why, old, tuple(same), None, 0, why, nothing_new=True)
     first = _first(store, judge, name, "")
     why = judge.instead.format(first.champion)
     _describe(store, name, first.champion, why)
@@ -315,7 +310,7 @@ def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[An
         instead = _by_hand(present.version, simulated)
     versions = tuple(str(version.version) for version in same)
     return Promotion(
-        name, present.version, challenger, method, False, why, simulated, versions, None, count, {}, instead, nothing_new=True
+        name, present.version, challenger, method, False, why, simulated, versions, None, count, instead, nothing_new=True
     )
 
 

@@ -73,7 +73,7 @@ class StartComparison(Comparison):
 class StartJudge:
     """Judge of models of starts by ranked scores (:class:`pipelines.training.promote.Judge`).
 
-    ``ledger`` is the table ``starts`` of the nights so far; ``models`` are the models that this judge registered, by version.
+    ``ledger`` is the table ``starts`` of the nights so far.
     """
 
     store: Tracking
@@ -83,7 +83,6 @@ class StartJudge:
     ledger: pd.DataFrame
     seed: int
     tags: Mapping[str, str]
-    models: dict[str, StartModel] = field(default_factory=dict)
     held_out: dict[str, tuple[Uncalibrated, Questions]] = field(default_factory=dict)
     instead: str = ""
 
@@ -177,16 +176,13 @@ class StartJudge:
         clean, until = self.clean, instant(window[1], self.clean.origin_unix_s)
         training = Training(self.subject, fingerprint(clean.jobs), len(questions), window, clean.generated, self.seed, until)
         tags = {**self.tags, MADE_FROM: self.key}
-        candidate = log_and_register(self.store, START, StartContent(model, of), training, judged, metrics, tags=tags)
-        self.models[candidate.version] = model
-        return candidate
+        return log_and_register(self.store, START, StartContent(model, of), training, judged, metrics, tags=tags)
 
-    def checks(self, candidate: Candidate) -> dict[str, bool]:
-        back, last = load_version(START.registered(self.subject), candidate.version), self.questions
-        last = last.take(np.arange(max(len(last) - 50, 0), len(last)))
-        here = self.models[candidate.version]
-        same = np.allclose(back.chances(last.states, last.scenarios), predict(here, uncalibrated(here, last)), atol=1e-9)
-        return {"it loads back and answers as here": bool(same)}
+    def load_back(self, candidate: Candidate) -> None:
+        back, questions = load_version(START.registered(self.subject), candidate.version), self.questions
+        last = questions.take(np.arange(max(len(questions) - 50, 0), len(questions)))
+        if not np.isfinite(back.chances(last.states, last.scenarios)).all():
+            raise InputError(f"start-{self.subject}/{candidate.version} does not answer when it is loaded back")
 
     def refresh(self, present: Incumbent[StartModel], verdict: PromotionVerdict) -> Candidate | None:
         later = int(present.tags.get("snapshot_s", 0)) >= self.date.until_s  # a run of an earlier date
@@ -224,8 +220,7 @@ def keep_start_model(work: Work, clean: CleanTrace, asked: QueueQuestions, date:
     judge = StartJudge(store, clean, asked, date, ledger, seed, work.tags, instead=instead)
     result = promote(store, judge, present)
     if not date.night:
-        model = judge.models.get(result.simulated) or load_version(name, result.simulated)
-        ledger = _what_follows(clean, asked, date, model, result.simulated)
+        ledger = _what_follows(clean, asked, date, load_version(name, result.simulated), result.simulated)
     table = result.table(store, START)
     lake.write_for(clean, "start_model", table, {"serves": result.serves, "why": result.why, "dated": date.marks["dated"]})
     lake.write_for(clean, "starts", ledger, {"dated": date.marks["dated"]})

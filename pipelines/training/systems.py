@@ -11,10 +11,9 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.errors import InputError, first_line
+from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import baselines, labels, z_scores
-from models.registry.loading import consumer_model
 from models.registry.promotion import Evidence
 from models.registry.registration import Candidate, Kind, Training, log_and_register, number_in
 from models.registry.tracking import Tracking
@@ -221,22 +220,11 @@ class ClassifierJudge:
             tags={**self.tags, MADE_FROM: self.key},
         )
 
-    def checks(self, candidate: Candidate) -> dict[str, bool]:
-        name = self.kind.registered(self.subject)
-        tagged = self.store.client.get_model_version(name, candidate.version).tags.get("data_fingerprint") == self.fingerprint
-        try:
-            loaded = consumer_model(name, candidate.version, self.kind.name)
-            wanted = loaded.metadata.get_input_schema().required_input_names()
-            rows_back = self.features.tail(_ASKED_BACK)[wanted].reset_index(drop=True)
-            answer = pd.DataFrame(loaded.predict(rows_back)).filter(like="probability_").to_numpy(np.float64)
-        except Exception as error:  # a model may raise anything while it loads or predicts
-            return {f"it loads back and predicts ({first_line(error)})": False, "it carries its data's fingerprint": tagged}
-        sums = np.isclose(answer.sum(axis=1), 1.0, rtol=0, atol=1e-9) & (answer >= 0).all(axis=1)
-        return {
-            "it loads back and predicts": len(answer) == len(rows_back),
-            "it predicts probabilities": bool(sums.all()),
-            "it carries its data's fingerprint": tagged,
-        }
+    def load_back(self, candidate: Candidate) -> None:
+        loaded = load_version(self.kind.registered(self.subject), candidate.version)
+        probabilities = loaded.predict_proba(self.features.tail(_ASKED_BACK).loc[:, list(loaded.columns)])
+        if not np.isclose(probabilities.sum(axis=1), 1.0, rtol=0, atol=1e-9).all():
+            raise InputError(f"{self.subject}: version {candidate.version} ({candidate.method}) predicts no probabilities")
 
     def refresh(self, present: Incumbent[VariabilityModel], verdict: PromotionVerdict) -> None:
         """Do nothing: a classifier keeps no histories to refresh."""

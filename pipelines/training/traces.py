@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from features.errors import Damaged
+from features.errors import Damaged, InputError, first_line
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
@@ -22,10 +22,11 @@ from models.registry.candidates import TRAINERS, fit, outdated, refresh
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
 from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number, unrecorded
-from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, trained_method
+from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, load_version, trained_method
 from models.registry.tracking import Tracking
 from models.registry.versions import all_versions, run_of
 from models.runtime.evaluation import evaluate_predictions
+from pipelines.lake.registry import submissions
 from pipelines.report.wording import instant
 from pipelines.studies.progress import progress_reporter
 from pipelines.training import promote
@@ -40,10 +41,11 @@ from pipelines.training.judge import (
     mean_accuracy,
 )
 from pipelines.training.ledger import Ledger
-from pipelines.training.loaded_back import verified
 from pipelines.training.promote import MADE_FROM, CandidateScore, Outdated, PromotionVerdict, made_from
 
 Incumbent = promote.Incumbent[Method]
+ASKED_BACK = 200
+"""Number of last submissions that a new version is asked about."""
 
 
 @dataclass
@@ -249,8 +251,8 @@ class TraceJudge:
             self.store, self.kind, content, self.training, judged, score.metrics, parameters=parameters, tags=tags
         )
 
-    def checks(self, candidate: Candidate) -> dict[str, bool]:
-        return verified(self.store, self.clean, self.records, candidate, self.trained[candidate.method])
+    def load_back(self, candidate: Candidate) -> None:
+        load_back(self.clean, candidate)
 
     def refresh(self, present: Incumbent, verdict: PromotionVerdict) -> Candidate | None:
         if present.method is None or verdict.comparison is None:
@@ -339,22 +341,35 @@ def refreshed(
         why=f"{method.name}: the model of version {trained}, which learned up to {instant(learned, clean.origin_unix_s)}, with the "
         f"histories up to {taken}. It replaces version {number}. Accuracy as served {accuracy:.1%} over {count:,} jobs{against}.",
     )
-    verified(store, clean, records, candidate, current)
+    load_back(clean, candidate)
     return candidate
+
+
+def load_back(clean: CleanTrace, candidate: Candidate) -> None:
+    """Load a version, and ask it about the last submissions.
+
+    Raises InputError if it is damaged, does not answer, or answers otherwise than by finite seconds in 1..request.
+    """
+    name, last = RUNTIME.registered(clean.name), submissions(clean).tail(ASKED_BACK).reset_index(drop=True)
+    try:
+        seconds = load_version(name, candidate.version).predict(last).filter(like="predicted_").to_numpy(np.float64)
+    except ValueError as error:  # an InputError is one, too
+        raise InputError(
+            f"{name}/{candidate.version} ({candidate.method}) does not answer when it is loaded back: {first_line(error)}"
+        ) from error
+    request = last["requested_s"].to_numpy(np.float64)[:, None]
+    if not (np.isfinite(seconds) & (seconds >= 1) & (seconds <= request)).all():
+        raise InputError(f"{name}/{candidate.version} ({candidate.method}) predicts runtimes that are not in 1..request")
 
 
 def window_metrics(window: pd.DataFrame, name: str) -> dict[str, float]:
     """Return MLflow metrics of a column of ``served``.
 
-    ``served_*`` come from nightly snapshots; a method also has ``up_to_second_*``. ``requested_accuracy`` is that of the requests
-    of the same jobs.
+    ``served_*`` are its measures, ``requested_accuracy`` is that of the requests of the same jobs.
     """
     if not len(window):
         return {}
     runtime = window["runtime_s"].to_numpy(np.float64)
     metrics = {"requested_accuracy": mean_accuracy(window, "requested")}
-    for prefix, column in (("served", name), ("up_to_second", f"{name}_now")):
-        if column in window:
-            row = evaluate_predictions(window[column].to_numpy(), runtime)
-            metrics |= {f"{prefix}_{measure}": float(value) for measure, value in row.items()}
-    return metrics
+    row = evaluate_predictions(window[name].to_numpy(), runtime)
+    return metrics | {f"served_{measure}": float(value) for measure, value in row.items()}

@@ -14,7 +14,7 @@ from features.jobs.runtime_features import FEATURES
 from models.packed.methods import PREDICTED, Boosting, Method, Quantile
 from models.packed.snapshot import UserSnapshot
 from models.registry.accounting import Accounting, accounting
-from models.registry.candidates import fit, refresh, refresh_each, up_to_the_second
+from models.registry.candidates import fit, refresh, refresh_each
 from tests.support.learning import ORIGIN_S, ZONE, asked_after
 
 LEARNERS = (Boosting, Quantile)
@@ -102,16 +102,3 @@ def test_trees_stay_and_many_nights_in_one_walk_are_those_one_by_one(earlier: Me
         step = refresh(step, records, night)
         asked = records.served(asked_after(records, at), at)
         np.testing.assert_array_equal(points(through, asked), points(step, asked))
-
-
-@pytest.mark.slow
-def test_up_to_the_second_a_job_is_told_what_a_night_at_its_submission_would_say(
-    trained: Method, records: Accounting, at: int
-) -> None:
-    rows = asked_after(records, at)
-    now, asked = up_to_the_second(trained, records, rows), records.features.iloc[rows]
-    for place in range(5, 300, 60):
-        then = refresh(trained, records, int(records.jobs["submit_s"].iloc[rows[place]]))
-        assert points(then, asked.iloc[[place]])[0] == now[place]
-    assert (now != points(trained, records.served(rows, at))).mean() > 0.3
-    assert ((now >= 1) & (now <= records.jobs["requested_s"].to_numpy()[rows])).all()

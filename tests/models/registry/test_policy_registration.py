@@ -14,8 +14,7 @@ from mlflow.artifacts import download_artifacts
 
 from features.errors import InputError
 from models.packed.policy_predictor import LARGEST, score
-from models.registry.loading import consumer_model
-from models.registry.policy_registration import FILE, POLICY, load, register
+from models.registry.policy_registration import FILE, load, register
 from models.registry.tracking import Tracking
 from tests.models.test_policies import LEARNED
 from tests.sim.schedulers.test_scores import Written, formulas
@@ -43,7 +42,7 @@ def test_a_version_records_where_it_was_learned_and_scores_jobs_by_its_own_code(
     assert load(opened, "policy-kth-sp2", registered.version) == LEARNED
 
     asked = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
-    model = consumer_model("policy-kth-sp2", registered.version, POLICY.name)
+    model = mlflow.pyfunc.load_model(f"models:/policy-kth-sp2/{registered.version}")
     assert model.predict(asked)["score"].tolist() == [4 * 3600.0**2, 3600.0]
     for wrong, error in ((asked.drop(columns="r"), "r"), (asked.assign(r=np.nan), "row 0 .*column r: nan is not a finite number")):
         with pytest.raises(Exception, match=error):

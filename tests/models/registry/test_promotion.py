@@ -70,28 +70,27 @@ def _duel(jobs: int = 1000, difference: float = 0.02, evidence: float = 60.0, un
 
 
 def test_a_challenger_that_is_surely_better_is_promoted_and_the_numbers_say_why() -> None:
-    promoted, why = decide(_duel(), {"it loads back": True})
+    promoted, why = decide(_duel())
     assert promoted
     assert why == (
         "evidence 60 of the 60 needed; accuracy as served 0.5700 against 0.5500 on 1,000 jobs, difference +0.0200 [-0.0100, +0.0300], "
-        "under-predicted 40.0% against 40.0%; every check holds"
+        "under-predicted 40.0% against 40.0%"
     )
 
 
 @pytest.mark.parametrize(
-    ("judged", "checks", "vetoes", "reason"),
+    ("judged", "vetoes", "reason"),
     [
-        (_duel(jobs=FEWEST_JOBS - 1), {}, (), "only 199 jobs"),
-        (_duel(difference=TIE, evidence=59.9), {}, (), "; it is not better by more than 0.001"),
-        (_duel(difference=TIE), {}, (), "not better by more than 0.001"),
-        (_duel(evidence=59.9), {}, (), "the evidence that it is better does not suffice"),
-        (_duel(under=UNDERPREDICTION_MARGIN + 0.001), {}, (), "under-predicts over 10 points more"),
-        (_duel(), {"it loads back": False}, (), "its check failed: it loads back"),
-        (_duel(), {}, ("its schedules are worse",), "; its schedules are worse"),
+        (_duel(jobs=FEWEST_JOBS - 1), (), "only 199 jobs"),
+        (_duel(difference=TIE, evidence=59.9), (), "; it is not better by more than 0.001"),
+        (_duel(difference=TIE), (), "not better by more than 0.001"),
+        (_duel(evidence=59.9), (), "the evidence that it is better does not suffice"),
+        (_duel(under=UNDERPREDICTION_MARGIN + 0.001), (), "under-predicts over 10 points more"),
+        (_duel(), ("its schedules are worse",), "; its schedules are worse"),
     ],
 )
-def test_each_reason_keeps_the_champion(judged: Duel, checks: dict[str, bool], vetoes: tuple[str, ...], reason: str) -> None:
-    promoted, why = decide(judged, checks, vetoes)
+def test_each_reason_keeps_the_champion(judged: Duel, vetoes: tuple[str, ...], reason: str) -> None:
+    promoted, why = decide(judged, vetoes)
     assert not promoted
     assert reason in why
 
@@ -120,7 +119,7 @@ def test_a_duel_counts_the_under_predictions_of_each_and_holds_the_challengers_a
     careful, bold = np.where(np.arange(400) < 80, 60.0, 100.0), np.where(np.arange(400) < 200, 90.0, 100.0)
     judged, other = duel(bold, careful, runtime, cluster, enough), duel(careful, bold, runtime, cluster, enough)
     assert judged.numbers.endswith(", under-predicted 50.0% against 20.0%")
-    assert decide(judged, {}) == (False, f"{judged.numbers}; it under-predicts over 10 points more")
+    assert decide(judged) == (False, f"{judged.numbers}; it under-predicts over 10 points more")
     assert other.numbers.endswith(", under-predicted 20.0% against 50.0%")
     assert other.against == []
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
+from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind, set_aliases
@@ -36,7 +37,7 @@ class Judge:
     duel: Duel = BETTER
     vetoes: tuple[str, ...] = ()
     key: str = "these jobs"
-    good: bool = True
+    damaged: bool = False
     registered: list[str] = field(default_factory=list)
     kind: Kind = KIND
     instead: str = ""
@@ -63,8 +64,9 @@ class Judge:
         )
         return Candidate(name, str(version.version), score.value, score.judged)
 
-    def checks(self, candidate: Candidate) -> dict[str, bool]:
-        return {"it loads back": self.good}
+    def load_back(self, candidate: Candidate) -> None:
+        if self.damaged:
+            raise InputError(f"version {candidate.version} does not load")
 
     def refresh(self, present: object, verdict: PromotionVerdict) -> Candidate:
         return self.register("simple", CandidateScore(0.5, 300))
@@ -137,7 +139,6 @@ def test_a_champion_that_knows_what_is_simulated_stays_and_the_best_of_the_other
     ("subject", "change", "reason"),
     [
         ("vetoed", {"vetoes": ("its schedules are worse",)}, "its schedules are worse"),
-        ("damaged", {"good": False}, "its check failed: it loads back"),
         ("unsure", {"duel": replace(BETTER, evidence=Evidence(2.0))}, "does not suffice"),
     ],
 )
@@ -147,6 +148,12 @@ def test_else_the_champion_is_kept_and_refreshed(opened: Tracking, subject: str,
     assert not outcome.promoted
     assert reason in outcome.why
     assert (outcome.champion, outcome.challenger, judge.registered) == ("4", "3", ["clever", "simple"])
+
+
+def test_a_version_that_does_not_load_back_is_an_error_and_no_champion(opened: Tracking) -> None:
+    judge = replace(served(opened, "damaged"), damaged=True)
+    with pytest.raises(InputError, match="version 3 does not load"):
+        promote(opened, judge, incumbent(opened, KIND, "damaged", read))
 
 
 @pytest.mark.parametrize("unstated", ["judged_accuracy", "method", "training_window_s"])
