@@ -144,7 +144,7 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     """Register versions of KTH-SP2 as of 30 days before its end; return the first submissions since then."""
     from models.registry.accounting import accounting
     from models.registry.candidates import fit
-    from models.registry.registration import Training, log_and_register, set_aliases
+    from models.registry.registration import Training, log_and_register
     from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
     from pipelines.lake.registry import submissions, tracking
 
@@ -157,7 +157,7 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     training = Training(MODEL.removeprefix("runtime-"), data, len(past.ended(at_s)), (0, at_s))
     for name in methods:
         candidate = log_and_register(store, RUNTIME, RuntimeContent(fit(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
-        set_aliases(store, MODEL, candidate.version)
+        store.client.set_registered_model_alias(MODEL, "champion", candidate.version)
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 
 
@@ -178,7 +178,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.packed.queue_state import FEATURES, PLANS, states
     from models.packed.start_distribution import EDGES_S
     from models.packed.start_predictor import HAZARD, STATE, StartModel
-    from models.registry.registration import Training, log_and_register, set_aliases
+    from models.registry.registration import Training, log_and_register
     from models.registry.start_registration import START, StartContent
     from models.starts.training import LEARNED, Growth, grow
     from pipelines.lake.registry import tracking
@@ -204,7 +204,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)
     training = Training(STARTS.removeprefix("start-"), fingerprint(cleaned.jobs), len(rows), (int(at_s[0]), until_s))
     candidate = log_and_register(tracking(), START, StartContent(model), training, (0.5, 1), {})
-    set_aliases(tracking(), STARTS, candidate.version)
+    tracking().client.set_registered_model_alias(STARTS, "champion", candidate.version)
 
 
 def questions_of_queues(jobs: pd.DataFrame, count: int, same: int) -> list[bytes]:

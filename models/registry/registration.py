@@ -265,16 +265,6 @@ def _comparable(score: float) -> float:
     return score if np.isfinite(score) else -np.inf
 
 
-def set_aliases(tracking: Tracking, name: str, champion: str, challenger: str = "") -> None:
-    """Point the aliases of ``name`` at these versions; may be repeated.
-
-    The champion's moves last, so that a failure halfway leaves the old champion.
-    """
-    if challenger:
-        tracking.client.set_registered_model_alias(name, "challenger", challenger)
-    tracking.client.set_registered_model_alias(name, "champion", champion)
-
-
 def version_at(tracking: Tracking, name: str, alias: str = "champion") -> ModelVersion | None:
     """Return the version of ``name`` at ``alias``, or of that number; None if there is none."""
     try:

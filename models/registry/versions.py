@@ -95,8 +95,6 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
         with _perhaps_gone():
             run = client.get_run(version.run_id).info
             if tracking.holds(run.artifact_uri):
-                if client.list_artifacts(version.run_id):
-                    get_artifact_repository(run.artifact_uri, tracking_uri=tracking.uri).delete_artifacts()
                 client.delete_run(version.run_id)
 
 

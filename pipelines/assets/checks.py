@@ -29,12 +29,11 @@ def specs(
 def holds(
     name: str,
     passed: bool,
-    asset: str | None = None,
     severity: dg.AssetCheckSeverity = dg.AssetCheckSeverity.ERROR,
     **metadata: Any,
 ) -> dg.AssetCheckResult:
     """Return a check that passes if ``passed``."""
-    return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, asset_key=asset, metadata=metadata)
+    return dg.AssetCheckResult(check_name=name, passed=bool(passed), severity=severity, metadata=metadata)
 
 
 def broken(name: str, count: int, rows: int | None = None) -> dg.AssetCheckResult:

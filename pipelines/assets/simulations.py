@@ -16,7 +16,7 @@ from pipelines.report import plots
 from pipelines.report.tables import changes_table, leading
 from pipelines.training.compare import BASELINE, keep_comparison
 from pipelines.training.cutoff import date_of
-from pipelines.training.pages import keep_evidence, write_pages
+from pipelines.training.pages import write_pages
 from pipelines.training.run_settings import RunSettings
 from pipelines.training.simulate import simulate as simulate_all
 from sim.metrics.formats import predictions
@@ -129,7 +129,6 @@ def report(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     name, work = lake.name, lake.work(registry)
     clean = work.lake.read_clean(name)
     html = write_pages(work, clean)
-    keep_evidence(work, clean, html)
     table = work.lake.read_for(clean, "comparison")[0]
     finding = _finding(table, clean.generated) if len(table) else {}
     return dg.MaterializeResult(

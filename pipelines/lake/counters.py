@@ -198,7 +198,7 @@ class CountersStore:
             finally:
                 change.end()
                 self._load(self._version)
-                self.versions.sweep_if_possible()
+                self.versions.sweep()
 
     def publish(self, parts: dict[str, Path]) -> None:
         """Publish the ledger in its present state; ``parts`` are local files of new parts.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeVar
 
@@ -47,46 +47,43 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def aliases_of(store: Tracking, name: str) -> SetAliases:
-    """Return a function that moves the aliases of the registered model ``name``.
+    """Return a function that moves the aliases of the registered model ``name``, the champion's last.
 
-    The champion's moves last. If the registry fails half way, the others are restored as far as it still answers.
+    It may be repeated, where the registry failed half way.
     """
-    from models.registry import registration
     from models.registry.versions import aliases
 
     def point(models: Mapping[str, str]) -> None:
         before = aliases(store, name)
-        others = [alias for alias in models if alias not in ("champion", "challenger")]
-        try:
-            for alias in others:
-                if models[alias]:
-                    store.client.set_registered_model_alias(name, alias, models[alias])
-            if models.get("champion"):
-                registration.set_aliases(store, name, models["champion"], models.get("challenger", ""))
-            for alias in [alias for alias, number in models.items() if not number and alias in before]:
+        for alias in sorted(models, key=lambda alias: alias == "champion"):
+            if models[alias]:
+                store.client.set_registered_model_alias(name, alias, models[alias])
+            elif alias in before:
                 store.client.delete_registered_model_alias(name, alias)
-        except Exception:
-            with suppress(Exception):  # the first error is raised
-                for alias in ("challenger", *others):
-                    if before.get(alias):
-                        store.client.set_registered_model_alias(name, alias, before[alias])
-            raise
 
     return point
 
 
-def finish(lake: Lake, store: Tracking, name: str) -> str:
-    """Bring pages and aliases up to what was published, if they are not; return a line on it.
+def finish(lake: Lake, store: Tracking, name: str) -> list[str]:
+    """Bring pages and aliases up to what was published; return a line for each that was not.
 
-    Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
+    An alias that was deleted since is set to a published version that exists. Call it within :func:`alone`. Raises InputError as
+    :func:`check_registry` does.
     """
+    from models.registry.versions import aliases
+
     check_registry(lake, store, name)
-    versions = lake.versions(name)
-    if versions.follows:
-        return ""
-    if problem := versions.follow_if_possible(aliases_of(store, name)):
-        return f"the aliases that an earlier night or run published cannot be set: {problem}"
-    return FINISHED
+    versions, lines = lake.versions(name), []
+    if not versions.follows:
+        problem = versions.follow(aliases_of(store, name))
+        lines.append(f"the aliases that an earlier night or run published cannot be set: {problem}" if problem else FINISHED)
+    named = aliases(store, name)
+    for alias, published in versions.current().models.items():
+        numbers = candidates(lake, store, name, alias) if published and alias not in named else []
+        if numbers:
+            store.client.set_registered_model_alias(name, alias, numbers[0])
+            lines.append(f"{name}: its alias {alias} or version {published} was deleted: {alias} is version {numbers[0]}")
+    return lines
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
@@ -99,16 +96,6 @@ def check_registry(lake: Lake, store: Tracking, name: str) -> None:
             f"registry {store.place}: has no version of {name}, although version {number} was published: it is damaged or a different registry; "
             "restore it from a backup, or begin anew without the champion by queuecast doctor --repair"
         )
-
-
-def served(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
-    """Return the version that a reader of ``name`` at ``alias`` loads: the published one.
-
-    Once the aliases were set, a person may have moved one: then it is that version. Raises InputError as :func:`check_registry`
-    does.
-    """
-    check_registry(lake, store, name)
-    return next(iter(candidates(lake, store, name, alias)), alias)
 
 
 def lock_of(name: str) -> str:
@@ -175,30 +162,6 @@ def loaded(lake: Lake, store: Tracking, name: str, alias: str, load: Callable[[s
     model = load(numbers[-1] if numbers else alias)
     _say(name, alias, numbers[-1] if numbers else "", problem)
     return model
-
-
-def restored(lake: Lake, store: Tracking, name: str) -> list[str]:
-    """Set the published aliases that the registry has lost; return a line for each.
-
-    Call it while no other night or run of the subject works.
-    """
-    from models.registry.versions import aliases
-
-    lines, named = [], aliases(store, name)
-    for alias, number in lake.versions(name).current().models.items():
-        if not number or alias in named:
-            continue
-        numbers = candidates(lake, store, name, alias)
-        what = f"its alias {alias}" if number in numbers else f"version {number}, published as {alias},"
-        lost = f"{name}: {what} was deleted"
-        if numbers:
-            store.client.set_registered_model_alias(name, alias, numbers[0])
-            lines.append(f"{lost}: {alias} is version {numbers[0]}")
-        else:
-            lines.append(f"{lost}, and no earlier published version is left: the next run begins without one")
-    for line in lines:
-        print(line, file=sys.stderr)
-    return lines
 
 
 def _say(name: str, alias: str, number: str, problem: str) -> None:

@@ -100,7 +100,7 @@ class Lake:
             path = versions.add(table, part, self.maker, self._made_from(subject))
         else:
             version = versions.commit({table: part}, self._pinned(subject))
-            versions.sweep_if_possible()
+            versions.sweep()
             path = self.root / version.files[table]
         self._note(table, subject, path)
         return path

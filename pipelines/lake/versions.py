@@ -189,28 +189,24 @@ class Versions:
             self._put([version, current, *before], False)
             files = {entry: file for entry, file in draft.files.items() if not entry.startswith(DATED)}
             self._put_draft(replace(draft, files=files))
-        problem = self.follow_if_possible(None if aliases_stay else set_aliases)
+        problem = self.follow(None if aliases_stay else set_aliases)
         write_views_if_possible(self.root)
-        self.sweep_if_possible()
+        self.sweep()
         return Published(version, {entry: why for entry, why in left_out.items() if not entry.startswith(DATED)}, problem)
 
-    def follow(self, set_aliases: SetAliases | None) -> None:
-        """Bring pages, and with ``set_aliases`` the registry's aliases, up to the current version."""
-        current, *before = self.kept()
-        self._show(current, before[0] if before else Version())
-        if set_aliases is not None:
-            set_aliases(current.models)
-        with self._locked():
-            if self.current().version == current.version:
-                self._put(self.kept(), True)
+    def follow(self, set_aliases: SetAliases | None) -> str:
+        """Bring pages, and with ``set_aliases`` the registry's aliases, up to the current version.
 
-    def follow_if_possible(self, set_aliases: SetAliases | None) -> str:
-        """Call :meth:`follow`; return why it failed, or "".
-
-        What is published is published, whatever registry or disk raise then.
+        Returns why it failed, or "": what is published is published, whatever registry or disk raise then.
         """
         try:
-            self.follow(set_aliases)
+            current, *before = self.kept()
+            self._show(current, before[0] if before else Version())
+            if set_aliases is not None:
+                set_aliases(current.models)
+            with self._locked():
+                if self.current().version == current.version:
+                    self._put(self.kept(), True)
         except Exception as error:
             return first_line(error)
         return ""
@@ -222,22 +218,16 @@ class Versions:
             remove(self._draft)
 
     def sweep(self) -> None:
-        """Remove files older than a day that neither the pointer nor the draft names."""
-        with self._locked():
-            for path in self.unnamed(DAY_S):
+        """Remove files older than a day that neither the pointer nor the draft names.
+
+        If the disk or the store fails, the next call does it.
+        """
+        with suppress(OSError, InputError), self._locked():
+            named: list[Version | Draft] = [self.draft(), *self.kept()]
+            files = {self.root / file for version in named for file in version.files.values()}
+            before_s = time.time() - DAY_S
+            for path in [path for path, written_s in self._files() if path not in files and written_s < before_s]:
                 remove(path)
-
-    def sweep_if_possible(self) -> None:
-        """Call :meth:`sweep`; if the disk or the store fails, the next one does it."""
-        with suppress(OSError, InputError):
-            self.sweep()
-
-    def unnamed(self, older_s: float) -> list[Path]:
-        """Return the subject's files of this age that neither the pointer nor the draft names."""
-        named: list[Version | Draft] = [self.draft(), *self.kept()]
-        files = {self.root / file for version in named for file in version.files.values()}
-        before_s = time.time() - older_s
-        return [path for path, written_s in self._files() if path not in files and written_s < before_s]
 
     def has_whole(self, file: str) -> bool:
         """Tell whether a listed file is there, with the content that its name states."""

@@ -22,7 +22,7 @@ from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
 from pipelines.lake.counters import CountersStore
-from pipelines.lake.publishing import served
+from pipelines.lake.publishing import check_registry, loaded
 from pipelines.lake.run_store import RUNS, application_types, machine_of, stored
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import settings_of
@@ -96,7 +96,8 @@ def ask(
     window before.
     """
     lake, name = Lake(home / "lake"), VARIABILITY.registered(system)
-    champion = registered_classifier(store, name, served(lake, store, name))
+    check_registry(lake, store, name)
+    champion = loaded(lake, store, name, "champion", lambda number: registered_classifier(store, name, number))
     model, scope = champion.model, champion.scope
     lag_s, machine, types = settings_of(home, system).lag_s, machine_of(lake, system), application_types(lake, system)
     applications = {*map(str, model.baselines.index), *types}

@@ -124,12 +124,11 @@ def against_the_champion(
     records: Accounting,
     served: pd.DataFrame,
     trained_until_s: int,
-    schedulers: Sequence[str] = SCHEDULERS,
 ) -> Schedules:
     """Return a function that compares a challenger's schedules with the champion's.
 
     It compares the last jobs submitted after the champion's training. Rows are of :func:`sim.metrics.comparison.compare` for each
-    of ``schedulers``, over shaken replicates and weeks, with the champion as baseline. Without such jobs there are no rows.
+    of :data:`SCHEDULERS`, over shaken replicates and weeks, with the champion as baseline. Without such jobs there are no rows.
     """
 
     def of(name: str) -> pd.DataFrame:
@@ -142,11 +141,11 @@ def against_the_champion(
         place = rows_served(records, rows, served)
         seconds = {CHAMPION: served[CHAMPION].fillna(served["requested"]), _CHALLENGER: served[name]}
         pair = [answers_table(method, column.to_frame(PREDICTED).iloc[place]) for method, column in seconds.items()]
-        campaign = Campaign(schedulers=tuple(schedulers), predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
+        campaign = Campaign(schedulers=SCHEDULERS, predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
         jobs = clean.jobs.iloc[rows].reset_index(drop=True)
         schedules = campaign_schedules(jobs, campaign, **simulated_on(clean))
         tables = []
-        for scheduler in schedulers:
+        for scheduler in SCHEDULERS:
             table = compare([schedule for schedule in schedules if schedule.scheduler == scheduler], (scheduler, CHAMPION))
             tables.append(table[table["predictor"] == _CHALLENGER])
         return pd.concat(tables, ignore_index=True)

@@ -5,12 +5,11 @@ in place.
 """
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 
 from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
-from models.registry.versions import Keep
 from pipelines.lake.publishing import alone
 from pipelines.lake.registry import tracking
 from pipelines.lake.runtime_features import keep_features, read_features
@@ -37,7 +36,6 @@ class NightConfig:
     """The settings of a night, apart from its rule; ``starts`` asks for models of starts, too."""
 
     seed: int = 0
-    keep: Keep = field(default_factory=Keep)
     starts: bool = False
 
 
@@ -70,7 +68,7 @@ def night(
         work.publish()
         _after(work, clean, config)
         report_progress("night", 1, 1)
-        work.tidy(config.keep)
+        work.tidy()
         return result
 
 

@@ -44,15 +44,6 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     return html
 
 
-def keep_evidence(work: Work, clean: CleanTrace, html: str) -> None:
-    """Log the page and the table of judged versions to the champion's MLflow run."""
-    champion = work.store.client.get_model_version(work.subject, work.lake.models(work.subject)["champion"])
-    if champion.run_id:
-        versions, _ = work.lake.read_for(clean, "runtime_model")
-        work.store.client.log_text(champion.run_id, figures_text(versions), "evaluation.csv")
-        work.store.client.log_text(champion.run_id, html, "report.html")
-
-
 def write_night(work: Work, clean: CleanTrace) -> Night:
     """Write the row and the pages of a night; return the content of the pages."""
     lake, pages = work.lake, f"nights/{clean.name}"

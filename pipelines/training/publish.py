@@ -1,5 +1,6 @@
 """The work of a run or night: where it reads and writes, and how it is published."""
 
+import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -7,7 +8,7 @@ from models.registry.policy_registration import POLICY
 from models.registry.start_registration import START
 from models.registry.tracking import Tracking
 from models.registry.versions import Keep, aliases
-from pipelines.lake.publishing import finish, publish, restored
+from pipelines.lake.publishing import finish, publish
 from pipelines.lake.registry import kept_versions, pruned
 from pipelines.lake.tables import Lake
 from pipelines.lake.versions import Published
@@ -47,8 +48,10 @@ class Work:
 
         The caller must hold the lock of the subject.
         """
-        line = finish(self.lake, self.store, self.subject)
-        return [*([line] if line else []), *restored(self.lake, self.store, self.subject)]
+        lines = finish(self.lake, self.store, self.subject)
+        for line in lines:
+            print(line, file=sys.stderr)
+        return lines
 
     def publish(self, accepted: Callable[[str], bool] | None = None) -> Published:
         """Publish what this run or night, or all ``accepted`` makers, have made.

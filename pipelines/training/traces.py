@@ -32,7 +32,6 @@ from pipelines.studies.progress import progress_reporter
 from pipelines.training import promote
 from pipelines.training.cutoff import Cutoff, date_of
 from pipelines.training.judge import (
-    SCHEDULERS,
     against_the_champion,
     instants_of_nights,
     job_keys,
@@ -92,7 +91,6 @@ class TraceJudge:
     records: Accounting
     present: Incumbent | None
     ledger: Ledger
-    schedulers: tuple[str, ...] = SCHEDULERS
     seed: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
     memo: Memo = field(default_factory=Memo)
@@ -237,7 +235,7 @@ class TraceJudge:
 
     def against(self, present: Incumbent) -> PromotionVerdict:
         names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
-        schedules = against_the_champion(self.clean, self.records, self.served, present.trained_until_s, self.schedulers)
+        schedules = against_the_champion(self.clean, self.records, self.served, present.trained_until_s)
         trained = (present.trained_version, present.trained_until_s)
         judged = judge(self.served, self.window, names, trained, self.records.until_s, schedules)
         rows = self.answered

@@ -4,13 +4,10 @@ Candidates are trained and chosen only by jobs that had ended by the date, so th
 get the chosen model with the present histories. ``pipelines.training.promote`` has the rules for champions.
 """
 
-from collections.abc import Sequence
-
 from features.jobs.cleaning import CleanTrace
 from pipelines.lake.runtime_features import read_features, whole_accounting
 from pipelines.training.cutoff import as_of, choose_cutoff
 from pipelines.training.decided import night_marks
-from pipelines.training.judge import SCHEDULERS
 from pipelines.training.ledger import ledger_of
 from pipelines.training.promote import Promotion, promote
 from pipelines.training.publish import Work
@@ -24,14 +21,13 @@ def train(
     until: str = "",
     warm_up_weeks: int | None = None,
     seed: int = 0,
-    schedulers: Sequence[str] = SCHEDULERS,
     memo: Memo | None = None,
 ) -> Promotion:
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
     They learn up to the date of the work's night, or ``until`` (:func:`pipelines.training.cutoff.choose_cutoff`, also for ``warm_up_weeks``).
-    Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. A challenger is also judged under
-    ``schedulers``. Registers nothing if jobs and rule are unchanged. Raises InputError for a version that does not answer when it
+    Writes ``runtime_model``, with metadata for the later stages, and in a night ``served``. Registers nothing if jobs and rule are
+    unchanged. Raises InputError for a version that does not answer when it
     is loaded back, and for accounting that ends before the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
@@ -44,9 +40,7 @@ def train(
         memo.models.clear()
     present = incumbent(store, clean.name)
     tags = {**work.tags, "history_starts": users.source}
-    judging = TraceJudge(
-        store, date, clean, *as_of(clean, records, date.until_s), present, ledger, tuple(schedulers), seed, tags, memo
-    )
+    judging = TraceJudge(store, date, clean, *as_of(clean, records, date.until_s), present, ledger, seed, tags, memo)
     ledger.keep(lake, clean, lambda: judging.served)
 
     result = promote(store, judging, present)

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 
 import pandas as pd
 import pytest
 
-from features.errors import InputError
 from pipelines.lake.home import local_home
 from pipelines.lake.locks import held
 from pipelines.lake.tables import Lake
@@ -51,17 +50,7 @@ def publish(
     lake.versions(SUBJECT).publish(draft, set_aliases)
 
 
-@contextmanager
-def lost_lock(place: Path, most_s: float | None = None) -> Iterator[Callable[[], None]]:
-    """Stand in for :func:`pipelines.lake.locks.held` where the lock is lost once it is held."""
-
-    def check() -> None:
-        raise InputError(f"{place}: its lock was lost")
-
-    yield check
-
-
-def file_lock(place: Path, most_s: float | None = None) -> AbstractContextManager[Callable[[], None]]:
+def file_lock(place: Path, most_s: float | None = None) -> AbstractContextManager[None]:
     """Stand in for a lock in PostgreSQL, by one on this machine."""
     name = hashlib.sha256(str(place).encode()).hexdigest()
     return held(local_home() / f"{name}.lock", most_s)

@@ -16,7 +16,7 @@ from models.packed.settings import FORMAT
 from models.registry import packing, registration
 from models.registry.accounting import accounting
 from models.registry.quantile_training import grow
-from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, set_aliases, version_at
+from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, version_at
 from models.registry.runtime_registration import (
     RUNTIME,
     RuntimeContent,
@@ -26,7 +26,6 @@ from models.registry.runtime_registration import (
     trained_method,
 )
 from models.registry.variability_registration import VARIABILITY
-from models.registry.versions import remove
 from tests.support.learning import ORIGIN_S, ZONE
 from tests.support.process import python
 
@@ -69,14 +68,6 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     answer = model.predict(model.input_example)
     assert (answer["snapshot_age_s"] == 0).all()
     assert answer["predicted_s"].between(1, 3600).all()
-
-
-def test_what_was_logged_with_a_version_goes_with_it(opened, learned):
-    candidate = registered(opened, learned, "gone", Last2(), {}, (0.5, 100))
-    version = opened.client.get_model_version("runtime-gone", candidate.version)
-    opened.client.log_text(version.run_id, "<p>a page", "report.html")
-    remove(opened, version)
-    assert opened.client.list_artifacts(version.run_id) == []
 
 
 @pytest.mark.slow
@@ -141,33 +132,20 @@ def test_the_better_comes_first_with_the_reason_and_a_tie_goes_to_the_one_named_
 @pytest.mark.slow
 def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
     old = register(opened, learned, "five", "last2", 0.5)
-    set_aliases(opened, "runtime-five", old.version)
+    opened.client.set_registered_model_alias("runtime-five", "champion", old.version)
     with monkeypatch.context() as broken:
         broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
         with pytest.raises(OSError, match="disk full"):
             register(opened, learned, "five", "lightgbm", 0.9)
     assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm' and status = 'FAILED'", output_format="list")
-    new = [register(opened, learned, "five", m, a) for m, a in (("last2", 0.5), ("lightgbm", 0.9))]
-    real = opened.client.set_registered_model_alias
-    with monkeypatch.context() as broken:
-        broken.setattr(opened.client, "set_registered_model_alias", lambda name, alias, number: _gone(real, name, alias, number))
-        with pytest.raises(OSError, match="gone"):
-            set_aliases(opened, "runtime-five", new[1].version, new[0].version)
     assert str(version_at(opened, "runtime-five").version) == old.version
-
-
-def _gone(real, name, alias, number):
-    """A registry that takes the challenger's alias and no more."""
-    if alias == "champion":
-        raise OSError("gone")
-    real(name, alias, number)
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):
     with pytest.raises(InputError, match="no registered model runtime-nowhere@champion"):
         load(opened, "runtime-nowhere")
     candidate = register(opened, learned, "old", "requested", 0.5)
-    set_aliases(opened, "runtime-old", candidate.version)
+    opened.client.set_registered_model_alias("runtime-old", "champion", candidate.version)
     assert load(opened, "runtime-old").predict(_one())["predicted_s"].iloc[0] == 600
     opened.client.set_model_version_tag("runtime-old", candidate.version, "queuecast_format", "0")
     with pytest.raises(InputError, match=f"has format 0, this Queuecast reads format {FORMAT}"):
@@ -182,7 +160,7 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
         (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
         candidate = register(opened, learned, "elder", "lightgbm", 0.6)
     assert packing.private_name() not in candidate.tags["code_version"]
-    set_aliases(opened, "runtime-elder", candidate.version)
+    opened.client.set_registered_model_alias("runtime-elder", "champion", candidate.version)
     assert load(opened, "runtime-elder").predict(_one())["predicted_s"].between(1, 600).all()
     assert trained_method(opened, "elder", candidate.version).name == "lightgbm"
 

@@ -18,7 +18,7 @@ from models.packed.variability_predictor import VariabilityPredictor
 from models.registry.packing import assemble
 from models.registry.policy_registration import register
 from models.registry.promotion import Evidence, decide
-from models.registry.registration import Candidate, Training, log_and_register, set_aliases
+from models.registry.registration import Candidate, Training, log_and_register
 from models.registry.start_registration import START, StartContent
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence
 from models.registry.variability_registration import (
@@ -124,7 +124,7 @@ def registered(opened, runs, model, system="ours", f1=0.7) -> Candidate:
 def test_a_version_records_where_it_comes_from(opened, runs, classifiers):
     model = classifiers["lightgbm"]
     version = registered(opened, runs, model).version
-    set_aliases(opened, "variability-ours", version)
+    opened.client.set_registered_model_alias("variability-ours", "champion", version)
     champion = opened.client.get_model_version_by_alias("variability-ours", "champion")
     run = opened.client.get_run(champion.run_id)
     assert champion.tags["generated"] == "true"
@@ -162,7 +162,9 @@ def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_pat
 
 
 def test_the_simulator_gets_the_model_itself_or_one_line(opened, runs, classifiers):
-    set_aliases(opened, "variability-theirs", registered(opened, runs, classifiers["adaboost"], "theirs").version)
+    opened.client.set_registered_model_alias(
+        "variability-theirs", "champion", registered(opened, runs, classifiers["adaboost"], "theirs").version
+    )
     served = registered_classifier(opened, "variability-theirs")
     assert (served.version, served.scope, served.thresholds) == ("1", "own", (1.5,))
     model = served.model
@@ -205,7 +207,7 @@ def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndar
         evidence = f1_evidence(*past, start[seen], since_s=0, last_s=(tonight + 1) * DAY_S, recorded_f1=0.6)
         recent = seen & (day > tonight - JUDGED_DAYS)
         last = [each[recent] for each in (one, other, varied)]
-        promotes.append(decide(compare_classifiers(*last, day[recent], evidence), {})[0])
+        promotes.append(decide(compare_classifiers(*last, day[recent], evidence))[0])
     return promotes
 
 

@@ -25,7 +25,6 @@ from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms import intake as ldms_intake
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
-from tests.support.stores import lost_lock
 
 HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 DAY_S = 86_400
@@ -73,15 +72,6 @@ def test_rows_land_in_their_sampler_and_day_sorted_by_time_and_node(tmp_path: Pa
     assert (tally.nodes, len(tally.days)) == ({"a", "b"}, 3)
     schema = next(store(tmp_path).batches("s")).schema
     assert [schema.field(0).type, schema.field(1).type, schema.field(2).type] == [KEYS[0].type, KEYS[1].type, pa.float64()]
-
-
-def test_a_lock_that_was_lost_before_the_ledger_is_put_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    ingest(tmp_path, log(tmp_path / "first", [(1, "a", 1)]))
-    with monkeypatch.context() as patch:
-        patch.setattr(counters, "held", lost_lock)
-        with pytest.raises(InputError, match="its lock was lost"):
-            ingest(tmp_path, log(tmp_path / "second", [(2, "a", 2)]))
-    assert content(tmp_path)["time_s"].tolist() == [1.0]
 
 
 def test_the_pointer_lists_the_parts_that_other_programs_read_with_days_and_without_doubles(tmp_path: Path) -> None:

@@ -70,7 +70,7 @@ def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
     registered_in(second, arriving(jobs=690))
     later_s = time.time() + 5 * 86_400
     monkeypatch.setattr(versions.time, "time", lambda: later_s)
-    assert prune(own_registry(second), NAME, Keep(1, 1.0)).versions > 0
+    assert prune(own_registry(second), NAME, Keep(1, 1.0)) > 0
     assert predicted(second) > 0
     assert [*examine(second, lambda: own_registry(second))] == []
     if displace is shutil.copytree:

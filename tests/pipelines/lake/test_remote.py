@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import threading
 import uuid
-from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import urlsplit
 
 import pytest
 
@@ -19,7 +16,6 @@ from pipelines.lake.places import listed, place_of, read, remove, write
 from pipelines.lake.publishing import alone
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import remember_system, systems
-from tests.server.faulty import FaultyProxy
 from tests.support.stores import SUBJECT, file_lock, point_at, publish
 
 
@@ -97,28 +93,3 @@ def test_a_url_with_credentials_and_an_unknown_one_are_refused(tmp_path: Path) -
         with pytest.raises(InputError):
             place_of(wrong)
     assert place_of(str(tmp_path)) == tmp_path
-
-
-@pytest.fixture
-def proxied(s3_server: str, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[FaultyProxy, Path]]:
-    """A proxy in front of the S3 server, and an empty place behind it."""
-    address = urlsplit(s3_server)
-    proxy = FaultyProxy((str(address.hostname), int(address.port or 80)))
-    point_at(f"http://127.0.0.1:{proxy.port}", monkeypatch)
-    bucket = uuid.uuid4().hex
-    place = place_of(f"s3://{bucket}/site")
-    place.fs.mkdir(bucket)  # type: ignore[attr-defined]
-    yield proxy, place
-    proxy.close()
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("fault", ["503", "reset"])
-def test_a_store_that_fails_for_a_moment_is_asked_again_by_its_library(fault: str, proxied: tuple[FaultyProxy, Path]) -> None:
-    proxy, place = proxied
-    for work in (lambda: write(place / "a", "kept"), lambda: read(place / "a")):
-        proxy.fault = fault
-        threading.Timer(0.3, setattr, (proxy, "fault", "")).start()
-        done = work()
-    assert done == b"kept"
-    assert proxy.faults > 0

@@ -13,10 +13,9 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.lake import versions
 from pipelines.lake.tables import Lake
 from pipelines.lake.versions import Overtaken, Published, Versions
-from tests.support.stores import SUBJECT, lost_lock, publish, write_numbers
+from tests.support.stores import SUBJECT, publish, write_numbers
 
 
 def seen(root: Path) -> dict[str, int]:
@@ -100,18 +99,6 @@ def test_pages_of_tables_that_are_no_longer_published_go_and_those_of_nights_sta
     assert published(tmp_path, "run").left_out == {"reports/t.html": "made from jobs of another run"}
     assert not (tmp_path / "reports" / "t.html").exists()
     assert (tmp_path / "reports" / "nights" / "t" / "2026-03-01.html").read_text() == "one"
-
-
-def test_a_lock_that_was_lost_before_the_pointer_is_put_changes_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    aliases: list[Mapping[str, str]] = []
-    publish(tmp_path, "first", {"champion": "1"}, aliases.append, jobs=1)
-    pointer = tmp_path / "lake" / "current" / f"{SUBJECT}.json"
-    before = pointer.read_bytes(), pointer.stat().st_mtime_ns
-    monkeypatch.setattr(versions, "held", lost_lock)
-    with pytest.raises(InputError, match="its lock was lost"):
-        publish(tmp_path, "second", {"champion": "2"}, aliases.append, jobs=2)
-    assert (pointer.read_bytes(), pointer.stat().st_mtime_ns) == before
-    assert aliases == [{"champion": "1"}]
 
 
 def test_files_of_three_versions_and_the_draft_stay_and_others_go_after_a_day(tmp_path: Path) -> None:

@@ -65,7 +65,8 @@ def model(home: Path):
 def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     version = Registered("variability-small", "7", model, "own", (1.2, 1.5))
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
-    monkeypatch.setattr(variability_ask, "served", lambda *_: "champion")
+    monkeypatch.setattr(variability_ask, "check_registry", lambda *_: None)
+    monkeypatch.setattr(variability_ask, "loaded", lambda lake, store, name, alias, load: load(alias))
     return SimpleNamespace(uri="here")
 
 
@@ -113,7 +114,8 @@ def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeyp
     assert "beside.io" in content.signature.inputs.input_names()
     version = Registered("variability-small", "8", model, "own", DELAYS)
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
-    monkeypatch.setattr(variability_ask, "served", lambda *_: "champion")
+    monkeypatch.setattr(variability_ask, "check_registry", lambda *_: None)
+    monkeypatch.setattr(variability_ask, "loaded", lambda lake, store, name, alias, load: load(alias))
     for name in ("r1", "r20"):  # while both long runs run, and while one does
         row = table.runs["run_id"].tolist().index(name)
         run = table.runs.iloc[row]

@@ -167,7 +167,7 @@ def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Pa
 def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     trace, named = prepared[1], aliases(home)
     with pytest.MonkeyPatch.context() as broken:
-        broken.setattr(registration, "set_aliases", boom)
+        broken.setattr(publishing, "aliases_of", lambda *_: boom)
         first = do(home, trace, 1)
     assert aliases(home)["champion"] == named["champion"] != first.row["champion"]
     assert "is published, but its aliases or pages could not be updated (boom)" in capsys.readouterr().err

@@ -9,9 +9,10 @@ import pytest
 from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Duel, Evidence, Mean
-from models.registry.registration import Candidate, Kind, set_aliases
+from models.registry.registration import Candidate, Kind
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
+from pipelines.lake.publishing import aliases_of
 from pipelines.training.promote import (
     MADE_FROM,
     RULES,
@@ -79,7 +80,7 @@ def read(number: str) -> str:
 def served(opened: Tracking, subject: str) -> Judge:
     """A subject whose first champion is version 1; the judge of another day."""
     outcome = promote(opened, Judge(opened, subject), None)
-    set_aliases(opened, outcome.name, outcome.champion, outcome.challenger)
+    aliases_of(opened, outcome.name)(outcome.serves)
     return Judge(opened, subject, key="more jobs")
 
 

@@ -16,7 +16,6 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
-from models.registry.registration import set_aliases
 from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
@@ -24,6 +23,7 @@ from models.variability.evaluation import PROTOCOLS, ClassifierTraining, forward
 from pipelines.assets import variability_model as variability_asset
 from pipelines.assets.resources import LakeResource
 from pipelines.cli.variability.evaluate import command as evaluate_command
+from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import remember_system, remembered
 from pipelines.studies import variability_table
@@ -54,7 +54,7 @@ def table_of(control: Runs, rows: slice = slice(None), system: str = "ours", eve
 def retrained(table, scope, store, learning, **tags):
     """Retrain, and let the aliases follow as a publication does."""
     result = retrain(table, scope, store, learning, **tags)
-    set_aliases(store, result.name, result.champion, result.challenger)
+    aliases_of(store, result.name)(result.serves)
     return result
 
 
