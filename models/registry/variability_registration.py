@@ -20,7 +20,7 @@ from models.registry.loading import version_data
 from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.variability.classifiers import CLASSIFIERS
-from models.variability.compiled_classifiers import EXCEEDS, SCORES, SHARES, Arrays
+from models.variability.compiled_classifiers import Arrays
 from models.variability.model import VariabilityModel
 
 _EXAMPLES = 2
@@ -167,8 +167,6 @@ def from_directory(directory: Path) -> VariabilityModel:
     usual = pd.DataFrame(settings["baselines"]).set_index("application")
     columns = settings["columns"]
     importance = settings["importance"]
-    if settings[KIND] not in (SHARES, SCORES, EXCEEDS):
-        raise ValueError(f"{settings['classifier']} can no longer be registered")
     members: dict[str, Any] = {**stored, KIND: settings[KIND]}
     return VariabilityModel(
         classifier=settings["classifier"],
@@ -180,6 +178,6 @@ def from_directory(directory: Path) -> VariabilityModel:
         importance=np.full(len(columns), np.nan) if importance is None else np.array(importance, np.float64),
         missing=np.array(settings["missing"], np.int64),
         cutoff_rows=settings["cutoff_rows"],
-        variation=settings.get("variation", settings["classes"] - 1),
-        sizes=np.array(settings.get("sizes") or [None] * settings["classes"], np.float64),
+        variation=settings["variation"],
+        sizes=np.array(settings["sizes"] or [None] * settings["classes"], np.float64),
     )

@@ -11,7 +11,6 @@ from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import config_of, trace_stage
 from pipelines.assets.trace_checks import SCHEDULES, SIMULATED, check_schedules, check_simulated_model
 from pipelines.lake.policies import resolved
-from pipelines.lake.registry import predict_registered
 from pipelines.report import plots
 from pipelines.report.tables import changes_table, leading
 from pipelines.training.compare import BASELINE, keep_comparison
@@ -50,12 +49,7 @@ def schedules(
         **dict(config),
         "schedulers": [resolved(scheduler, registry.tracking) for scheduler in config.schedulers],
     }
-    simulated = simulate_all(
-        work,
-        clean,
-        RunSettings(**settings),
-        ask=lambda spec, submitted: predict_registered(spec, submitted, work.store, lake.place()),
-    )
+    simulated = simulate_all(work, clean, RunSettings(**settings))
     results, quality, model = simulated.schedules, simulated.quality, simulated.model
     seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
     replayed = sum(len(schedule.jobs) for schedule in results)

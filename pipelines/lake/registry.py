@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -159,22 +159,21 @@ def registered_name(text: str) -> RegisteredName:
     return RegisteredName(match["name"], match["alias"] or "champion", bool(match["seen"]), text)
 
 
-Ask = Callable[[str, pd.DataFrame], pd.DataFrame]
-"""A function such as :func:`predict_registered` with its first two arguments."""
-
-
-def registered_predictor(text: str, clean: CleanTrace, since_s: int | None = None, ask: Ask | None = None) -> TablePredictor:
+def registered_predictor(
+    text: str, clean: CleanTrace, since_s: int | None = None, store: Tracking | None = None, place: Path | None = None
+) -> TablePredictor:
     """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
 
-    The model predicts from its one snapshot. Jobs submitted before ``since_s`` get their request as prediction. The model's
-    quantiles, if any, serve for jobs that outlive their prediction. Raises InputError if its snapshot is later than a submission,
-    so that it has learned from the replayed jobs, unless its name has ``(seen=yes)``, which is then shown wherever the name is.
+    ``store`` and ``place`` are those of :func:`predict_registered`. The model predicts from its one snapshot. Jobs submitted
+    before ``since_s`` get their request as prediction. The model's quantiles, if any, serve for jobs that outlive their
+    prediction. Raises InputError if its snapshot is later than a submission, so that it has learned from the replayed jobs,
+    unless its name has ``(seen=yes)``, which is then shown wherever the name is.
     """
     from models.packed.methods import LEVELS, PREDICTED
 
     wanted = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
-    answers = (ask or predict_registered)(f"{wanted.name}@{wanted.alias}", submissions(clean)[rows])
+    answers = predict_registered(f"{wanted.name}@{wanted.alias}", submissions(clean)[rows], store, place)
     earlier_jobs = int((answers["snapshot_age_s"] < 0).sum())
     if earlier_jobs and not wanted.seen:
         raise InputError(

@@ -247,12 +247,8 @@ class Lake:
         """Return the cleaned trace that :meth:`write_clean` wrote."""
         seen = self.at_once(subject_of("jobs", trace))
         jobs, metadata = seen.read("jobs", trace)
-        rejected, rejected_metadata = seen.read("rejected_jobs", trace)
-        if rejected_metadata.get("jobs") != metadata.get("jobs"):
-            raise InputError(f"{self.path('rejected_jobs', trace)}: does not belong to the jobs beside it: materialise jobs first")
-        if "machine" not in metadata:
-            raise InputError(f"{self.path('jobs', trace)}: does not say on which machine its jobs ran: materialise jobs first")
-        fields = {name: metadata[name] for name in _CLEAN_FIELDS if name in metadata or name != "hashed_with"}
+        rejected, _ = seen.read("rejected_jobs", trace)
+        fields = {name: metadata[name] for name in _CLEAN_FIELDS}
         machine = metadata["machine"] and Machine.of_record(metadata["machine"])
         fields |= {"notes": tuple(fields["notes"]), "machine": machine}
         return CleanTrace(jobs=jobs, rejected_jobs=rejected, **fields)

@@ -148,19 +148,11 @@ class Versions:
                     raise Overtaken(f"{self.subject}: another process published it meanwhile: run the command again")
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
                 move_all({entries[entry]: place for entry, place in places.items()})
-                current = replace(kept[0], files={entry: file for entry, file in kept[0].files.items() if entry not in gone})
-                draft = self.draft()
-                files = {entry: file for entry, file in draft.files.items() if entry not in gone}
-                draft = replace(draft, files={**files, **{entry: self._relative(place) for entry, place in places.items()}})
-                for entry in entries:
-                    draft = _noted(draft, entry, made_by, {})
-                # of the rest, what is current stays
-                others = {entry: "" for entry in draft.files if entry not in entries}
-                version, _ = settled(replace(draft, models=current.models, made_by=others), current, bool)
-                version = replace(version, version=_id(), made_by=made_by)
+                files = {entry: file for entry, file in kept[0].files.items() if entry not in gone}
+                files |= {entry: self._relative(place) for entry, place in places.items()}
+                lineage = {entry: tables for entry, tables in kept[0].made_from.items() if entry not in entries}
+                version = replace(kept[0], version=_id(), made_by=made_by, files=files, made_from=lineage)
                 self._put([version, *kept], follows)
-                if read(self._draft) is not None:
-                    self._put_draft(draft)
         finally:
             for part in entries.values():
                 part.unlink(missing_ok=True)
@@ -173,17 +165,13 @@ class Versions:
     ) -> Published:
         """Make the current version from the draft; bring aliases and pages up to it.
 
-        Published is what ``accepted`` makers, by default ``made_by`` alone, have made. Raises InputError, without a change, for a
-        file that is missing or damaged.
+        Published is what ``accepted`` makers, by default ``made_by`` alone, have made.
         """
         with self._locked():
             (current, *before), follows = self._pointer()
             draft = self.draft()
             version, left_out = settled(draft, current, accepted or (lambda maker: maker == made_by))
             version = replace(version, version=_id(), made_by=made_by)
-            for entry, file in version.files.items():
-                if current.files.get(entry) != file and not self.has_whole(file):
-                    raise InputError(f"{self.root / file}: is missing or damaged, so it cannot be published: run the command again")
             # with the same models, aliases that a person moved stay
             aliases_stay = follows and version.models == current.models
             self._put([version, current, *before], False)
@@ -240,8 +228,7 @@ class Versions:
             return [Version()], True
         pointer = _parsed(content, self.place)
         try:
-            before = pointer["before"] if isinstance(pointer["before"], list) else [pointer["before"]]  # of older homes
-            return [Version(**fields) for fields in (pointer["current"], *before)], pointer.get("follows", False)
+            return [Version(**fields) for fields in (pointer["current"], *pointer["before"])], pointer["follows"]
         except (KeyError, TypeError) as error:
             raise InputError(f"{self.place}: is damaged: {error}; {MEND}") from error
 

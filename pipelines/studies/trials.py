@@ -18,7 +18,7 @@ from features.errors import InputError
 from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, Registered, registered_classifier
 from models.runtime.protocol import TablePredictor
-from pipelines.lake.registry import PREFIX, predict_registered, registered_predictor
+from pipelines.lake.registry import PREFIX, registered_predictor
 from pipelines.lake.tables import Lake
 from pipelines.readers.simulated_site import CLUSTER, SEED
 from pipelines.readers.system import SIMULATED
@@ -122,7 +122,7 @@ def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     jobs = pd.concat(plan.submitted.values(), ignore_index=True)
     midnight = accounting.clock.next_midnight(int(accounting.jobs["submit_s"].iloc[-1]))
     afternoon = replace(accounting, jobs=jobs.assign(submit_s=jobs["submit_s"] % WEEK_S + midnight + NOON_S))
-    model = registered_predictor(SERVED, afternoon, ask=lambda spec, submitted: predict_registered(spec, submitted, store, place))
+    model = registered_predictor(SERVED, afternoon, store=store, place=place)
     assert model.quantiles is not None
     seconds, quantiles = np.asarray(model.estimate(jobs)), model.quantiles(jobs)
 

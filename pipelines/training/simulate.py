@@ -17,10 +17,9 @@ from models.packed.methods import PREDICTED, Requested
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.registry.candidates import TRAINERS
-from models.registry.tracking import Tracking
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
-from pipelines.lake.registry import PREFIX, Ask, registered_name, registered_predictor
+from pipelines.lake.registry import PREFIX, registered_name, registered_predictor
 from pipelines.lake.runtime_features import read_features, whole_accounting
 from pipelines.readers.traces import simulated_on
 from pipelines.report.wording import takes_correction
@@ -55,11 +54,11 @@ class Simulated:
     shown: str
 
 
-def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | None = None) -> Simulated:
+def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
     """Simulate by ``settings`` with the registered model, and keep the schedules.
 
     Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this
-    trace's model is served night by night; another trace's model answers from its own snapshot, through ``ask``. Raises
+    trace's model is served night by night; another trace's model answers from its own snapshot. Raises
     InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
     """
     lake, store, name = work.lake, work.store, work.subject
@@ -71,7 +70,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
         report = progress_reporter("serve the registered model")
         model = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
         assert model.predictor is not None
-        sources = named_sources(clean, records, date, store, settings.predictors, model.predictor, ask)
+        sources = named_sources(work, clean, records, date, settings.predictors, model.predictor)
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
         rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
         sources = [source if isinstance(source, str) else in_order(source, clean.jobs, rows) for source in sources]
@@ -98,19 +97,13 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings, ask: Ask | No
 
 
 def named_sources(
-    clean: CleanTrace,
-    records: Accounting,
-    date: Cutoff,
-    store: Tracking,
-    predictors: Sequence[str],
-    registered: Predictor,
-    ask: Ask | None = None,
+    work: Work, clean: CleanTrace, records: Accounting, date: Cutoff, predictors: Sequence[str], registered: Predictor
 ) -> list[str | Predictor]:
     """Return the ``predictors`` with the ``registered`` model among them.
 
     Raises the errors of :func:`simulate`.
     """
-    named = aliases(store, date.subject)
+    store, named = work.store, aliases(work.store, date.subject)
     sources: list[str | Predictor] = []
     for text in dict.fromkeys(predictors):
         if not text.startswith(PREFIX):
@@ -123,7 +116,7 @@ def named_sources(
                 assert other.predictor is not None
                 sources.append(other.predictor)
             else:
-                sources.append(registered_predictor(text, clean, date.until_s, ask))
+                sources.append(registered_predictor(text, clean, date.until_s, store, work.lake.root.parent))
     sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # clairvoyant, a bound, comes last
     return sources
 

@@ -89,15 +89,6 @@ def test_no_damaged_table_is_read_as_other_content(tmp_path: Path) -> None:
     pd.testing.assert_frame_equal(lake.read("jobs", "t")[0], frame)
 
 
-def test_a_damaged_table_is_not_published(home: Path) -> None:
-    draft = Lake(home / "lake", "second")
-    table = draft.write("jobs", "t", pd.DataFrame({"number": [2]}))
-    table.write_bytes(table.read_bytes()[:-1] + b" ")
-    with pytest.raises(InputError, match=f"{table}: is missing or damaged, so it cannot be published: run the command again"):
-        publish(draft, MODEL, "the second run", opened(home))
-    assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
-
-
 @pytest.mark.slow
 def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: Path) -> None:
     (home / "mlflow.db").write_bytes(b"")

@@ -15,6 +15,7 @@ from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
 from pipelines.lake.runtime_features import features_of, whole_accounting
+from pipelines.training import judge as judging
 from pipelines.training.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
 from pipelines.training.simulate import campaign, champion_answers
 from sim import simulate
@@ -123,15 +124,18 @@ def crowded():
     return clean, record, served
 
 
-def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champion_s(crowded) -> None:
+def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champion_s(
+    crowded, monkeypatch: pytest.MonkeyPatch
+) -> None:
     clean, record, served = crowded
-    changes = against_the_champion(clean, record, served.sample(frac=1, random_state=0), 0, ("EASY-SJBF",))("inverse")
+    monkeypatch.setattr(judging, "SCHEDULERS", ("EASY-SJBF",))
+    changes = against_the_champion(clean, record, served.sample(frac=1, random_state=0), 0)("inverse")
     slowdown = changes.set_index("metric").loc["mean_bounded_slowdown"]
     assert set(changes["scheduler"]) == {"EASY-SJBF"}
     assert slowdown["relative"] > 0.1  # the worst order of all against the best
     assert (changes["replicates"] == REPLICATES).all()
     assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
-    same = against_the_champion(clean, record, served, 0, ("EASY-SJBF",))("champion")
+    same = against_the_champion(clean, record, served, 0)("champion")
     assert (same["value"] == same["baseline"]).all()
 
 
@@ -174,10 +178,11 @@ def test_jobs_that_no_champion_answered_have_the_stand_in_s_answer_and_those_wit
     assert champion_answers(served, "retired")[PREDICTED].tolist() == [40, 50, 900]
 
 
-def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded) -> None:
+def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded, monkeypatch: pytest.MonkeyPatch) -> None:
     clean, record, served = crowded
+    monkeypatch.setattr(judging, "SCHEDULERS", ("EASY",))
     trained = record.until_s - 8 * DAY_S
     recent = served[served["submit_s"] > trained]
-    part = against_the_champion(clean, record, recent.assign(at_s=trained), trained, ("EASY",))("inverse")
+    part = against_the_champion(clean, record, recent.assign(at_s=trained), trained)("inverse")
     assert part["weeks"].max() <= 2
-    assert against_the_champion(clean, record, served, record.until_s, ("EASY",))("inverse").empty
+    assert against_the_champion(clean, record, served, record.until_s)("inverse").empty
