@@ -14,7 +14,6 @@ from pathlib import Path
 import mlflow
 import sqlalchemy
 from filelock import FileLock
-from mlflow.entities import ViewType
 from mlflow.exceptions import MlflowException
 from mlflow.tracking import MlflowClient
 
@@ -116,8 +115,8 @@ def _open(uri: str, artifact_location: str | None, experiment: str) -> Tracking:
 
 
 def _experiment(client: MlflowClient, name: str, artifact_location: str | None) -> str:
-    """Return the id of the experiment ``name``, made or restored if needed, with its tags."""
-    experiment = next((experiment for experiment in client.search_experiments(ViewType.ALL) if experiment.name == name), None)
+    """Return the id of the experiment ``name``, made or restored if needed."""
+    experiment = client.get_experiment_by_name(name)
     if experiment is None:
         try:
             return client.create_experiment(name, artifact_location, _TAGS)
@@ -126,9 +125,6 @@ def _experiment(client: MlflowClient, name: str, artifact_location: str | None) 
                 raise
     if experiment.lifecycle_stage != "active":
         client.restore_experiment(experiment.experiment_id)
-    for key, value in _TAGS.items():
-        if key not in experiment.tags:
-            client.set_experiment_tag(experiment.experiment_id, key, value)
     return experiment.experiment_id
 
 

@@ -1,12 +1,9 @@
-"""A proxy in front of an S3 server that fails as networks and object stores do, and counts what it passes on."""
+"""A proxy in front of an S3 server that is busy when it is to be, and counts what it passes on."""
 
 from __future__ import annotations
 
 import http.client
-import socket
-import struct
 import threading
-import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -19,12 +16,11 @@ _BUSY = b'<?xml version="1.0"?><Error><Code>SlowDown</Code><Message>Please reduc
 class FaultyProxy:
     """Pass requests on to ``target`` (host, port), from a port of the loopback interface.
 
-    ``fault`` is "" for none, "503" (answered by the proxy itself), "slow" (each answer ``delay_s`` late), "reset" (the connection is
-    cut before the answer) or "half" (cut in the middle of it). ``put`` are the paths of what was put.
+    While it is ``busy``, it answers 503 itself; ``faults`` counts these answers. ``put`` are the paths of what was put.
     """
 
     def __init__(self, target: tuple[str, int]) -> None:
-        self.target, self.fault, self.delay_s = target, "", 1.0
+        self.target, self.busy = target, False
         self.faults = 0
         self.put: list[str] = []
         proxy = self
@@ -49,18 +45,13 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _pass_on(self) -> None:
         body = self._body()
-        proxy, fault = self.faulty, self.faulty.fault
+        proxy = self.faulty
         if self.command == "PUT":
             proxy.put.append(self.path)
-        proxy.faults += bool(fault)
-        if fault == "503":
+        if proxy.busy:
+            proxy.faults += 1
             self._answer(503, {"Content-Type": "application/xml"}, _BUSY)
             return
-        if fault == "reset":
-            self._cut()
-            return
-        if fault == "slow":
-            time.sleep(proxy.delay_s)
         upstream = http.client.HTTPConnection(*proxy.target, timeout=FOREVER_S)
         headers = {name: value for name, value in self.headers.items() if name.lower() not in _HOPS}
         upstream.request(self.command, self.path, body or None, {**headers, "Content-Length": str(len(body))})
@@ -69,10 +60,6 @@ class _Handler(BaseHTTPRequestHandler):
         upstream.close()
         reply_headers = {name: value for name, value in answer.getheaders() if name.lower() not in _HOPS}
         length = answer.getheader("Content-Length") if self.command == "HEAD" else None
-        if fault == "half":
-            self._answer(answer.status, reply_headers, content[: len(content) // 2], str(len(content)))
-            self._cut()
-            return
         self._answer(answer.status, reply_headers, content, length)
 
     do_GET = do_PUT = do_POST = do_HEAD = do_DELETE = _pass_on
@@ -95,12 +82,6 @@ class _Handler(BaseHTTPRequestHandler):
         self.end_headers()
         if self.command != "HEAD":
             self.wfile.write(content)
-
-    def _cut(self) -> None:
-        self.wfile.flush()
-        self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        self.connection.close()
-        self.close_connection = True
 
     def log_message(self, *_: Any) -> None:
         """Say nothing."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
 
 from tests.server.conftest import SUBJECT, run_of
 from tests.server.site import Running, Site
@@ -14,8 +13,8 @@ from tests.support.patience import wait_until
 
 GONE_S = 10.0
 """Seconds without a server: in which what needs it waited."""
-FAULTS = {"503": 8, "reset": 2, "half": 2, "slow": 4}
-"""How often each kind of fault meets a run, one kind after the other; of the first so often that it waits for longer and longer."""
+FAULTS = 8
+"""How often the object store is busy for a run: so often that it waits for longer and longer."""
 
 
 @contextmanager
@@ -28,31 +27,20 @@ def stopped(site: Site, name: str) -> Iterator[None]:
         site.services[name].start()
 
 
-@contextmanager
-def failing(site: Site, fault: str) -> Iterator[None]:
-    """Let the object store fail for the body."""
-    assert site.proxy is not None
-    site.proxy.fault = fault
-    try:
-        yield
-    finally:
-        site.proxy.fault = ""
-
-
-def test_a_run_outlasts_an_object_store_that_fails_in_every_way(ran: Site) -> None:
+def test_a_run_outlasts_a_busy_object_store(ran: Site) -> None:
     site = ran
     assert site.proxy is not None
     before = site.published(SUBJECT)
 
-    def hit(faults: int, running: Running) -> bool:
+    def hit(running: Running) -> bool:
         assert site.proxy is not None
         assert running.process.poll() is None, running.text()
-        return site.proxy.faults >= faults
+        return site.proxy.faults >= FAULTS
 
     with site.under_way(*run_of(site)) as running:
-        for fault, times in FAULTS.items():
-            with failing(site, fault):
-                wait_until(partial(hit, site.proxy.faults + times, running), running.text)
+        site.proxy.busy = True
+        wait_until(lambda: hit(running), running.text)
+        site.proxy.busy = False
         assert running.ended() == 0, running.text()
     assert site.published(SUBJECT)["tables"] == before["tables"]
 
