@@ -47,9 +47,9 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 
 
 def aliases_of(store: Tracking, name: str) -> SetAliases:
-    """Return a function that moves the aliases of the registered model ``name``, the champion's last.
+    """Return a function that moves the aliases of the registered model ``name``.
 
-    It may be repeated, where the registry failed half way.
+    The champion's moves last. It may be repeated, where the registry failed half way.
     """
     from models.registry.versions import aliases
 
