@@ -1,6 +1,7 @@
 """``queuecast inspect``: the content of a trace, before anything runs."""
 
 import json
+from dataclasses import asdict
 
 import click
 
@@ -24,6 +25,6 @@ def command(settings: Campaign, as_json: bool) -> None:
     trace, missing_request = read(settings)
     inspection = inspect_trace(trace, settings.procs, missing_request, load_machine(settings))
     if as_json:
-        click.echo(json.dumps(inspection.to_json()))
+        click.echo(json.dumps(asdict(inspection)))
         return
     render(inspection, console())

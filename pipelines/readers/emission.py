@@ -54,7 +54,6 @@ def emit(
     *,
     days: float,
     seed: int,
-    load: float = LOAD,
     origin_s: int = ORIGIN_S,
     monitored_from: float = 0.0,
     rotate: int = ROTATE,
@@ -66,12 +65,12 @@ def emit(
     Days that are there stay, and only the others are added.
 
     The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new counters
-    are written. ``load`` is as :data:`sim.cluster.users.LOAD`, ``origin_s`` the Unix time of the first submission; of the first
+    are written. ``origin_s`` is the Unix time of the first submission; of the first
     ``monitored_from`` days there is accounting alone. A file holds ``rotate`` samples of a sampler, gzipped if ``packed``.
     ``progress`` receives simulated seconds: done and in total. Raises InputError for a folder with anything else, or with an
     emission of other settings or more days.
     """
-    settings = settings_of(cluster, seed, load, origin_s, monitored_from)
+    settings = settings_of(cluster, seed, origin_s, monitored_from)
     former = days_of(folder / SETTINGS, settings)
     if former > days or (not former and folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise InputError(f"{folder}: already holds other data, or more days: give a new or empty folder")
@@ -82,7 +81,7 @@ def emit(
             files.add,
             days=days,
             seed=seed,
-            load=load,
+            load=LOAD,
             origin_s=origin_s,
             monitored_from=monitored_from,
             progress=progress,
@@ -93,16 +92,14 @@ def emit(
     _write(folder / PROBE_RESULTS, csv_text(recorded.probes))
     _write(folder / TYPES, csv_text(recorded.types))
     _write(folder / TOPOLOGY, topology(cluster))
-    _write(folder / README, _readme(cluster, days, seed, load, origin_s, len(runs)))
+    _write(folder / README, _readme(cluster, days, seed, origin_s, len(runs)))
     _write(folder / SETTINGS, json.dumps({**settings, "days": days}, indent=1))
     return Emitted(recorded, files.files, files.samples, files.values)
 
 
-def settings_of(
-    cluster: SimulatedCluster, seed: int, load: float = LOAD, origin_s: int = ORIGIN_S, monitored_from: float = 0.0
-) -> dict[str, Any]:
+def settings_of(cluster: SimulatedCluster, seed: int, origin_s: int = ORIGIN_S, monitored_from: float = 0.0) -> dict[str, Any]:
     """Return what an emission is of, but for its days."""
-    return {"cluster": asdict(cluster), "seed": seed, "load": load, "origin_s": origin_s, "monitored_from": monitored_from}
+    return {"cluster": asdict(cluster), "seed": seed, "load": LOAD, "origin_s": origin_s, "monitored_from": monitored_from}
 
 
 def days_of(path: Path, settings: Mapping[str, Any]) -> float:
@@ -191,10 +188,10 @@ def _write(path: Path, text: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def _readme(cluster: SimulatedCluster, days: float, seed: int, load: float, origin_s: int, runs: int) -> str:
+def _readme(cluster: SimulatedCluster, days: float, seed: int, origin_s: int, runs: int) -> str:
     return (
         f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of users at load "
-        f"{load:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
+        f"{LOAD:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
         f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
         f"{JOBS}      accounting of all jobs that started, with the columns of sacct, in UTC\n"
         f"{RUNS}      {runs:,} control runs, which are the jobs of user {CONTROL}\n"

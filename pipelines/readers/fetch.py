@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 
 import requests
@@ -33,7 +34,8 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
     if not entry.remote:
         raise InputError(f"{name}: needs no fetching, it is {'generated' if not entry.place else entry.path}")
     path = directory / entry.path.name
-    if _is_right(path, entry):
+    with suppress(InputError):  # missing or damaged: fetch it again
+        _check(path, entry)
         return path
     try:
         with replacing(path) as temporary:
@@ -52,14 +54,6 @@ def fetch(name: str, catalogue: Mapping[str, Entry], directory: Path, note: Call
             f"{load(path).sha256_content}; state it in queuecast.toml to have later copies checked"
         )
     return path
-
-
-def _is_right(path: Path, entry: Entry) -> bool:
-    try:
-        _check(path, entry)
-    except InputError:  # missing or damaged: fetch it again
-        return False
-    return True
 
 
 def _check(path: Path, entry: Entry) -> None:

@@ -60,7 +60,11 @@ class Front:
 
 def render(name: str, front: Front, **below: object) -> str:
     """Return the self-contained page of the template ``name``; ``below`` goes to the template."""
-    return template(name).render(front=front, provenance=as_texts(front.provenance), **below)
+    texts = {
+        label: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
+        for label, value in front.provenance.items()
+    }
+    return template(name).render(front=front, provenance=texts.items(), **below)
 
 
 def template(name: str) -> jinja2.Template:
@@ -85,15 +89,6 @@ def _environment() -> jinja2.Environment:
 
 def _shown(value: object) -> object:
     return printable(value) if isinstance(value, str) and not isinstance(value, Markup) else value
-
-
-def as_texts(provenance: Mapping[str, object]) -> list[tuple[str, str]]:
-    """Return names and texts of ``provenance``, in its order."""
-    plain = {
-        name: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
-        for name, value in provenance.items()
-    }
-    return list(plain.items())
 
 
 def data_uri(drawing: Figure) -> str:

@@ -29,13 +29,6 @@ def kind_of_jobs(generated: bool) -> str:
     return ", generated" if generated else " of a real trace"
 
 
-def tone(low: float, high: float, lower_is_better: bool = True) -> str:
-    """Return ``better`` or ``worse`` if an interval leaves out 0, else ""."""
-    if pd.isna(low) or low <= 0 <= high:
-        return ""
-    return "better" if (high < 0) == lower_is_better else "worse"
-
-
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
     """Return a warning that ``count`` of ``jobs`` have their runtime as requested time."""
     which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"

@@ -40,8 +40,9 @@ _ANEW = "give --restart to throw it away, or another --out"
 class Journal:
     """The finished points of a campaign, a line of JSON each, so that it can resume.
 
-    It lies beside the output. As a context it is open and locked. ``done`` has the rows of finished points by trace and point. A process that dies loses no
-    point, a power loss those of the last seconds. When all points are done, the results are written and the journal is removed.
+    It lies beside the output. As a context it is open and locked. ``done`` has the rows of finished points by trace and point. A
+    process that dies loses no point, a power loss those of the last seconds. When all points are done, the results are written and
+    the journal is removed.
     """
 
     def __init__(self, out: Path, identity: Mapping[str, Any], restart: bool = False) -> None:

@@ -1,11 +1,10 @@
 """Inspection of a trace: jobs, users, times, gaps, and the effects of cleaning.
 
-``inspect_trace`` is a pure function of the trace; :mod:`pipelines.report.inspection` prints the result, ``Inspection.to_json``
-gives it to a program.
+``inspect_trace`` is a pure function of the trace; :mod:`pipelines.report.inspection` prints the result.
 """
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -160,15 +159,6 @@ class Inspection:
     machine: Demand | None
     notes: tuple[str, ...]
     header: Mapping[str, str]
-
-    @property
-    def refused(self) -> str | None:
-        """Return why this trace cannot be cleaned as asked, or None."""
-        return self.cleaning[self.missing_request].refused
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the inspection as an object that JSON can hold."""
-        return asdict(self)
 
 
 def inspect_trace(

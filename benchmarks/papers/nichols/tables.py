@@ -11,7 +11,6 @@ import pandas as pd
 from benchmarks.common.tables import markdown
 from benchmarks.papers.nichols.comparison import compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, METRICS, STRATA, Conducted, asking_rate
-from pipelines.report.wording import tone
 from sim.metrics.formats import signed
 
 _COLUMNS = (
@@ -53,7 +52,8 @@ def seconds(table: pd.DataFrame) -> str:
 
 def bold(text: str, row: Row) -> str:
     """Return ``text`` in bold where the row's interval leaves out 0."""
-    return f"**{text}**" if tone(row["low"], row["high"]) else text
+    sure = row["low"] > 0 or row["high"] < 0
+    return f"**{text}**" if sure else text
 
 
 def lines(table: pd.DataFrame) -> list[list[str]]:
