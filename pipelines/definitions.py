@@ -16,8 +16,9 @@ from pipelines.assets import (
     starts,
     system_comparison,
     traces,
-    variability_features,
-    variability_model,
+)
+from pipelines.assets import (
+    variability as variability_stages,
 )
 from pipelines.assets.described import external
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -32,8 +33,7 @@ MODULES = [
     starts,
     site,
     counters,
-    variability_features,
-    variability_model,
+    variability_stages,
     system_comparison,
     publishing,
 ]

@@ -66,13 +66,10 @@ def serve(
     """Answer the jobs ``rows`` with a trained ``method``, each from the night before it.
 
     One row per job, in the same order. ``instants`` are the nights, ascending, the first no later than any submission. Columns
-    are the method's outputs, seconds. One pass refreshes the method through all nights. Raises ValueError for a submission
-    before the first night.
+    are the method's outputs, seconds. One pass refreshes the method through all nights.
     """
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
-    if len(rows) and night.min() < 0:
-        raise ValueError("jobs were submitted before the first night")
     table = pd.DataFrame(np.nan, index=np.arange(len(rows)), columns=list(method.outputs))
     features = accounting.served(rows, np.asarray(instants, np.int64)[night])
     numbers = np.unique(night).tolist()
@@ -115,8 +112,6 @@ def predict_served(
     models = {} if models is None else models
     submit = accounting.jobs["submit_s"].to_numpy(np.int64)[rows]
     night = np.searchsorted(np.asarray(instants, np.int64), submit, side="right") - 1
-    if len(rows) and night.min() < 0:
-        raise ValueError("jobs were submitted before the first night")
     table = pd.DataFrame(
         {
             "job_id": accounting.jobs["job_id"].to_numpy()[rows],

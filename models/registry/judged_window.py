@@ -44,10 +44,8 @@ def judged_window(submit_s: np.ndarray, end_s: np.ndarray) -> JudgedWindow:
 
     Both int64 [jobs]. It begins ``JUDGED_DAYS`` days before the last submission, or earlier if fewer than ``FEWEST_JOBS`` jobs
     have ended since. It is not counted from the last end, because one long job after the last submission could leave no others in
-    it. Raises ValueError without jobs.
+    it.
     """
-    if len(submit_s) == 0:
-        raise ValueError("no job can be judged, because none has ended")
     last, fewest = int(submit_s.max()), min(FEWEST_JOBS, len(submit_s))
     since = min(last - JUDGED_DAYS * DAY_S, int(np.partition(end_s, -fewest)[-fewest]) - 1)
     submitted = submit_s[end_s > since]

@@ -242,15 +242,9 @@ def _settle(artifacts: str) -> None:
 def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[Candidate], str]:
     """Rank the ``candidates`` for a first champion, best first; return them and the reason.
 
-    Each step takes, of the candidates within ``TIE`` of the best left, the first in ``kind.order``. Raises ValueError without
-    candidates, without any score, or if the candidates were judged on different numbers of jobs or runs.
+    Each step takes, of the candidates within ``TIE`` of the best left, the first in ``kind.order``. All were judged on the same jobs
+    or runs.
     """
-    if not candidates:
-        raise ValueError("no candidate to promote")
-    if not any(np.isfinite(candidate.score) for candidate in candidates):
-        raise ValueError(f"no {kind.things} judge the candidates")
-    if len({candidate.judged for candidate in candidates}) > 1:
-        raise ValueError(f"candidates were judged on different {kind.things}")
     left, ranked = list(candidates), []
     while left:
         best = max(_comparable(candidate.score) for candidate in left)

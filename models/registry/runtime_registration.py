@@ -80,16 +80,12 @@ class Snapshot:
 class RuntimeContent(Content):
     """A method and the snapshot that it predicts from.
 
-    ``refreshed_from`` is the version that was trained, if it is another. Raises ValueError for a method missing from ``METHODS``.
+    ``refreshed_from`` is the version that was trained, if it is another.
     """
 
     trained: Method
     snapshot: Snapshot
     refreshed_from: str = ""
-
-    def __post_init__(self) -> None:
-        if self.trained.name not in METHODS:
-            raise ValueError(f"unknown method {self.trained.name!r}; known: {', '.join(METHODS)}")
 
     @property
     def method(self) -> str:

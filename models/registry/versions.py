@@ -36,10 +36,6 @@ class Keep:
     versions: int = 50
     days: float = 90.0
 
-    def __post_init__(self) -> None:
-        if self.versions < 1 or not self.days >= 0:
-            raise ValueError(f"versions = {self.versions} and days = {self.days:g} do not keep at least one version")
-
 
 def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> int:
     """Remove versions of ``name`` that ``keep`` does not keep; return their number.
