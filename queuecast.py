@@ -421,7 +421,7 @@ def when(trace: str | Path, queue: str | Path, **settings: Any) -> pd.DataFrame:
     """
     from pandas import DataFrame
 
-    from pipelines.cli.when import answered
+    from pipelines.cli.when_answers import answered
     from pipelines.studies.questions import WhenSettings
 
     answers = answered(WhenSettings(trace=str(trace), queue=Path(str(queue)), **settings))

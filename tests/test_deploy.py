@@ -14,7 +14,8 @@ from zipfile import ZipFile
 import pytest
 
 from pipelines.readers.catalogue import read_catalogue
-from pipelines.readers.queue_file import COMMAND, kept_queues
+from pipelines.readers.queue_file import kept_queues
+from pipelines.readers.squeue import COMMAND
 
 HOUSE = Path(__file__).parents[1]
 DEPLOY = HOUSE / "deploy"

@@ -23,6 +23,8 @@ COMMANDS = {
     "queuecast --version": (*_OF_PIPELINES, "--version"),
     "queuecast --wrong": (*_OF_PIPELINES, "--wrong"),
     "queuecast simulate kth-sp2 --wrong": (*_OF_PIPELINES, "simulate", "kth-sp2", "--wrong"),
+    "queuecast campaign kth-sp2 --wrong": (*_OF_PIPELINES, "campaign", "kth-sp2", "--wrong"),
+    "queuecast run --wrong": (*_OF_PIPELINES, "run", "--wrong"),
     "queuecast simulate kth-sp2 --scheduler EASY": (*_OF_PIPELINES, "simulate", "kth-sp2", "--scheduler", "EASY"),
     "qc.read": ("-c", "import queuecast as qc; qc.read('kth-sp2')"),
     "qc.simulate": ("-c", "import queuecast as qc; qc.simulate('kth-sp2', 'EASY')"),

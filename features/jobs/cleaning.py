@@ -276,14 +276,15 @@ class _Work:
     def _note(self, rule: str, action: str, hit: np.ndarray, column: str, after: pd.Series | None) -> None:
         if not hit.any():
             return
-        rows = self.table.loc[hit, ["job_id", "submit_s"]].assign(rule=rule, action=action, column=column)
-        rows["before"] = self.table.loc[hit, column]
+        columns = {"job_id": "job_id", "submit_s": "submit_s", "before": column}
+        rows = pd.DataFrame({name: self.table[own].array[hit] for name, own in columns.items()})
+        rows = rows.assign(rule=rule, action=action, column=column)
         if after is not None:
-            rows["after"] = after[hit]
-        self._rows.append(_as_report(rows))
+            rows["after"] = after.array[hit]
+        self._rows.append(rows)
 
     def report(self) -> pd.DataFrame:
-        return pd.concat(self._rows, ignore_index=True) if self._rows else _as_report(pd.DataFrame())
+        return _as_report(pd.concat(self._rows, ignore_index=True) if self._rows else pd.DataFrame())
 
 
 _REPORT = {"job_id": "Int64", "submit_s": "Int64", "rule": "str", "action": "str", "column": "str"}

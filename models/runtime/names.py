@@ -38,12 +38,6 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
 MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
 """Two answers of one forest: the median runtime, and the prediction with the highest expected accuracy, which a registered
 forest serves. Tables and pages use these names."""
-ALL = (
-    *("requested", "last2", "hierarchy", "sp2", "sp3", "sp4", "knn", "okcm", "nag", "cv-triple"),
-    *("lightgbm(every=7)", "quantile(every=7)", "quantile(order=accuracy,every=7)"),
-)
-"""Every predictor that does not know runtimes beforehand, the cheapest first. Those that are retrained learn weekly, as
-registered models do, at a seventh of the cost of learning nightly."""
 _AT_RANDOM = ("lightgbm", "quantile")
 """Predictors that draw random numbers and take the option ``seed``."""
 NAMES = (*_PLAIN, *_OPTIONAL)

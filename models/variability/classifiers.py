@@ -3,8 +3,6 @@
 from collections.abc import Sequence
 from typing import Any
 
-from features.monitoring.labels import DELAYS, THREE_CLASSES
-
 OPTIONS: dict[str, dict[str, Any]] = {
     "extra-trees": {"trees": 100, "min_rows_in_leaf": 3},
     "decision-forest": {"trees": 100, "min_rows_in_leaf": 3},
@@ -40,4 +38,6 @@ def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
 
     They are DELAYS if ``ordinal`` is the only one, else THREE_CLASSES.
     """
+    from features.monitoring.labels import DELAYS, THREE_CLASSES
+
     return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES

@@ -14,7 +14,7 @@ from pipelines.training.policy import learn_by_the_date
 from pipelines.training.promote import RULES
 from pipelines.training.run_settings import RunSettings
 from pipelines.training.train import train
-from sim.campaigns.learned_order import Learning
+from sim.campaigns.learning import Learning
 
 RUNTIME = {
     "champion_carries_its_data": "The champion of the registry says what data it was trained on.",

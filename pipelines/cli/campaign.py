@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
-import pandas as pd
 
 from features.errors import InputError
 from pipelines.cli.notes import note
@@ -25,17 +24,15 @@ from pipelines.cli.options import (
     workers_option,
 )
 from pipelines.cli.progress import shown_progress
-from pipelines.cli.simulation import prepared, table_files, tell_of_prior
-from pipelines.report.comparison import summary_tables, write_tables
-from sim.campaigns.campaign import check_once, windows_of
-from sim.campaigns.windows import Windows
 from sim.metrics.names import READ_FIRST
-from sim.policy import NAMES
 from sim.settings import Campaign
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from pipelines.report.table import Table
     from pipelines.studies.campaigns import Run
+    from sim.campaigns.windows import Windows
 
 
 @click.command()
@@ -67,6 +64,8 @@ def command(
     scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
     and the comparisons are pooled.
     """
+    from pipelines.cli.simulation import table_files, tell_of_prior
+    from pipelines.report.comparison import write_tables
     from pipelines.studies.campaigns import resumable_campaign
     from sim.campaigns.window_comparison import nothing_waited, over_windows
 
@@ -113,7 +112,9 @@ def campaigns_of(suite: str | None, settings: Campaign) -> list[Campaign]:
 
 def run_of(campaign: Campaign) -> Run:
     """Read and clean the trace of a campaign; return the campaign with it and its windows."""
+    from pipelines.cli.simulation import prepared
     from pipelines.studies.campaigns import Run
+    from sim.campaigns.campaign import check_once, windows_of
 
     check_once(campaign)
     workload, predictors = prepared(campaign)
@@ -145,6 +146,7 @@ def told_how_to_go_on() -> Iterator[None]:
 
 def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Print the tables of a comparison, with verdicts; return them."""
+    from pipelines.report.comparison import summary_tables
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.verdict import verdict
 
@@ -161,8 +163,11 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:
     """Return mean ranks by slowdown in words, one sentence per load and setting."""
+    import math
+
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.verdict import policy_labels
+    from sim.policy import NAMES
 
     sentences = []
     for part in by_setting(pooled[pooled["metric"] == READ_FIRST[0]]):
@@ -170,7 +175,7 @@ def ranks_of(pooled: pd.DataFrame) -> list[str]:
         rows = part.sort_values("rank").to_dict("records")
         ranks = ", ".join(f"{labels[tuple(row[name] for name in NAMES)]} {row['rank']:.1f}" for row in rows)
         differ = (
-            "" if pd.isna(critical) else f"; two differ if their ranks are {critical:.1f} apart (Nemenyi; Friedman's p {p:.2g})"
+            "" if math.isnan(critical) else f"; two differ if their ranks are {critical:.1f} apart (Nemenyi; Friedman's p {p:.2g})"
         )
         sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
     return sentences

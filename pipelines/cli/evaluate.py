@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import time
-from collections.abc import Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
 
 import click
-import pandas as pd
 
-from pipelines.cli.notes import note
-from pipelines.cli.options import check_outputs, json_option, load, options, out_option
-from pipelines.cli.progress import stage_bars
-from pipelines.cli.simulation import fitted, table_files
-from pipelines.studies.evaluation import KIND, Protocol, as_records, as_table, evaluate_predictors
-from sim.campaigns.campaign import check_policies
-from sim.predictions.quality import STAGES
-from sim.settings import Campaign
-
-if TYPE_CHECKING:
-    from features.jobs.cleaning import CleanTrace
-    from pipelines.studies.evaluation import Evaluation
-    from sim.predictions.quality import Quality
-    from sim.schedule import Schedule
+from pipelines.cli.lazy import importing
+from pipelines.cli.options import json_option, options, out_option
+from pipelines.studies.protocol import Protocol
 
 
 @click.command()
@@ -40,140 +24,7 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     each is told when it is done, and Ctrl-C ends with the table of those that are. lightgbm and quantile then learn anew each week
     of the trace; named without options they learn each midnight, at seven times the cost.
     """
-    check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
-    workload = load(protocol)
-    check_names(workload, protocol)
-    predictors = tuple(fitted(name, workload) for name in protocol.predictors)
-    fitted_protocol = protocol.model_copy(update={"predictors": predictors})
-    with stage_bars() as bars:
-        evaluation = evaluate_predictors(workload, fitted_protocol, done=Told(len(protocol.predictors)), progress=bars)
-    for text in said_of(workload, evaluation):
-        note(f"{workload.name}: {text}")
-    if as_json:
-        for record in as_records(evaluation):
-            click.echo(json.dumps(record))
-    else:
-        for quality in evaluation.qualities:
-            print_quality(quality, workload, evaluation, protocol.levels)
-    if out is not None:
-        from pipelines.lake.parquet import write_parquet
+    with importing():  # a wrong option is refused before the simulator is imported
+        from pipelines.cli.evaluating import evaluate
 
-        metadata = {
-            "trace": workload.name,
-            "generated": workload.generated,
-            "procs": workload.procs,
-            "scheduler": evaluation.schedules[0].scheduler,
-            "correction": evaluation.schedules[0].correction,
-            "semantics": evaluation.schedules[0].semantics,
-            "predictors": [schedule.predictor for schedule in evaluation.schedules],
-            "parts": list(protocol.parts),
-            "levels": list(protocol.levels),
-            "seed": protocol.seed,
-        }
-        write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
-        note(f"wrote {out}")
-    if evaluation.interrupted:
-        note(f"only {len(evaluation.schedules)} of {len(protocol.predictors)} predictors were judged")
-        raise KeyboardInterrupt
-
-
-class Told:
-    """Progress of an evaluation: a line for each of its ``predictors``.
-
-    The time left is what the last one took, for each that is left.
-    """
-
-    def __init__(self, predictors: int) -> None:
-        self._left = predictors
-        self._since = time.monotonic()
-
-    def __call__(self, schedule: Schedule, accuracy: float) -> None:
-        """Tell the mean accuracy of a predictor that was just simulated."""
-        now = time.monotonic()
-        took, self._since, self._left = now - self._since, now, self._left - 1
-        left = f"; about {took * self._left:,.0f} s left" if self._left and took >= 1 else ""
-        note(f"{schedule.predictor}: accuracy {accuracy:.2%}, in {took:.2g} s{left}")
-
-
-def check_names(workload: CleanTrace, protocol: Protocol) -> None:
-    """Raise InputError for an unknown scheduler or predictor before any work."""
-    from models.runtime.names import predictor as named_predictor
-    from pipelines.readers.people_tables import PREFIX
-
-    check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
-    for name in protocol.predictors:
-        if not name.startswith(("registry:", PREFIX)):
-            named_predictor(name)
-
-
-def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
-    """Return sentences on figures that the trace does not allow."""
-    sentences = []
-    unknown = int(workload.jobs["user"].isna().sum())
-    if unknown == len(workload.jobs):
-        sentences.append("names no users, so there are no figures by experience, and predictors by user have no history")
-    elif unknown:
-        sentences.append(f"{unknown:,} jobs name no user and are in no stage of experience")
-    if any(schedule.predictor.startswith("prior") for schedule in evaluation.schedules):
-        sentences.append("prior is made of the request alone: as a number it is the request, so its figures are those of requested")
-    if evaluation.left_out:
-        sentences.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
-    return sentences
-
-
-def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
-    """Print the figures of one part, one row per predictor."""
-    from pipelines.report.table import Table
-
-    part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
-    generated = ", a generated workload" if workload.generated else ""
-    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
-    stages = STAGES if quality.knows_users else {}
-    losses = [f"pinball_{level:g}_s" for level in levels]
-    headings = (
-        "predictor",
-        "accuracy",
-        f"against {quality.baseline}",
-        *stages.values(),
-        "under-predicted",
-        "MAE s",
-        *(f"pinball {level:g} s" for level in levels),
-        "clamped",
-        "µs a job",
-    )
-    cells = []
-    for schedule in evaluation.schedules:
-        overall = quality.figures(schedule.predictor)
-        accuracy, cost = overall["accuracy"], evaluation.costs[schedule.predictor]
-        by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
-        cells.append(
-            [
-                schedule.predictor,
-                f"{accuracy['value']:.2%}" + bracketed(accuracy, "low", "high", ".1%"),
-                difference(accuracy) if schedule.predictor != quality.baseline else "",
-                *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
-                f"{overall['underprediction_rate']['value']:.1%}",
-                f"{overall['mae_s']['value']:,.0f}",
-                *(f"{overall[loss]['value']:,.0f}" for loss in losses),
-                f"{schedule.clamped_predictions:,}",
-                "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
-            ]
-        )
-    remark = quality.figures(quality.baseline)["accuracy"]["note"]
-    caption = f"accuracy: mean of min(p/r, r/p); {remark or f'brackets: {quality.confidence:.0%} intervals over weeks'}"
-    if stages:
-        caption += "; by stage of the user's experience: accuracy"
-    Table(title, headings, cells, caption).show()
-    if not quality.calibration.empty:
-        note("--out FILE also holds how sharp and how calibrated the predicted distributions are")
-
-
-def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:
-    """Format an interval in brackets, or ""."""
-    return "" if pd.isna(row[low]) else f" [{row[low]:{form}}, {row[high]:{form}}]"
-
-
-def difference(row: Mapping[Any, Any]) -> str:
-    """Format a difference of shares in percentage points, with its interval."""
-    points = {name: 100 * row[name] for name in ("difference", "difference_low", "difference_high")}
-    return f"{points['difference']:+.1f}" + bracketed(points, "difference_low", "difference_high", "+.1f")
+    evaluate(protocol, as_json, out)

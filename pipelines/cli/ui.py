@@ -16,7 +16,6 @@ import click
 from filelock import FileLock, Timeout
 
 from pipelines.cli.options import listening
-from pipelines.lake.instance import LOCATION
 from pipelines.lake.places import write
 from pipelines.readers.site_file import apart
 
@@ -30,7 +29,7 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
     It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
     from pipelines.cli.web import answer, check_port, dagster_application
-    from pipelines.lake.instance import check_reads, dagster_home
+    from pipelines.lake.instance import LOCATION, check_reads, dagster_home
 
     if only != "daemon":
         check_port(host, port)

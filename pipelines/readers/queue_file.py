@@ -20,16 +20,11 @@ from pipelines.readers.delimited import UNBOUNDED, duration
 from pipelines.readers.localtime import to_unix
 from pipelines.readers.notes import counted
 from pipelines.readers.slurm.commands import after_of, nodes_and_memory, with_type
+from pipelines.readers.squeue import COMMAND
 from pipelines.readers.text import text_of
 from sim.slurm.site import UNLIMITED, Site
 from sim.starts.reasons import STANDING_STILL, class_of
 
-_FIELDS = (
-    "JobArrayID State UserName Partition NumCPUs TimeLimit SubmitTime StartTime Account QOS PriorityLong tres-alloc NodeList Reason "
-    "Reservation Dependency Feature"
-)
-COMMAND = f'squeue --all --array --states=RUNNING,PENDING --Format="{":|,".join(_FIELDS.split())}"'
-"""Command that makes a snapshot of a Slurm site."""
 COLUMNS = {
     "job_id": ("jobid", "job_id"),
     "state": ("state", "st"),

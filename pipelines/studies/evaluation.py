@@ -6,28 +6,26 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Any
 
 import numpy as np
 import pandas as pd
-from pydantic import Field, field_validator, model_validator
 
 from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
 from models.runtime.evaluation import accuracy
-from models.runtime.names import ALL
 from pipelines.studies.progress import Listener
+from pipelines.studies.protocol import Protocol
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
 from sim.policy import Policy
-from sim.predictions.cost import REPEATS, Cost, prediction_cost
-from sim.predictions.quality import BASELINES, MONTH_S, PARTS, Quality, baseline_of, judge
+from sim.predictions.cost import Cost, prediction_cost
+from sim.predictions.quality import MONTH_S, Quality, judge
 from sim.predictions.sharpness import REFERENCES
 from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
-from sim.settings import Count, TraceSettings
 from sim.simulation import simulate_policy
 
 KIND = "evaluation"
@@ -49,47 +47,6 @@ class Evaluation:
     costs: dict[str, Cost | None]
     left_out: int
     interrupted: bool = False
-
-
-class Protocol(TraceSettings):
-    """How predictors are asked and judged.
-
-    They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
-    quantile losses of ``levels``. ``repeats`` runs measure each predictor's cost, 0 leaves it out.
-    """
-
-    predictors: tuple[Any, ...] = Field(
-        default=ALL,
-        title="predictor",
-        description="A predictor to judge.",
-        json_schema_extra={"default": "all but the bound"},
-    )
-    scheduler: str = Field(
-        default="EASY",
-        description="[ORDER-]ALGORITHM[-BACKFILLORDER], with POLICY(FILE.json) or POLICY(registry:NAME[@ALIAS]) as an order: it decides what has "
-        "ended by when.",
-    )
-    baseline: str | None = Field(
-        default=None, description=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]"
-    )
-    parts: tuple[Literal[PARTS], ...] = Field(  # type: ignore[valid-type]
-        default=("all",), title="part", description="Jobs to judge; all are simulated."
-    )
-    levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
-        default=(0.5,), title="level", description="Level of a quantile (pinball) loss."
-    )
-    seed: int = Field(default=0, description="Seed of the intervals, and of random predictors (lightgbm, quantile).")
-    repeats: Count = Field(default=REPEATS, title="repeat", description="Runs that measure the cost of a prediction; 0: none.")
-
-    @field_validator("parts", "levels")
-    @classmethod
-    def _once(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
-        return tuple(dict.fromkeys(values))
-
-    @model_validator(mode="after")
-    def _check(self) -> Protocol:
-        baseline_of([predictor_name(predictor) for predictor in self.predictors], self.baseline)
-        return self
 
 
 def evaluate_predictors(

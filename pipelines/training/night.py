@@ -28,7 +28,7 @@ from pipelines.training.site import keep_changes, keep_parity, site_of
 from pipelines.training.starts import keep_starts
 from pipelines.training.traces import Memo
 from pipelines.training.train import train
-from sim.campaigns.learned_order import Learning
+from sim.campaigns.learning import Learning
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,8 @@ from pipelines.training.promote import MADE_FROM, made_from
 from pipelines.training.publish import RUN, Work
 from pipelines.training.run_settings import shaken
 from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, Learning, last_weeks, learn_order
+from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, last_weeks, learn_order
+from sim.campaigns.learning import Learning
 from sim.schedule import Schedule
 from sim.settings import Campaign
 

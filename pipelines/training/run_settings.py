@@ -11,6 +11,8 @@ from features.jobs.choices import SHAKE_S
 from sim.settings import Campaign, Count, Positive, TraceSettings
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")
+TODAY = "today"
+"""Names the night of this day."""
 PRIOR = "prior"
 """Predictor in place of requests for schedulers that weigh a distribution, such as Harm: what a request tells without a model."""
 COMPARED = ("requested", "quantile", "clairvoyant")

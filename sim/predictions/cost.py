@@ -17,10 +17,10 @@ from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor, TablePredictor
 from sim.kernel.scratch import Scratch
 from sim.outcome import TRACE_SECONDS
+from sim.predictions.names import REPEATS
 from sim.schedule import Schedule
 from sim.simulation import simulate_policy
 
-REPEATS = 5
 ENOUGH_S = 10.0
 """Runs are not repeated once a predictor's runs have taken this many seconds in total."""
 

@@ -20,13 +20,10 @@ from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.calibration import calibration_curve
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, experience, measures
+from sim.predictions.names import BASELINES, PARTS
 from sim.predictions.sharpness import JudgedJobs, Sharpness, sharpness
 from sim.schedule import Schedule
 
-PARTS = ("all", "first-half", "second-half")
-"""Parts of the jobs to judge: of n jobs in order of submission the first n // 2 are the first half. All jobs are simulated."""
-BASELINES = ("last2", "requested")
-"""Default baselines; the first that was simulated is used."""
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "completed", "month")
 """Groupings of jobs in ``Quality.measures``: all jobs, the user's stage of experience, its number of completed jobs in

@@ -10,10 +10,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from models.runtime.names import ALL
 from models.runtime.protocol import TablePredictor
 from sim import contracts, simulate
 from sim.contracts import BrokenContract, check_predictor, check_scheduler
+from sim.predictions.names import ALL
 from tests.support.fresh import seeds
 
 SCHEDULERS = [

@@ -12,13 +12,13 @@ import pytest
 from features.clock import Clock
 from features.errors import InputError
 from features.limits import PROCESSORS, SECONDS
-from models.runtime.names import ALL
 from sim import simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.timeline import busy_procs, resample
 from sim.metrics.user_fairness import fairness, per_user
+from sim.predictions.names import ALL
 from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, crowd, policy_of
 
 CLOCK = Clock(SECONDS, "Europe/Stockholm")

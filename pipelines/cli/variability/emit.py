@@ -7,11 +7,10 @@ from pathlib import Path
 
 import click
 
+from pipelines.cli.lazy import importing
 from pipelines.cli.notes import note
 from pipelines.cli.options import check_outputs, out_option
 from pipelines.cli.progress import shown_progress
-from pipelines.readers.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
-from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
 
 
 @click.command()
@@ -38,6 +37,10 @@ def command(cluster_name: str, days: float, seed: int, packed: bool, out: Path) 
     nodes of congested is some 135 million values: 1.6 GB of text, and half of that packed. A day of the 128 nodes of
     congested-small, which are sampled a quarter as often, is 8 million values and 0.1 GB.
     """
+    with importing():  # a wrong option is refused before the simulator is imported
+        from pipelines.readers.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
+        from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
+
     check_outputs({"--out": out}, [])
     cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
     with shown_progress("seconds of the cluster", after_s=1.0) as progress:

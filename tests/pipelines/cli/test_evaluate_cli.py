@@ -17,7 +17,8 @@ from pipelines.cli import cli
 from pipelines.lake.parquet import read_parquet
 from pipelines.readers.read import read_trace
 from pipelines.studies import evaluation
-from pipelines.studies.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, Protocol, as_records, as_table, evaluate_predictors
+from pipelines.studies.evaluation import BY_CHANCE, KIND, WITH_FEEDBACK, as_records, as_table, evaluate_predictors
+from pipelines.studies.protocol import Protocol
 from sim import simulate
 from sim.campaigns.campaign import predictor_name
 from sim.policy import Policy

@@ -10,9 +10,9 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.cli.options import options
-from pipelines.studies.evaluation import Protocol
+from pipelines.studies.protocol import Protocol
 from pipelines.training.run_settings import RunSettings
-from sim.campaigns.learned_order import Learning
+from sim.campaigns.learning import Learning
 from sim.settings import Campaign, CheckedSettings, TraceSettings
 from tests.support.command import queuecast
 

@@ -15,7 +15,7 @@ from features.errors import Damaged, InputError
 from pipelines.assets.checks import broken
 from pipelines.assets.partitions import traces
 from pipelines.assets.stages import trace_stage
-from pipelines.cli import run
+from pipelines.cli import running
 from pipelines.lake.instance import instance
 
 
@@ -62,7 +62,7 @@ def run_of(monkeypatch: pytest.MonkeyPatch, *assets: Any) -> bool:
     """Run a job of these assets as the command does."""
     monkeypatch.setattr(pipelines.definitions, "defs", dg.Definitions(assets=assets, jobs=[dg.define_asset_job("full_run")]))
     monkeypatch.setattr("pipelines.assets.partitions.applicable", lambda job, name: [each.key for each in assets])
-    return run._materialise("full_run", "arriving", {})
+    return running._materialise("full_run", "arriving", {})
 
 
 def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:

@@ -14,7 +14,7 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
 from pipelines.assets.simulations import CampaignConfig
-from pipelines.cli import cli, run
+from pipelines.cli import cli, running
 from pipelines.training.compare import pack_schedules, unpack_schedules
 from pipelines.training.simulate import campaign
 from sim import simulate
@@ -89,10 +89,12 @@ def test_a_wrong_name_is_said_before_anything_runs(arguments, words, tmp_path, m
 def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_cluster(asked, jobs, other, tmp_path, monkeypatch):
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     runs, beside = [], []
-    monkeypatch.setattr(run, "_materialise", lambda job, name, ops, night="": runs.append(f"{job} {name} {night}".strip()) or True)
-    monkeypatch.setattr(run, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
+    monkeypatch.setattr(
+        running, "_materialise", lambda job, name, ops, night="": runs.append(f"{job} {name} {night}".strip()) or True
+    )
+    monkeypatch.setattr(running, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
     for name in ("print_comparison", "print_site", "serves", "print_variability", "look_at"):
-        monkeypatch.setattr(run, name, lambda *_: "")
+        monkeypatch.setattr(running, name, lambda *_: "")
     monkeypatch.setattr("pipelines.lake.registry.tracking", lambda *_: None)
     monkeypatch.setattr("pipelines.lake.publishing.check_registry", lambda *_: None)
     done = CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False)
@@ -102,12 +104,12 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
 
 
 def test_what_runs_beside_is_printed_afterwards_and_its_failure_is_the_command_s(monkeypatch, capsys):
-    monkeypatch.setattr(run.sys, "executable", "/bin/echo")
-    with run._also("--system", "simulated"):
+    monkeypatch.setattr(running.sys, "executable", "/bin/echo")
+    with running._also("--system", "simulated"):
         print("the trace")
     assert capsys.readouterr().out.splitlines() == ["the trace", "-m pipelines run --system simulated"]
-    monkeypatch.setattr(run.sys, "executable", "/bin/false")
-    with pytest.raises(SystemExit) as ended, run._also("--system", "simulated"):
+    monkeypatch.setattr(running.sys, "executable", "/bin/false")
+    with pytest.raises(SystemExit) as ended, running._also("--system", "simulated"):
         pass
     assert ended.value.code == 1
 

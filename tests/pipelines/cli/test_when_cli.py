@@ -14,7 +14,8 @@ from click.testing import CliRunner
 import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.cli.when import _job, _lines, _now, _table, command
+from pipelines.cli.when import command
+from pipelines.cli.when_answers import _job, _lines, _now, _table
 from pipelines.lake.tables import Lake
 from pipelines.studies.when import past_limits
 from pipelines.training.night import NightConfig, replay_nights

@@ -11,7 +11,7 @@ from features.errors import InputError
 from models.packed.queue_state import FEATURES, PLANS, states
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
-from pipelines.cli.when import _by
+from pipelines.cli.when_answers import _by
 from pipelines.lake.runtime_features import features_of
 from pipelines.readers.queue_file import OF_SLURM
 from pipelines.readers.slurm.jobs import SlurmJobs

@@ -20,7 +20,7 @@ from pipelines.lake.tables import Lake
 from pipelines.training.policy import keep_learned_policy, policy_schedules, register_policy
 from pipelines.training.publish import Work, point_champion
 from sim import simulate
-from sim.campaigns.learned_order import Learning
+from sim.campaigns.learning import Learning
 from tests.models.test_policies import LEARNED
 from tests.sim.campaigns.test_learned_order import PROCS, busy
 

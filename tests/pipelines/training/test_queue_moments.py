@@ -13,7 +13,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.registry.start_registration import load
-from pipelines.cli.when import answered
+from pipelines.cli.when_answers import answered
 from pipelines.lake.registry import tracking
 from pipelines.lake.runtime_features import keep_features, read_features
 from pipelines.lake.tables import Lake
