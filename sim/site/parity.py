@@ -182,7 +182,7 @@ def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:
     turn, cycle, decay = random.uniform(0, by_s, 3)
     return phases._replace(
         turn_s=phases.turn_s + turn, cycle_s=phases.cycle_s + cycle, decay_s=phases.decay_s + decay, cycles_s=phases.cycles_s + cycle,
-        passes_s=phases.passes_s + turn,
+        passes_s=phases.passes_s + turn, direct_s=phases.direct_s + turn,
         parts_s=phases.parts_s + random.uniform(-by_s / 2, by_s / 2, len(phases.parts_s)),
     )  # fmt: skip
 

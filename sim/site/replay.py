@@ -83,6 +83,10 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
     slurm = begin(site, table, drawn, None if requests is None else (requests, order))
+    if drawn.answers_s is not None:
+        answers_ms = drawn.answers_s[order] * 1000
+        usual_ms = slurm.now.answer_ms
+        usual_ms[:] = np.where(np.isnan(answers_ms), usual_ms, np.round(np.nan_to_num(answers_ms)))
     runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
     if drawn.runtimes_s is not None:
         seen = drawn.runtimes_s[order]

@@ -52,12 +52,10 @@ LEAD_S = 30
 """Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
 TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second plus its own work (1,003 to 1,005 ms measured)."""
-SLACK_S = 0.06
-"""How far a clock's turns in the log may be from its fit."""
 LATE_S = 0.005
 """How long after a whole second the background loop turns since 23.11, at most (measured)."""
-EPILOG_MS = 16
-"""How long a node stays COMPLETING after its Epilog (16 to 20 ms measured)."""
+ANSWER_MS, EPILOG_MS = 5, 16
+"""How long a node stays COMPLETING without an Epilog, and beyond one, which slurmd must start (3 to 8 ms and 14 to 20 measured)."""
 MOVED_ON_S = 60 * DAY_S
 """How long after the last submission a repeating reservation still repeats."""
 LAUNCH_MS = 80
@@ -76,9 +74,10 @@ class Phases(NamedTuple):
     ``turn_length_s`` is the time between turns of the background loop.
     ``full_s`` and ``asked_s`` are the times of the last full pass and the last pass before the first submission, in seconds
     from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
-    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s`` and ``passes_s`` are those of the log,
-    in order: a replay's keep to them where they are close. ``drains`` float64 [outages] says where in its time an
-    order to drain a node came, from 0 (the default), the earliest, to 1.
+    may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s``, ``passes_s`` at turns of the background
+    loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
+    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown. ``drains`` float64 [outages]
+    says where in its time an order to drain a node came, from 0 (the default), the earliest, to 1.
     """
 
     turn_s: float
@@ -93,7 +92,9 @@ class Phases(NamedTuple):
     decay_spread_s: float = 0.0
     cycles_s: np.ndarray = np.empty(0)
     passes_s: np.ndarray = np.empty(0)
+    direct_s: np.ndarray = np.empty(0)
     drains: np.ndarray | None = None
+    answers_s: np.ndarray | None = None
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
@@ -116,6 +117,11 @@ def clock_settings(site: Site) -> tuple[int, int, int]:
     """Return ``sched_interval``, ``bf_interval`` and ``PriorityCalcPeriod`` in seconds."""
     period = seconds(site.settings.get("prioritycalcperiod", "5"))
     return site.parameter("sched_interval"), max(site.parameter("bf_interval"), 1), max(period, 1)
+
+
+def answered_ms(site: Site) -> int:
+    """Return how long the nodes of an ended job are usually COMPLETING, in ms."""
+    return round(site.epilog_s * 1000) + (EPILOG_MS if "epilog" in site.settings else ANSWER_MS)
 
 
 def as_rules(site: Site, phases: Phases) -> Rules:
@@ -156,7 +162,7 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         cycle_ms=between * 1000,
         first_turn_ms=int(phases.turn_s * 1000),
         poll_ms=int(phases.poll_s * 1000),
-        epilog_ms=round(site.epilog_s * 1000) + EPILOG_MS,
+        epilog_ms=answered_ms(site),
         has_components=False,
         has_several_qos=False,
         **rules_of(site.known_release),
@@ -186,6 +192,7 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Sl
     groups = int(ask.group.max()) + 1
     now = _now(hardware, ask, np.array(slots.most, np.int64), kinds, groups, len(jobs))
     now.killed[:] = np.array(jobs["killed"], np.int64)
+    now.answer_ms[:] = rules.epilog_ms
     now.qos[:] = jobs["qos"].map({name: row for row, name in enumerate(site.qos)})
     reservations, of_reservations = _reserve(site, origin, int(jobs["submit_s"].max()))
     changes = [*_outages(site, phases, origin), *of_reservations, *_of_jobs(jobs, ask, origin)]
@@ -203,20 +210,17 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Sl
         room,
         plans,
         slots.meters(),
-        np.round(phases.cycles_s * 1000).astype(np.int64),
-        *_passes(phases),
+        _ms(phases.cycles_s),
+        _ms(phases.passes_s),
+        _ms(phases.direct_s),
         _numbers(rules, phases, int(jobs["submit_s"].min()) - origin),
     )
     share_out(slurm)
     return slurm
 
 
-def _passes(phases: Phases) -> tuple[np.ndarray, np.ndarray]:
-    """Return when the log has passes at turns of the background loop, and when between them, int64 ms."""
-    turns = (phases.passes_s - phases.turn_s) / phases.turn_length_s
-    at_turns = np.abs(turns - np.round(turns)) * phases.turn_length_s < SLACK_S
-    ms = np.round(phases.passes_s * 1000).astype(np.int64)
-    return ms[at_turns], ms[~at_turns]
+def _ms(seconds_s: np.ndarray) -> np.ndarray:
+    return np.round(seconds_s * 1000).astype(np.int64)
 
 
 def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:
@@ -369,6 +373,7 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, grou
         first_ms=unknown(),
         start_ms=unknown(),
         end_ms=unknown(),
+        answer_ms=unknown(),
         limit_end=unknown(),
         eligible=unknown(),
         accrues=unknown(),

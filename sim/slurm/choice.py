@@ -27,7 +27,7 @@ def room_on(job, node, slurm, cpus, memory, gpus):
             room = memory[node] // ask.memory_cpu[job]
     if ask.max_nodes[job] == 1 and room < ask.cpus[job]:
         return 0
-    return room
+    return min(room, ask.most_there[job]) if ask.most_there[job] > 0 else room
 
 
 @apart
@@ -57,8 +57,8 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
         return 0
     if slurm.rules.takes_first and ask.max_nodes[job] == 1:
         return _take_first(job, slurm)
-    if ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
-        _keep_roomiest(room, gpus, slurm.rules.multiplies_gpus)
+    if slurm.rules.roomiest_for_gpus and ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
+        _keep_roomiest(room, gpus)
     least, small = ask.min_nodes[job], 0
     while small < largest:
         chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of node counts, first the largest
@@ -87,11 +87,11 @@ def _take_first(job, slurm):
 
 
 @kernel
-def _keep_roomiest(room, gpus, multiplies):
-    """Keep only the node with most processors and GPUs: their sum, since 25.11 their product."""
+def _keep_roomiest(room, gpus):
+    """Keep only the node with the largest sum of processors and GPUs."""
     best, most = -1, 0
     for node in range(len(room)):
-        size = room[node] * gpus[node] if multiplies else room[node] + gpus[node]
+        size = room[node] + gpus[node]
         if room[node] > 0 and (best < 0 or size > most):
             best, most = node, size
     for node in range(len(room)):

@@ -14,7 +14,7 @@ from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
 from sim.slurm.queue import drop_started, join, line_up, release, touch, waits_for_completion
-from sim.slurm.runs import end, next_poll, stop, turn_from
+from sim.slurm.runs import TURN_MS, end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
 from sim.slurm.state import (
     ABSENT,
@@ -58,8 +58,8 @@ REQUEUE_MS = 121_000
 """A requeued job starts at the earliest after this time (121 s measured): then its last credentials are void."""
 _DIRECT_MS = 10
 """How long after a job's nodes have answered its direct pass may stand in the log."""
-_CYCLE_MS, _TURN_MS = 500, 100
-"""How close cycles and passes of the log are to a replay's clocks that they correct, as clocks drift with slurmctld's work."""
+_CYCLE_MS = 500
+"""How close cycles of the log are to those of a replay, which drift with slurmctld's work."""
 _ALL = 1 << 30
 
 
@@ -81,7 +81,7 @@ def next_clock(now, submitted_all, slurm):
     if slurm.rules.multifactor:
         when = min(when, numbers[DECAY])
     if numbers[CLEARED] < numbers[ENDINGS]:
-        when = min(when, slurm.now.end_ms[_completing(slurm)] + slurm.rules.epilog_ms)
+        when = min(when, _answered_ms(_completing(slurm), slurm))
     when = min(when, numbers[NOTICE])
     if numbers[OUTAGE] < len(slurm.outages.time_ms):
         when = min(when, slurm.outages.time_ms[numbers[OUTAGE]])
@@ -154,12 +154,14 @@ def work(now, ended, ends, submitted, slurm):
         _end_grace(now, slurm)
         numbers[NOTICE] = _next_notice(now, slurm)
         touch(now, slurm)
-    while numbers[CLEARED] < numbers[ENDINGS] and state.end_ms[_completing(slurm)] + rules.epilog_ms <= now:
+    while numbers[CLEARED] < numbers[ENDINGS] and _answered_ms(_completing(slurm), slurm) <= now:
         job = _completing(slurm)
         numbers[CLEARED] += 1
         clear(job, now, slurm)
-        direct = _logged(slurm.direct, state.end_ms[job], now + _DIRECT_MS) != NONE
-        if direct or rules.direct or state.killed[job] != 0:
+        direct = _logged(slurm.direct, max(state.end_ms[job], numbers[LAST_PASS] + 1), now + _DIRECT_MS)
+        if direct != NONE:  # ends close together may share it
+            numbers[PASS] = min(numbers[PASS], max(direct, now))
+        elif rules.direct or state.killed[job] != 0:
             begin_pass(rules.depth, now, slurm)
         else:
             ask_for_pass(now, slurm)
@@ -214,6 +216,12 @@ def _completing(slurm):
     """Return the job whose nodes answer next."""
     ended = slurm.now.ended
     return ended[slurm.numbers[CLEARED] % len(ended)]
+
+
+@kernel
+def _answered_ms(job, slurm):
+    """Return when the nodes of an ended job answer, in ms."""
+    return slurm.now.end_ms[job] + slurm.now.answer_ms[job]
 
 
 @kernel
@@ -318,9 +326,9 @@ def expect_turn(now, slurm):
         if full >= now:
             break
         numbers[LAST_FULL] = numbers[LAST_ASKED] = full
-    turn = turn_from(now + 1 - _TURN_MS, slurm)
+    turn = turn_from(now + 1 - TURN_MS, slurm)
     while True:
-        logged = _logged(slurm.passes, turn - _TURN_MS, turn + _TURN_MS)
+        logged = _logged(slurm.passes, turn - TURN_MS, turn + TURN_MS)
         numbers[TICK] = turn if logged == NONE else logged
         if numbers[TICK] > now:
             break
@@ -331,13 +339,15 @@ def expect_turn(now, slurm):
 def turn(now, slurm):
     """Turn the background loop once: a full pass, a requested one, or none.
 
-    At a turn on a whole second slurmctld's own clock may be one behind. So a pass comes a second sooner or later: as in the log.
+    A pass of the log is made, whatever asked for it: not all that asks is known. At a turn on a whole second slurmctld's own clock
+    may be one behind, so a pass comes a second sooner or later: as in the log.
     """
     numbers, rules, passes = slurm.numbers, slurm.rules, slurm.passes
     numbers[TICK] = NO_TIME
-    here = rules.turns_on_seconds and _logged(passes, now - _TURN_MS, now + _TURN_MS) != NONE
-    late = rules.turns_on_seconds and not here and _logged(passes, now + _TURN_MS, now + _TURN_MS + 1000) != NONE
-    requested = numbers[REQUESTS] > 0 and (here or now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay)
+    here = _logged(passes, now - TURN_MS, now + TURN_MS) != NONE
+    late = rules.turns_on_seconds and not here and _logged(passes, now + TURN_MS, now + TURN_MS + 1000) != NONE
+    due = now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay
+    requested = here or (numbers[REQUESTS] > 0 and due)
     if not late and now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
         numbers[LAST_FULL] = numbers[LAST_ASKED] = now
         numbers[REQUESTS] = 0

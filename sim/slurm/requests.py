@@ -55,6 +55,7 @@ OPTIONAL = {
     "nodelist": "nodes among which it must run",
     "exclude": "nodes on which it must not",
     "other_qos": "further QOS with which it may run, comma between",
+    "node_cpus": "processors that its tasks can use on a node, 0: any",
     "het": "number of the heterogeneous job that it is a component of, -1: none",
 }
 """Columns that may be missing: then no job asks for this."""
@@ -204,6 +205,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         **{
             name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
         },
+        most_there=np.array(jobs["node_cpus"].fillna(0) if "node_cpus" in jobs else np.zeros(len(jobs)), np.int64),
         suits=np.array(suits, np.int64),
         exclusive=np.array(exclusive, np.int64),
         limit=np.array(jobs["limit_s"], np.int64),

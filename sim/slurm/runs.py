@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
 from sim.slurm.choice import occupy, put
 from sim.slurm.queue import count_limits, touch
 from sim.slurm.shares import bill, charge
 from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES, RUNNING, RUNS, STOPPED
+
+TURN_MS = 100
+"""How close turns of the log are to those of a replay, which drift with slurmctld's work."""
 
 
 @apart
@@ -95,8 +100,12 @@ def end(job, now, slurm):
 
 @kernel
 def turn_from(ms, slurm):
-    """Return the first turn of the background loop at ``ms`` or later."""
-    first, turn_us = slurm.rules.first_turn_ms, slurm.rules.turn_us
+    """Return the first turn of the background loop at ``ms`` or later.
+
+    Turns are counted from the last one of the log, if there is any.
+    """
+    turn_us, logged = slurm.rules.turn_us, np.searchsorted(slurm.passes, ms + TURN_MS, side="right")
+    first = slurm.passes[logged - 1] if logged > 0 else slurm.rules.first_turn_ms
     turns = (ms - first) * 1000 // turn_us
     while first + turns * turn_us // 1000 < ms:
         turns += 1

@@ -142,7 +142,7 @@ class Rules(NamedTuple):
     throttles_plans: bool
     counts_tasks: bool
     ends_at_component: bool
-    multiplies_gpus: bool
+    roomiest_for_gpus: bool
     takes_first: bool
     shuns_completing: bool
     turns_on_seconds: bool
@@ -179,7 +179,8 @@ class Ask(NamedTuple):
 
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` per node;
     ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with which the
-    job may be planned (--time-min). ``group`` is one for all tasks of an array, or the job's own; ``array`` is the group of an
+    job may be planned (--time-min). ``most_there``: processors that it can use on a node,
+    0: any. ``group`` is one for all tasks of an array, or the job's own; ``array`` is the group of an
     array's task, or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must have ended. ``order`` breaks ties of
     priority. From ``held_ms`` to ``begin_ms`` the job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``,
     ``admitted`` (whether the limits of the partition admit it) and ``fixed`` (float64, priority without age and fair share);
@@ -198,6 +199,7 @@ class Ask(NamedTuple):
     memory_node: np.ndarray
     memory_cpu: np.ndarray
     gpus: np.ndarray
+    most_there: np.ndarray
     suits: np.ndarray
     exclusive: np.ndarray
     limit: np.ndarray
@@ -327,6 +329,7 @@ class Now(NamedTuple):
     first ``held`` of a job's rows are its nodes and their processors; ``billed`` is its usage per second. ``queue``: records in
     order of priority. ``running``: jobs in order of their limits' ends. ``ended``: a ring of jobs whose nodes have not answered.
     ``first_ms``: a job's first start; ``start_ms``: the last of ``attempts``; ``warned``: when its grace time began;
+    ``answer_ms``: how long its nodes are COMPLETING;
     ``preempts_since``: when it first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether
     slurmctld ended it. ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest``
     [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. A limit of nodes
@@ -356,6 +359,7 @@ class Now(NamedTuple):
     first_ms: np.ndarray
     start_ms: np.ndarray
     end_ms: np.ndarray
+    answer_ms: np.ndarray
     limit_end: np.ndarray
     eligible: np.ndarray
     accrues: np.ndarray

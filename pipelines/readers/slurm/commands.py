@@ -23,6 +23,8 @@ _SHORT = {
     "L": "licenses",
     "J": "job-name",
     "q": "qos",
+    "n": "ntasks",
+    "c": "cpus-per-task",
 }
 _FREE_OPTIONS = {
     *("contiguous", "disable-status", "exact", "exclusive", "get-user-env", "help", "hold", "ignore-pbs", "immediate", "label"),
@@ -90,7 +92,10 @@ def least_limit(options: dict[str, str], limit_s: int) -> int:
 
 
 def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, site: Site, partition: str) -> dict[str, int]:
-    """Return requested nodes, MiB per node or per processor, and GPUs per node."""
+    """Return requested nodes, memory and GPUs.
+
+    Memory is in MiB per node or per processor, ``gpus`` are per node, ``node_cpus`` the processors that tasks can use on a node.
+    """
     tres = resources(field_of(row, "reqtres"))
     reqmem = field_of(row, "reqmem")
     total = tres.get("mem", memory(reqmem) if reqmem else 0) / 1024
@@ -116,7 +121,26 @@ def nodes_and_memory(row: dict[str, str], options: dict[str, str], cpus: int, si
     if not gpus:
         of_job = int(tres.get("gpu", whole_or_0(row.get("gpus", "0")) or _counted(options.get("gpus", ""))))
         gpus = -(-of_job // least)
-    return {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
+    on_node = _cpus_of_tasks(options, cpus, least, most) if gpus else 0
+    columns = {"min_nodes": least, "max_nodes": most, "memory_node": node_memory, "memory_cpu": cpu_memory, "gpus": gpus}
+    return columns | {"node_cpus": on_node}
+
+
+def _cpus_of_tasks(options: dict[str, str], cpus: int, least: int, most: int) -> int:
+    """Return how many processors a job's tasks can use on each of its nodes, 0: any number.
+
+    For a job with GPUs slurmctld counts no more of a node (``gres_filter_sock_core``).
+    """
+    of_task, on_node = (whole_or_0(options.get(name, "")) for name in ("cpus-per-task", "ntasks-per-node"))
+    of_task = max(of_task, 1)
+    tasks = whole_or_0(options.get("ntasks", "")) or max(cpus // of_task, 1)
+    if "cpus-per-gpu" in options:
+        return 0
+    if on_node:
+        return on_node * of_task
+    if tasks == 1 or most == 1:
+        return cpus
+    return of_task if tasks == least == most else 0
 
 
 def with_type(constraint: str, row: dict[str, str], options: dict[str, str], site: Site) -> str:

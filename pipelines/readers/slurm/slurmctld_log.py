@@ -3,21 +3,25 @@
 from __future__ import annotations
 
 import re
+from bisect import bisect_left
 from collections import defaultdict
 from dataclasses import replace
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
+from typing import NamedTuple
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
+from features.node_list import expand_nodes
 from pipelines.readers.localtime import zone
 from pipelines.readers.text import text_of
-from sim.slurm.begin import LEAD_S, SLACK_S, Phases, clock_settings, origin_of
-from sim.slurm.releases import THREADS_TOGETHER, read_release
+from sim.slurm.begin import LEAD_S, Phases, answered_ms, clock_settings, origin_of
+from sim.slurm.priority import Fixed
+from sim.slurm.releases import THREADS_TOGETHER, WHOLE_SECONDS, read_release
 from sim.slurm.site import UNLIMITED, Outage, Site
 
 _LINE = re.compile(r"\[(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+)\] (.*)")
@@ -27,7 +31,9 @@ _KINDS = {
     "cycle": re.compile(r"sched/backfill: _attempt_backfill: (beginning|no jobs)"),
     "decay": re.compile(r"priority/multifactor: init: "),
     "submit": re.compile(r"_slurm_rpc_submit_batch_(?:het_)?job: JobId=(\d+)(?: InitPrio=(\d+))?"),
-    "start": re.compile(r"(?:sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:[_+]\d+)?)"),
+    "start": re.compile(
+        r"(sched: Allocate|sched/backfill: _start_job: Started) JobId=(\d+(?:[_+]\d+)?)\S* (?:NodeList=|in \S+ on )(\S+)"
+    ),
     "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:[_+]\d+)?)\S* Prio=(\d+)"),
     "end": re.compile(r"_job_complete: JobId=(\d+(?:[_+]\d+)?)(?:\(\d+\))? done"),
 }
@@ -36,8 +42,24 @@ _KINDS = {
 _OF_SITE = (b"Created reservation=", b"update_node: node", b"slurmctld version")
 """Words in the lines that :func:`with_log` reads."""
 _STEP_S = 0.1
+_MS = 0.001
+_LATEST_S = 0.03
+"""How long after a whole second a pass at a turn is, at most, since 23.11."""
+_EARLY_S, _WORK_S, _LOOK_BACK = 0.004, 0.02, 25
+"""How far before its second a turn may be, how much each turn's work may take, and how many passes before one are looked at."""
+_ANSWERS_S = 0.05
+"""How much later than usual nodes answer at most."""
 _FIRST_POLL_S = 30.8
 """Seconds from the priority plugin's start to the first poll of time limits (measured)."""
+
+
+class _Run(NamedTuple):
+    """The start of a job in the log, on which nodes, and whether by a pass of the main scheduler."""
+
+    job: str
+    when: float
+    nodes: str
+    by_pass: bool
 
 
 def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
@@ -98,9 +120,10 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     seen: dict[str, list[float]] = defaultdict(list)
     submitted: dict[int, float] = {}
     begun: dict[str, float] = {}
+    runs: list[_Run] = []
     runtimes: dict[str, float] = {}
     shown: list[tuple[str, float, int]] = []
-    priority = dict(zip(jobs["job_id"].astype(str), jobs["priority"], strict=True))
+    first_shown: list[tuple[str, float, int]] = []
     with text_of(path) as lines:
         for line in lines:
             if entry := _LINE.match(line.decode("utf-8", "replace")):
@@ -109,13 +132,14 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                 for kind, form in _KINDS.items():
                     if event := form.search(entry[2]):
                         seen[kind].append(when)
-                        if kind in ("submit", "test"):
-                            shown.append((event[1], when, int(event[2] or 0)))
-                        if kind == "submit":
+                        if kind == "test":
+                            shown.append((event[1], when, int(event[2])))
+                        elif kind == "submit":
                             submitted[int(event[1])] = when
+                            first_shown.append((event[1], when, int(event[2] or 0)))
                         elif kind == "start":
-                            begun[event[1]] = when
-                            shown.append((event[1], when, int(priority.get(event[1], 0))))
+                            begun[event[2]] = when
+                            runs.append(_Run(event[2], when, event[3], event[1].endswith("Allocate")))
                         elif kind == "end" and event[1] in begun:
                             runtimes[event[1]] = when - begun[event[1]]
     if not seen["turn"]:
@@ -127,12 +151,13 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     whole = jobs["submit_s"].to_numpy(np.float64)
     parts = np.array([submitted.get(group, second + 0.5) for group, second in zip(jobs["group"], whole, strict=True)]) - whole
     turns = np.unique(np.array(seen["turn"]) - origin)
-    turn, turn_length = _clock(turns)
+    at_turns = _at_turns(turns, site.known_release >= WHOLE_SECONDS)
+    turns, direct = turns[at_turns], turns[~at_turns]
     cycles = np.unique(np.array(seen["cycle"] or [float(origin)]) - origin)
     several = set(jobs.loc[jobs["partition"].str.contains(","), "job_id"].astype(str))
-    lone = [job for job in shown if job[0] not in several and job[2] > 0]
+    lone = [job for job in sorted([*first_shown, *shown], key=lambda job: job[1]) if job[0] not in several and job[2] > 0]
     begins = [when for when in seen["decay"] if when <= first] or seen["decay"][:1]  # slurmctld may have begun anew since
-    decay, spread = (begins[-1], 0.0) if begins else _computed(lone, period)
+    decay, spread = (begins[-1], 0.0) if begins else _computed([*lone, *_of_users(first_shown, site, jobs)], period)
     decay -= origin
     if begins and site.known_release >= THREADS_TOGETHER:
         both = cycles[cycles > decay + interval][:1] - interval
@@ -144,7 +169,47 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
     poll = decay + _FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
-    return Phases(turn, float(cycles[0]), decay % period, parts, turn_length, poll, full, turned, seconds, spread, cycles, turns)
+    answers = _answers(runs, runtimes, answered_ms(site) / 1000)
+    answers_s = np.array([answers.get(str(job), np.nan) for job in jobs["job_id"]])
+    return Phases(
+        float(turns[0]), float(cycles[0]), decay % period, parts, _turn_length(turns), poll, full, turned, seconds, spread, cycles,
+        turns, direct, answers_s=answers_s,
+    )  # fmt: skip
+
+
+def _answers(runs: list[_Run], runtimes: dict[str, float], usual_s: float) -> dict[str, float]:
+    """Return how long the nodes of some ended jobs were COMPLETING at most, in seconds, by job.
+
+    A pass takes no such node: a job whose node a pass took sooner than usual had answered by then.
+    """
+    taken: dict[str, list[float]] = defaultdict(list)
+    for run in runs:
+        if run.by_pass:
+            for node in expand_nodes(run.nodes):
+                taken[node].append(run.when)
+    answers = {}
+    for run in runs:
+        end = run.when + runtimes.get(run.job, np.inf)
+        after = [taken[node][bisect_left(taken[node], end) :][:1] for node in expand_nodes(run.nodes)]
+        first = min((when for times in after for when in times), default=np.inf)
+        if first - end < usual_s:
+            answers[run.job] = max(first - end - _MS, 0.0)
+    return answers
+
+
+def _of_users(submitted: list[tuple[str, float, int]], site: Site, jobs: pd.DataFrame) -> list[tuple[str, float, int]]:
+    """Return what the first priorities of jobs show of their users' fair share.
+
+    A job is submitted without age: its priority less the fixed part is what fair share adds, which only a computation changes.
+    """
+    fixed, of_users = Fixed(site), list[tuple[str, float, int]]()
+    rows = {str(row.group): row for row in jobs.itertuples(index=False)}
+    for job, when, priority in submitted:
+        row = rows.get(job)
+        if row is not None and priority > 0 and row.qos in site.qos and row.partition in site.partitions and not row.other_qos:
+            share = priority - fixed.of(row, site.partitions[row.partition])
+            of_users.append((f"{row.account} {row.user}", when, round(share)))
+    return of_users
 
 
 def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, float]:
@@ -157,7 +222,7 @@ def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, 
     pairs = []
     for job, when, priority in shown:
         before, old = last.get(job, (when, priority))
-        if old != priority and when - before < period:
+        if abs(old - priority) > 1 and when - before < period:  # parts of priorities are rounded
             pairs.append((before, when))
         last[job] = when, priority
     if not pairs:
@@ -172,23 +237,31 @@ def _computed(shown: list[tuple[str, float, int]], period: int) -> tuple[float, 
     return float(low) - _STEP_S, float(period - gaps.max() + 2 * _STEP_S)
 
 
-def _clock(seen: np.ndarray) -> tuple[float, float]:
-    """Return the first turn of the background loop, and its period, from the passes ``seen`` in the log.
+def _at_turns(seen: np.ndarray, on_seconds: bool) -> np.ndarray:
+    """Return which of the passes ``seen`` in the log are at turns of the background loop, bool [passes].
 
-    The period is a second and up to 7 ms. Passes farther than ``SLACK_S`` from a turn are ignored.
+    The others are direct passes. A turn is ``on_seconds``, or follows another after a second and some milliseconds of work: then
+    of all sequences of passes that may all be at turns the longest is taken.
     """
-    best: tuple[np.ndarray, np.ndarray] = np.zeros(1), seen[:1]
-    for length in 1.0 + np.arange(0.0, 0.007, 0.0005):
-        counts, kept = [0], [0]
-        for at in range(1, len(seen)):
-            since = seen[at] - seen[kept[-1]]
-            turns = round(since / length)
-            if turns > 0 and abs(since - turns * length) < SLACK_S + 0.002 * turns:
-                counts.append(counts[-1] + turns)
-                kept.append(at)
-        if len(kept) > len(best[0]):
-            best = np.array(counts, np.float64), seen[kept]
-    if len(best[0]) < 3:
-        return float(seen[0]), 1.0
-    length, first = np.polyfit(best[0], best[1], 1)
-    return float(first), float(length)
+    if on_seconds:
+        return np.abs(seen - np.round(seen)) < _LATEST_S
+    length, before = np.ones(len(seen), np.int64), np.full(len(seen), -1)
+    for at in range(1, len(seen)):
+        first = max(at - _LOOK_BACK, 0)
+        since = seen[at] - seen[first:at]
+        turns = np.round(since - since * _WORK_S / 2)
+        late_s = since - turns
+        may = (turns > 0) & (late_s > -_EARLY_S) & (late_s < _EARLY_S + _WORK_S * turns)
+        if may.any():
+            best = int(np.argmax(np.where(may, length[first:at] * 1e3 - late_s, -np.inf)))
+            length[at], before[at] = length[first + best] + 1, first + best
+    at_turns, at = np.zeros(len(seen), bool), int(np.argmax(length))
+    while at >= 0:
+        at_turns[at], at = True, int(before[at])
+    return at_turns
+
+
+def _turn_length(turns: np.ndarray) -> float:
+    """Return the usual time between turns of the background loop, from passes at some of them."""
+    apart = np.diff(turns)
+    return float(np.median(apart / np.maximum(np.round(apart), 1))) if len(apart) else 1.0

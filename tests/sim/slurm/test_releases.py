@@ -115,10 +115,17 @@ def test_a_max_of_tests_also_ends_inside_an_array_since_23_02_1() -> None:
     assert [int((starts == starts.min()).sum()) for starts in begun] == [3, 1]
 
 
-def test_nodes_for_gpus_are_those_with_the_largest_product_since_25_11() -> None:
-    conf = "NodeName=a CPUs=10 Gres=gpu:2\nNodeName=b CPUs=6 Gres=gpu:4\nPartitionName=low Nodes=a,b\n"
+def test_a_job_with_more_gpus_than_processors_leaves_the_roomiest_node_to_others_since_24_11() -> None:
+    conf = "NodeName=a CPUs=6 Gres=gpu:4\nNodeName=b CPUs=10 Gres=gpu:2\nPartitionName=low Nodes=a,b\n"
     job = jobs_of({"cpus": 1, "gpus": 2})
-    assert [replay(of(f"slurm {release}", conf), job, 1).nodes[0] for release in ("25.05.9", "25.11.0")] == ["a", "b"]
+    assert [replay(of(release, conf), job, 1).nodes[0] for release in (OLD, NEW)] == ["b", "a"]
+
+
+def test_of_a_node_with_gpus_only_the_processors_of_a_jobs_tasks_count() -> None:
+    conf = "NodeName=n[1-3] CPUs=8 Gres=gpu:2\nPartitionName=low Nodes=ALL\n"
+    jobs = jobs_of({"cpus": 2, "nodelist": "n2"}, {"cpus": 2, "gpus": 1}).fillna({"nodelist": ""})
+    assert replay(of(NEW, conf), jobs, 1).nodes[1] == "n2", "the tightest node"
+    assert replay(of(NEW, conf), jobs.assign(node_cpus=[0, 2]), 1).nodes[1] == "n1", "all nodes have as many, so the first"
 
 
 def test_a_job_of_one_node_takes_the_first_that_fits_since_26_05() -> None:

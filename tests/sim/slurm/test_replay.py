@@ -15,7 +15,7 @@ from pipelines.readers.slurm.site import load_site
 from sim.site.explained import decisions
 from sim.site.parity import open_replays, without
 from sim.site.replay import replay
-from sim.slurm.begin import Phases, draw_phases, origin_of
+from sim.slurm.begin import ANSWER_MS, Phases, draw_phases, origin_of
 from sim.slurm.files import read_site
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
@@ -115,7 +115,7 @@ def asked_of(job: Any) -> dict[str, object]:
 
 def both(prototype: ModuleType, conf: Any, site: Site, jobs: list[Any], turn: float, cycle: float, decay: float) -> pd.DataFrame:
     """Return the starts of the prototype and of a replay with the same phases, in whole seconds."""
-    model = mended(prototype)(conf, jobs, (), (turn, cycle, decay))
+    model = mended(prototype)(conf, jobs, (), (turn, cycle, decay), ANSWER_MS / 1000)
     model.shares.last = model.t0
     model.run()
     table = pd.DataFrame([asked_of(job) for job in jobs])

@@ -64,10 +64,26 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
         **{"features": "[gpu&big]", "reservation": "maint"},
         **{"start_s": BEGIN + 30, "end_s": BEGIN + 90, "started_by": "backfill", "nodes": "n1", "priority": 101},
         **dict.fromkeys(("requeues", "killed", "exclusive"), False),
-        **dict.fromkeys(("max_nodes", "memory_cpu", "gpus", "throttle", "nice"), 0),
+        **dict.fromkeys(("max_nodes", "memory_cpu", "gpus", "node_cpus", "throttle", "nice"), 0),
         **dict.fromkeys(("licenses", "nodelist", "exclude", "after", "other_qos"), ""),
         **dict.fromkeys(("task", "eligible_s", "held_s", "cancel_s", "het"), -1),
     }
+
+
+@pytest.mark.parametrize(
+    ("line", "cpus"),
+    [
+        ("sbatch -n 8 --gres=gpu:1 run.sh", 0),
+        ("sbatch -n 1 -c 8 --gres=gpu:1 run.sh", 8),
+        ("sbatch -n 8 -N 1 --gres=gpu:1 run.sh", 8),
+        ("sbatch --ntasks=2 -N 2 --cpus-per-task=4 --gres=gpu:1 run.sh", 4),
+        ("sbatch --ntasks-per-node=2 -c 2 --gres=gpu:1 run.sh", 4),
+        ("sbatch -n 1 --cpus-per-gpu=8 --gres=gpu:1 run.sh", 0),
+        ("sbatch -n 1 -c 8 run.sh", 0),
+    ],
+)
+def test_a_job_with_gpus_can_use_the_processors_of_its_tasks_on_a_node(line: str, cpus: int, tmp_path: Path) -> None:
+    assert read(tmp_path, {"SubmitLine": line}).table["node_cpus"].tolist() == [cpus]
 
 
 def test_jobs_wait_until_they_are_eligible_unless_a_dependency_tells_why(tmp_path: Path) -> None:

@@ -119,6 +119,27 @@ def test_a_log_that_is_not_there_is_refused(tmp_path: Path) -> None:
         read_phases(tmp_path / "gone.log", SITE, jobs(0))
 
 
+def test_passes_at_turns_are_told_from_others_where_the_clock_drifts_unevenly(tmp_path: Path) -> None:
+    work_s = np.where(np.arange(60) // 20 == 1, 0.013, 0.002)  # twenty busy seconds
+    turns_s = 0.25 + np.concatenate(([0.0], np.cumsum(1 + work_s)))
+    direct_s = np.array([12.1, 30.77, 44.0])
+    (tmp_path / "log").write_text(log(*((second, TURN) for second in sorted([*turns_s, *direct_s])), (3.5, CYCLE)))
+    table = jobs(2, 9)
+    phases, begin = read_phases(tmp_path / "log", SITE, table), int(BEGIN.timestamp()) - origin_of(table)
+    np.testing.assert_allclose(phases.passes_s, begin + turns_s, atol=2e-3)
+    np.testing.assert_allclose(phases.direct_s, begin + direct_s, atol=2e-3)
+    assert phases.turn_length_s == pytest.approx(1.002, abs=1e-3)
+
+
+def test_nodes_that_a_pass_takes_sooner_than_usual_had_answered(tmp_path: Path) -> None:
+    ends = (5.0, "sched: Allocate JobId=1 NodeList=n[1-2] #CPUs=8 Partition=main"), (8.0, "_job_complete: JobId=1 done")
+    taken = (8.003, "sched: Allocate JobId=2 NodeList=n2 #CPUs=8 Partition=main")
+    (tmp_path / "log").write_text(LOG + log(*ends, taken))
+    answers_s = read_phases(tmp_path / "log", SITE, jobs(2, 9)).answers_s
+    assert answers_s is not None
+    np.testing.assert_allclose(answers_s, [0.002, np.nan], atol=1e-6)
+
+
 @needs_shared
 def test_a_real_log_shows_the_clocks_that_the_site_is_set_to() -> None:
     site = load_site(SHARED / "slurm" / "sites" / "pair")
