@@ -67,7 +67,59 @@ FEATURES = {
     "account_running": "processors that its account holds, in parts of the machine",
 }
 """Descriptions of the features of a waiting job, in the order of the columns."""
-PLANS = tuple(list(FEATURES).index(name) for name in ("fits_requested_s", "fits_predicted_s"))
+(
+    WIDTH,
+    LOG_REQUESTED,
+    LOG_PREDICTED,
+    HOUR,
+    WEEKDAY,
+    ELAPSED_S,
+    FREE,
+    SPARE,
+    RUNNING,
+    RUNNING_REQUESTED,
+    RUNNING_PREDICTED,
+    WAITING,
+    WAITING_PROCS,
+    WAITING_REQUESTED,
+    WAITING_PREDICTED,
+    AHEAD,
+    AHEAD_PREDICTED,
+    AHEAD_NO_WIDER,
+    NO_WIDER,
+    NO_WIDER_PREDICTED,
+    NO_LONGER,
+    NO_LONGER_PREDICTED,
+    QUEUE_WAITING,
+    QUEUE_PREDICTED,
+    QUEUE_RUNNING,
+    USER_WAITING,
+    USER_PREDICTED,
+    USER_RUNNING,
+    OLDEST_S,
+    OLDEST_WIDTH,
+    OLDEST_NO_WIDER_S,
+    OLDEST_ALIKE_S,
+    OLDEST_QUEUE_S,
+    LAST_WAITS_S,
+    ALIKE_WAITS_S,
+    QUEUE_WAITS_S,
+    USER_WAITS_S,
+    SINCE_START_S,
+    SINCE_ALIKE_S,
+    STARTED_HOUR,
+    SUBMITTED_HOUR,
+    SUBMITTED_DAY,
+    FITS_REQUESTED_S,
+    FITS_PREDICTED_S,
+    QUEUE_AHEAD,
+    QUEUE_AHEAD_PREDICTED,
+    ACCOUNT_AHEAD,
+    ACCOUNT_AHEAD_PREDICTED,
+    ACCOUNT_RUNNING,
+) = range(len(FEATURES))
+"""The columns, by the names of the features."""
+PLANS = (FITS_REQUESTED_S, FITS_PREDICTED_S)
 """Columns that are waits by a simple plan."""
 _FAR, _LONG_AGO = 1e7, -NOT_YET
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -192,126 +244,112 @@ def _earliest(needed, free, left, wide, running):
 
 
 @njit
-def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, features):
-    """Write the state for ``job`` at ``now``; the columns are those of ``FEATURES``."""
-    width, machine = jobs.procs[job], 1.0 * procs
-    free, running, waiting = procs, size[1], size[0]
-    held_queue = held_user = held_account = area_requested = area_predicted = 0.0
-    waits, counts = np.zeros(3), np.zeros(3)  # of running jobs alike in width, of the queue, of the user
+def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, row):
+    """Write the state for ``job`` at ``now`` to ``row``, zeros; the columns are those of ``FEATURES``.
+
+    ``left`` and ``wide`` are room for what running jobs have left and for their processors.
+    """
+    width = jobs.procs[job]
+    row[WIDTH] = width / procs
+    row[LOG_REQUESTED] = np.log(jobs.requested[job])
+    row[LOG_PREDICTED] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
+    row[HOUR] = local % _DAY_S / _HOUR_S
+    row[WEEKDAY] = local // _DAY_S % 7
+    row[ELAPSED_S] = now - jobs.submit[job]
+    free = _describe_running(jobs, job, now, lists[1, : size[1]], procs, left, wide, row)
+    row[FREE] = free / procs
+    row[SPARE] = (free - width) / procs
+    row[FITS_REQUESTED_S] = _earliest(width, free, left[0], wide, size[1])
+    row[FITS_PREDICTED_S] = _earliest(width, free, left[1], wide, size[1])
+    _describe_waiting(jobs, rank, job, now, lists[0, : size[0]], procs, row)
+
+
+@njit
+def _describe_running(jobs, job, now, running, procs, left, wide, row):
+    """Write what is known of the ``running`` jobs; return the processors that none of them holds."""
+    width, machine, free = jobs.procs[job], 1.0 * procs, procs
+    waits, counts = np.zeros(3), np.zeros(3)  # of jobs alike in width, of the queue, of the user
     last_start, last_wait = np.full(5, _LONG_AGO), np.zeros(5)
-    since, since_alike, started_hour, submitted_hour, submitted_day = _FAR, _FAR, 0, 0, 0
-    for i in range(running):
-        other = lists[1, i]
+    row[RUNNING] = len(running)
+    row[SINCE_START_S] = row[SINCE_ALIKE_S] = _FAR
+    for i in range(len(running)):
+        other = running[i]
         others, ran = jobs.procs[other], now - jobs.start[other]
+        wait = 1.0 * (jobs.start[other] - jobs.submit[other])
         free -= others
         left[0, i] = max(jobs.requested[other] - ran, 1)
         left[1, i] = remaining(jobs.quantiles[other], ran, jobs.requested[other])
         wide[i] = others
-        area_requested += others * left[0, i] / machine
-        area_predicted += others * left[1, i] / machine
-        wait = 1.0 * (jobs.start[other] - jobs.submit[other])
-        since = min(since, 1.0 * ran)
+        row[RUNNING_REQUESTED] += others * left[0, i] / machine
+        row[RUNNING_PREDICTED] += others * left[1, i] / machine
+        row[SINCE_START_S] = min(row[SINCE_START_S], 1.0 * ran)
         if others <= 2 * width and width <= 2 * others:
             waits[0] += wait
             counts[0] += 1
-            since_alike = min(since_alike, 1.0 * ran)
+            row[SINCE_ALIKE_S] = min(row[SINCE_ALIKE_S], 1.0 * ran)
         if jobs.queue[other] == jobs.queue[job]:
-            held_queue += others / machine
+            row[QUEUE_RUNNING] += others / machine
             waits[1] += wait
             counts[1] += 1
         if jobs.user[other] == jobs.user[job]:
-            held_user += others / machine
+            row[USER_RUNNING] += others / machine
             waits[2] += wait
             counts[2] += 1
         if jobs.account[other] == jobs.account[job]:
-            held_account += others / machine
-        started_hour += ran < _HOUR_S
-        submitted_hour += now - jobs.submit[other] < _HOUR_S
-        submitted_day += now - jobs.submit[other] < _DAY_S
+            row[ACCOUNT_RUNNING] += others / machine
+        row[STARTED_HOUR] += ran < _HOUR_S
+        row[SUBMITTED_HOUR] += now - jobs.submit[other] < _HOUR_S
+        row[SUBMITTED_DAY] += now - jobs.submit[other] < _DAY_S
         slot = np.argmin(last_start)
         if jobs.start[other] > last_start[slot]:
             last_start[slot], last_wait[slot] = jobs.start[other], wait
-    # ahead, no wider, no longer, of the queue, of the user, all; ahead and of the queue, ahead and of the account
-    numbers, areas = np.zeros(8), np.zeros(8)
-    ages = np.full(3, -1.0)  # of those no wider, alike in width, of the queue
-    ahead_no_wider, waiting_procs, waiting_requested, oldest = 0, 0.0, 0.0, -1
-    for i in range(waiting):
-        other = lists[0, i]
+    row[LAST_WAITS_S] = last_wait.sum() / max((last_start > _LONG_AGO).sum(), 1)
+    for kind in range(3):
+        row[ALIKE_WAITS_S + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
+    return free
+
+
+@njit
+def _describe_waiting(jobs, rank, job, now, waiting, procs, row):
+    """Write what is known of the ``waiting`` jobs other than ``job``."""
+    width, machine, oldest = jobs.procs[job], 1.0 * procs, -1
+    row[OLDEST_ALIKE_S] = row[OLDEST_QUEUE_S] = -1.0
+    for other in waiting:
         if other == job:
             continue
         others, age = jobs.procs[other], 1.0 * (now - jobs.submit[other])
         area = others * remaining(jobs.quantiles[other], 0, jobs.requested[other]) / machine
-        waiting_procs += others / machine
-        waiting_requested += others * jobs.requested[other] / machine
         before, same_queue = rank[other] < rank[job], jobs.queue[other] == jobs.queue[job]
-        _count(numbers, areas, 0, before, area)
-        _count(numbers, areas, 1, others <= width, area)
-        _count(numbers, areas, 2, jobs.requested[other] <= jobs.requested[job], area)
-        _count(numbers, areas, 3, same_queue, area)
-        _count(numbers, areas, 4, jobs.user[other] == jobs.user[job], area)
-        _count(numbers, areas, 5, True, area)
-        _count(numbers, areas, 6, before and same_queue, area)
-        _count(numbers, areas, 7, before and jobs.account[other] == jobs.account[job], area)
-        ahead_no_wider += before and others <= width
+        row[WAITING] += 1
+        row[WAITING_PROCS] += others / machine
+        row[WAITING_REQUESTED] += others * jobs.requested[other] / machine
+        row[WAITING_PREDICTED] += area
+        _count(row, AHEAD, before, area)
+        _count(row, NO_WIDER, others <= width, area)
+        _count(row, NO_LONGER, jobs.requested[other] <= jobs.requested[job], area)
+        _count(row, QUEUE_WAITING, same_queue, area)
+        _count(row, USER_WAITING, jobs.user[other] == jobs.user[job], area)
+        _count(row, QUEUE_AHEAD, before and same_queue, area)
+        _count(row, ACCOUNT_AHEAD, before and jobs.account[other] == jobs.account[job], area)
+        row[AHEAD_NO_WIDER] += before and others <= width
         if others <= width:
-            ages[0] = max(ages[0], age)
+            row[OLDEST_NO_WIDER_S] = max(row[OLDEST_NO_WIDER_S], age)
         if others <= 2 * width and width <= 2 * others:
-            ages[1] = max(ages[1], age)
+            row[OLDEST_ALIKE_S] = max(row[OLDEST_ALIKE_S], age)
         if same_queue:
-            ages[2] = max(ages[2], age)
-        submitted_hour += age < _HOUR_S
-        submitted_day += age < _DAY_S
+            row[OLDEST_QUEUE_S] = max(row[OLDEST_QUEUE_S], age)
+        row[SUBMITTED_HOUR] += age < _HOUR_S
+        row[SUBMITTED_DAY] += age < _DAY_S
         if oldest < 0 or rank[other] < rank[oldest]:
             oldest = other
-    features[0] = width / machine
-    features[1] = np.log(jobs.requested[job])
-    features[2] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
-    features[3] = local % _DAY_S / _HOUR_S
-    features[4] = local // _DAY_S % 7
-    features[5] = now - jobs.submit[job]
-    features[6] = free / machine
-    features[7] = (free - width) / machine
-    features[8] = running
-    features[9] = area_requested
-    features[10] = area_predicted
-    features[11] = numbers[5]
-    features[12] = waiting_procs
-    features[13] = waiting_requested
-    features[14] = areas[5]
-    features[15] = numbers[0]
-    features[16] = areas[0]
-    features[17] = ahead_no_wider
-    for kind in range(1, 5):
-        features[16 + 2 * kind + (kind > 3)] = numbers[kind]
-        features[17 + 2 * kind + (kind > 3)] = areas[kind]
-    features[24] = held_queue
-    features[27] = held_user
     if oldest >= 0:
-        features[28] = now - jobs.submit[oldest]
-        features[29] = jobs.procs[oldest] / machine
-    features[30] = max(ages[0], 0.0)
-    features[31] = ages[1]
-    features[32] = ages[2]
-    started = (last_start > _LONG_AGO).sum()
-    features[33] = last_wait.sum() / max(started, 1)
-    for kind in range(3):
-        features[34 + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
-    features[37] = since
-    features[38] = since_alike
-    features[39] = started_hour
-    features[40] = submitted_hour
-    features[41] = submitted_day
-    features[42] = _earliest(width, free, left[0], wide, running)
-    features[43] = _earliest(width, free, left[1], wide, running)
-    features[44] = numbers[6]
-    features[45] = areas[6]
-    features[46] = numbers[7]
-    features[47] = areas[7]
-    features[48] = held_account
+        row[OLDEST_S] = now - jobs.submit[oldest]
+        row[OLDEST_WIDTH] = jobs.procs[oldest] / machine
 
 
 @kernel
-def _count(numbers, areas, kind, counts, area):
+def _count(row, column, counts, area):
+    """Count a job in ``column``, and its processor-seconds in the one behind it."""
     if counts:
-        numbers[kind] += 1
-        areas[kind] += area
+        row[column] += 1
+        row[column + 1] += area

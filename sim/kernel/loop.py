@@ -68,7 +68,7 @@ from sim.kernel.state import (
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
-DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, SEARCH, POLICY = range(9)
+DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, SEARCH, POLICY, GO_ON = range(10)
 """Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has started. ASK:
 write estimates of the jobs just submitted, ``counters[ASKED]`` rows from ``counters[NEXT]`` on. ASK_AGAIN: the running job
 ``counters[DOUBTED]`` has outlived its prediction ``State.planned``; write its new runtime to ``counters[ANSWER]``. Under Harm it
@@ -76,7 +76,7 @@ has outlived all its quantiles; write new ``Scenarios.quantiles``. RETRAIN: a mi
 write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts. MOVED: bring the monitored cluster up to now. PAUSE:
 the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]`` to
 1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
-(:mod:`sim.kernel.outside`)."""
+(:mod:`sim.kernel.outside`). GO_ON is no stop: the loop has a pass to make."""
 
 
 class Settings(NamedTuple):
@@ -133,7 +133,6 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     in ms.
     """
     counters = state.counters
-    total = len(jobs.submit)
     while True:
         again = False
         if slurm is None and outside is None and counters[UNDECIDED] > 0:
@@ -142,92 +141,21 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         elif slurm is None and scenarios is None and counters[CHOSEN] > 0:
             counters[CHOSEN] = 0  # chosen: the pass begins
         else:
-            arriving = counters[ASKED]
-            counters[ASKED] = 0
-            if arriving == 0:
-                if settings.monitored and (
-                    counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
-                ):
-                    return MOVED, now
-                counters[EVENTS] -= 1
-                if counters[EVENTS] < 0:
-                    return PAUSE, now
-                if slurm is None and counters[WANTED] > 0 and state.start[counters[WANTED] - 1] >= 0:
-                    return DONE, now
-                before = now
-                now = next_event(settings, jobs, dependencies, state, now, clusters)
-                if slurm is not None:
-                    now = min(now, next_clock(before, counters[NEXT] == total, slurm))
-                if now == NEVER:
-                    return DONE, now
-                if settings.monitored and counters[MOMENT] <= now:
-                    now = counters[MOMENT]
-                    return MOVED, now
-                night = counters[NEXT] < total and now >= settings.midnight
-                if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory, clusters):
-                    return ASK_AGAIN, now
-                if (
-                    scenarios is not None
-                    and settings.predictor == OUTSIDE
-                    and told_too_little(now, jobs, dependencies, state, scenarios)
-                ):
-                    return ASK_AGAIN, now
-                if night:
-                    return RETRAIN, now
-                if settings.correction == RENEWED and settings.predictor != TABLE:
-                    renew_plan(settings, now, jobs, estimates, state, memory)
-                if clusters is not None and next_outage(state, jobs, clusters) <= now:
-                    change_nodes(settings, now, jobs, estimates, state, clusters)
-                if settings.per_event:
-                    if settings.expiry and counters[EXPIRED] > 0:
-                        counters[EXPIRED] = 0
-                    else:
-                        arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
-                        if arriving == 0:
-                            if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                                end_job(settings, now, jobs, dependencies, state, memory, clusters)
-                            elif settings.timed:
-                                counters[TICKED] = now + 1
-                else:
-                    if settings.timed:
-                        counters[TICKED] = now + 1
-                    while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
-                        end_job(settings, now, jobs, dependencies, state, memory, clusters)
-                    arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
-                if arriving > 0 and settings.predictor == OUTSIDE:
-                    counters[ASKED] = arriving
-                    return ASK, now
+            reason, now, arriving = handle_events(
+                settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm
+            )
+            if reason != GO_ON:
+                return reason, now
             if slurm is not None:
-                for _ in range(arriving):
-                    submit_job(settings, jobs, estimates, memory, state)
-                for i in range(work(now, state.ended, counters[ENDED], counters[NEXT], slurm)):
-                    run_again_or_first(slurm.now.begun[i], now, jobs, estimates, state, settings.bits, slurm)
-                for i in range(slurm.numbers[STOPPED]):
-                    stopped = slurm.now.stopped[i]
-                    take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
+                slurm_turn(settings, arriving, now, jobs, estimates, state, memory, slurm)
                 continue
             if outside is None:
                 promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
-            if (
-                settings.timed
-                and arriving == 0
-                and counters[CHANGED] == 0
-                and settings.steady
-                and not order_changes(settings)
-                and now < counters[CHOICE]
-            ):
+            undisturbed = counters[CHANGED] == 0 and settings.steady and not order_changes(settings) and now < counters[CHOICE]
+            if settings.timed and arriving == 0 and undisturbed:
                 continue  # nothing has changed, and time alone starts no job
-
-            if (
-                scenarios is None
-                and outside is None
-                and arriving == 1
-                and counters[CHANGED] == 0
-                and counters[WAITING] > 0
-                and settings.steady
-                and not order_changes(settings)
-                and now < counters[CHOICE]
-            ):
+            if scenarios is None and outside is None and arriving == 1 and undisturbed and counters[WAITING] > 0:
+                # jobs that were rejected before stay rejected, so the new one is looked at alone
                 job = submit_job(settings, jobs, estimates, memory, state)
                 if clusters is None:
                     done = submit_pass(settings, job, now, jobs, estimates, front, back, profile, state)
@@ -236,16 +164,7 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 if done:
                     continue
             else:
-                for _ in range(arriving):
-                    job = submit_job(settings, jobs, estimates, memory, state)
-                    if scenarios is not None:
-                        counters[WAITING] += 1  # Harm has a queue of its own
-                    elif outside is not None:
-                        wait_for_policy(job, state, outside)
-                    elif clusters is None:
-                        enqueue(settings, job, now, jobs, estimates, front, back, state)
-                    else:
-                        join(settings, job, now, jobs, estimates, state, clusters)
+                queue_up(settings, arriving, now, jobs, estimates, front, back, state, memory, scenarios, clusters, outside)
                 if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
                     counters[CHANGED] = 1
                     continue
@@ -267,6 +186,107 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 return DECIDE, now
             if clusters is None or scenarios is not None:
                 put_back(settings, now, jobs, estimates, front, back, state, scenarios)
+
+
+@kernel
+def handle_events(settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm):
+    """Handle the events of the next second that has one; return (reason, now, jobs that arrive).
+
+    The reason is GO_ON, or why the loop stops. A caller that has written the estimates of arriving jobs comes back to the same
+    second, whose other events have been handled.
+    """
+    counters = state.counters
+    total = len(jobs.submit)
+    if counters[ASKED] > 0:
+        arriving = counters[ASKED]
+        counters[ASKED] = 0
+        return GO_ON, now, arriving
+    if settings.monitored and (
+        counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
+    ):
+        return MOVED, now, 0
+    counters[EVENTS] -= 1
+    if counters[EVENTS] < 0:
+        return PAUSE, now, 0
+    if slurm is None and counters[WANTED] > 0 and state.start[counters[WANTED] - 1] >= 0:
+        return DONE, now, 0
+    before = now
+    now = next_event(settings, jobs, dependencies, state, now, clusters)
+    if slurm is not None:
+        now = min(now, next_clock(before, counters[NEXT] == total, slurm))
+    if now == NEVER:
+        return DONE, now, 0
+    if settings.monitored and counters[MOMENT] <= now:
+        return MOVED, counters[MOMENT], 0
+    night = counters[NEXT] < total and now >= settings.midnight
+    if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory, clusters):
+        return ASK_AGAIN, now, 0
+    if scenarios is not None and settings.predictor == OUTSIDE and told_too_little(now, jobs, dependencies, state, scenarios):
+        return ASK_AGAIN, now, 0
+    if night:
+        return RETRAIN, now, 0
+    if settings.correction == RENEWED and settings.predictor != TABLE:
+        renew_plan(settings, now, jobs, estimates, state, memory)
+    if clusters is not None and next_outage(state, jobs, clusters) <= now:
+        change_nodes(settings, now, jobs, estimates, state, clusters)
+    if settings.per_event:
+        arriving = handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters)
+    else:
+        if settings.timed:
+            counters[TICKED] = now + 1
+        while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+            end_job(settings, now, jobs, dependencies, state, memory, clusters)
+        arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
+    if arriving > 0 and settings.predictor == OUTSIDE:
+        counters[ASKED] = arriving
+        return ASK, now, 0
+    return GO_ON, now, arriving
+
+
+@kernel
+def handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters):
+    """Handle one event under per-event semantics; return whether (1) or not (0) it is a submission.
+
+    The first of these is taken: an expired prediction, a submission, an end, the timer.
+    """
+    counters = state.counters
+    if settings.expiry and counters[EXPIRED] > 0:
+        counters[EXPIRED] = 0
+        return 0
+    arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
+    if arriving == 0:
+        if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+            end_job(settings, now, jobs, dependencies, state, memory, clusters)
+        elif settings.timed:
+            counters[TICKED] = now + 1
+    return arriving
+
+
+@kernel
+def queue_up(settings, arriving, now, jobs, estimates, front, back, state, memory, scenarios, clusters, outside):
+    """Submit the arriving jobs, each to the queue of what decides."""
+    for _ in range(arriving):
+        job = submit_job(settings, jobs, estimates, memory, state)
+        if scenarios is not None:
+            state.counters[WAITING] += 1  # Harm has a queue of its own
+        elif outside is not None:
+            wait_for_policy(job, state, outside)
+        elif clusters is None:
+            enqueue(settings, job, now, jobs, estimates, front, back, state)
+        else:
+            join(settings, job, now, jobs, estimates, state, clusters)
+
+
+@kernel
+def slurm_turn(settings, arriving, now, jobs, estimates, state, memory, slurm):
+    """Submit the arriving jobs and let Slurm's clocks work, which start and stop jobs."""
+    for _ in range(arriving):
+        submit_job(settings, jobs, estimates, memory, state)
+    for i in range(work(now, state.ended, state.counters[ENDED], state.counters[NEXT], slurm)):
+        run_again_or_first(slurm.now.begun[i], now, jobs, estimates, state, settings.bits, slurm)
+    for i in range(slurm.numbers[STOPPED]):
+        stopped = slurm.now.stopped[i]
+        take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
 
 
 @kernel
