@@ -20,6 +20,8 @@ from pipelines.readers.delimited import UNBOUNDED, duration
 from pipelines.readers.localtime import to_unix
 from pipelines.readers.notes import counted
 from pipelines.readers.slurm.commands import after_of, nodes_and_memory, with_type
+from pipelines.readers.slurm.ids import TASKS
+from pipelines.readers.slurm.squeue_json import as_lines
 from pipelines.readers.squeue import COMMAND
 from pipelines.readers.text import text_of
 from sim.slurm.site import UNLIMITED, Site
@@ -45,7 +47,8 @@ OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "
 }
 """Further columns that simulating a Slurm site forward needs, and squeue's title of each."""
 _NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d{1,18})(?!\d)(?:_(\d{1,18})(?!\d))?", re.ASCII)
-_COMPONENT = re.compile(r"\d+\+\d+", re.ASCII)
+_PENDING, _COMPONENT = re.compile(r"(\d{1,18})_\[([\d:,%-]+)\]", re.ASCII), re.compile(r"\d+\+\d+", re.ASCII)
+_MOST_TASKS = 1_000_000
 _DIGITS = 18
 _SIZED = r"\d+(\.\d+)?[KMGTPE]?"
 _WHOLE_TRES = re.compile(rf"([\w/:.-]+={_SIZED},)*[\w/:.-]+={_SIZED}")
@@ -59,10 +62,10 @@ class QueueFile:
     """A snapshot of a queue, one row per job, in order of submission.
 
     Columns ``job_id runs user queue procs requested_s submit_unix_s start_unix_s expected_unix_s``, the texts of ``OF_SLURM``,
-    ``reservation``, the one that it asks for, and the site's ``priority``, NaN where it is not known. The start is null for a
-    waiting job; ``expected_unix_s`` is the start that the site's scheduler expects; ``requested_s`` is UNLIMITED for a job without
-    a limit (:func:`limited`). ``left_out`` counts rows of other states; ``absent`` names missing columns that simulating a Slurm
-    site forward needs; ``notes`` are texts.
+    ``reservation``, the one that it asks for, ``throttle``, the tasks of its array that may run at once (0: all), and the site's
+    ``priority``, NaN where it is not known. The start is null for a waiting job; ``expected_unix_s`` is the start that the site's
+    scheduler expects; ``requested_s`` is UNLIMITED for a job without a limit (:func:`limited`). ``left_out`` counts rows of other
+    states; ``absent`` names missing columns that simulating a Slurm site forward needs; ``notes`` are texts.
     """
 
     jobs: pd.DataFrame
@@ -72,14 +75,14 @@ class QueueFile:
 
 
 def read_queue(path: Path, timezone: str | None) -> QueueFile:
-    """Read a snapshot of a queue, columns under a header.
+    """Read a snapshot of a queue, columns under a header, or squeue's JSON.
 
     Columns are separated by ``|`` or commas. Times are local to ``timezone`` (UTC if None). Raises InputError with file, line and what is wrong.
     """
     place = ZoneInfo(timezone or "UTC")
     with text_of(path) as text:
         content = text.read().decode("utf-8-sig", "replace").replace("\r\n", "\n")
-    lines = content.split("\n")
+    lines = as_lines(content, str(path), place) if content.lstrip().startswith("{") else content.split("\n")
     if lines == [""]:
         raise InputError(f"{path}: is empty: {COMMAND} makes a snapshot")
     parted = "|" if "|" in lines[0] else ","
@@ -88,7 +91,7 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
     texts = {name: head.index(called) for name, called in OF_SLURM.items() if called in head}
     if absent := [name for name, at in positions.items() if at is None and name not in ("user", "queue")]:
         raise InputError(f"{path}, line 1: no column {' or '.join(COLUMNS[absent[0]])}: {COMMAND} makes a snapshot")
-    rows, left_out = [], 0
+    rows, left_out, shared = [], 0, 0
     for number, line in enumerate(lines[1:], start=2):
         if not line.strip():
             continue
@@ -106,18 +109,17 @@ def read_queue(path: Path, timezone: str | None) -> QueueFile:
         _refuse_cut(row, where)
         row["reservation"] = _text(cells[head.index("reservation")]) if "reservation" in head else ""
         row["priority"] = _priority(cells[head.index("priority")] if "priority" in head else "", where)
-        if "[" in fields["job_id"]:
-            raise InputError(
-                f"{where}: {shown(fields['job_id'])} is several tasks: run squeue with --array, which gives each a line"
-            )
-        rows.append(row)
-    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "reservation", "priority"])
+        tasks = _tasks(row, where)
+        shared += len(tasks) if len(tasks) > 1 else 0
+        rows.extend(tasks)
+    jobs = pd.DataFrame(rows, columns=[*_READ, *OF_SLURM, "reservation", "priority", "throttle"])
     if jobs["job_id"].duplicated().any():
         raise InputError(
             f"{path}: job {jobs['job_id'][jobs['job_id'].duplicated()].iloc[0]} appears twice; run squeue with --array so that each task has its own line"
         )
     unsaid = tuple(called for name, called in OF_SLURM.items() if name not in texts)
     notes: list[str] = []
+    counted(notes, "Array tasks that share a line are read as jobs of their own", shared)
     components = jobs["job_id"].str.fullmatch(_COMPONENT).to_numpy(bool)
     counted(notes, "Components of heterogeneous jobs are predicted apart, and start together with the last of them", components)
     endless = (jobs["requested_s"] == UNLIMITED).to_numpy(bool)
@@ -206,7 +208,7 @@ def asked_of(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
                     "nodes": job["nodes"],
                 },
                 **{"after": after_of({"dependency": job["after"]}), "cancel_s": -1, "killed": False, "requeues": False, "nice": 0},
-                "throttle": max(running[number], 1) if job["reason"] == "JobArrayTaskLimit" else 0,
+                **{"throttle": _throttle(job, running[number])},
                 "reservation": job["reservation"] if isinstance(job.get("reservation"), str) else "",
                 **{"exclusive": False, **dict.fromkeys(("licenses", "nodelist", "exclude"), "")},
             }
@@ -252,6 +254,14 @@ def queue_at(jobs: pd.DataFrame, now_s: int) -> pd.DataFrame:
 _READ = ("job_id", "runs", "user", "queue", "procs", "requested_s", "submit_unix_s", "start_unix_s", "expected_unix_s")
 
 
+def _throttle(job: Mapping[Any, Any], running: int) -> int:
+    """Return how many tasks of a job's array may run at once, 0 for all."""
+    limit = job.get("throttle", 0)
+    if not pd.isna(limit) and limit:
+        return int(limit)
+    return max(running, 1) if job["reason"] == "JobArrayTaskLimit" else 0
+
+
 def _text(cell: str) -> str:
     return "" if cell.strip().lower() in ("(null)", "n/a", "none") else cell.strip()
 
@@ -284,6 +294,30 @@ def _refuse_cut(row: Mapping[str, Any], where: str) -> None:
             raise InputError(
                 f"{where}: {OF_SLURM[name]} {shown(row[name])} is cut: ask squeue for its whole width, --Format '{field}:|,...'"
             )
+
+
+def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
+    """Return the array tasks of a line such as ``500_[5-40%2]`` as rows, or the row alone.
+
+    ``throttle`` is the number of tasks that may run at once, 0 if the line does not say it.
+    """
+    array = _PENDING.fullmatch(row["job_id"])
+    if array is None:
+        if "[" in row["job_id"]:
+            raise InputError(
+                f"{where}: {shown(row['job_id'])} does not name all its tasks; run squeue with --array so that each task has its own line"
+            )
+        return [{**row, "throttle": 0}]
+    ranges, _, throttle = array[2].partition("%")
+    numbers: list[int] = []
+    for piece in ranges.split(","):
+        match = TASKS.fullmatch(piece)
+        first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (0, -1, 1)
+        if last < first or step < 1 or (last - first) // step + len(numbers) >= _MOST_TASKS:
+            raise InputError(f"{where}: {shown(row['job_id'])} is not an array of at most {_MOST_TASKS:,} tasks")
+        numbers.extend(range(first, last + 1, step))
+    most = _whole(throttle, "tasks at once", _MOST_TASKS, where) if throttle else 0
+    return [{**row, "job_id": f"{array[1]}_{number}", "throttle": most} for number in numbers]
 
 
 def _row(fields: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:

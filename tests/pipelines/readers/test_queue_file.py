@@ -1,5 +1,6 @@
 """Snapshots of queues: squeue's text, a site's own table, and what is wrong in them."""
 
+import json
 from pathlib import Path
 
 import pandas as pd
@@ -87,6 +88,16 @@ def test_a_column_that_squeue_cut_is_refused_with_how_to_ask(tmp_path: Path, job
         read_queue(of_site(tmp_path / "squeue.txt", job), "UTC")
 
 
+def test_tasks_that_share_a_line_are_jobs_with_their_arrays_limit(tmp_path: Path) -> None:
+    rest = "cpu=8,mem=8G,node=1 (null) Priority (null)"
+    path = of_site(tmp_path / "squeue.txt", f"500_[5-40%2] PENDING {rest}", f"600_[1-5:2,9] PENDING {rest}", f"7 PENDING {rest}")
+    queue = read_queue(path, "UTC")
+    assert queue.notes == ("Array tasks that share a line are read as jobs of their own: 40.",)
+    jobs = asked_of(queue.jobs, read_site({"slurm.conf": SITE}, "site"))
+    assert jobs.groupby("group")["task"].agg(list).to_dict() == {7: [-1], 500: [*range(5, 41)], 600: [1, 3, 5, 9]}
+    assert jobs.groupby("group")["throttle"].agg(set).to_dict() == {7: {0}, 500: {2}, 600: {0}}
+
+
 def test_components_of_a_heterogeneous_job_are_counted(tmp_path: Path) -> None:
     rest = "cpu=8,mem=8G,node=1 (null) Priority (null)"
     queue = read_queue(of_site(tmp_path / "squeue.txt", f"600+0 PENDING {rest}", f"600+1 PENDING {rest}"), "UTC")
@@ -132,12 +143,21 @@ def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
     ("row", "what"),
     [
         ("15|RUNNING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "line 6: job '15' runs and has no start"),
+        ("15|PENDING|a|b|0|30:00|2026-03-29T00:10:00|N/A", "line 6: '0' is not a number of processors"),
         ("15|PENDING|a|b|4|soon|2026-03-29T00:10:00|N/A", "line 6: limit 'soon' is not a time such as 2:00:00"),
         ("15|PENDING|a|b|4|30:00|yesterday|N/A", "line 6: submit 'yesterday' is not a local time"),
         ("15|PENDING|a|b|4|30:00|2026-03-29T00:10:00", "line 6: 7 columns under a header of 8"),
         ("12|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", "job 12 appears twice"),
         (f"15|PENDING|a|b|{'9' * 5000}|30:00|2026-03-29T00:10:00|N/A", "line 6: '99.*' is not a number of processors"),
-        ("15_[1,7]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A", r"line 6: .* is several tasks: run squeue with --array"),
+        (f"15|PENDING|a|b|{'x' * 140_000}|30:00|2026-03-29T00:10:00|N/A", "line 6: 'xx.*' is not a number of processors"),
+        (
+            "15_[1,7,...]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A",
+            r"line 6: .*does not name all its tasks; run squeue with --array",
+        ),
+        (
+            "15_[9-1]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A",
+            r"line 6: '15_\[9-1\]' is not an array of at most 1,000,000 tasks",
+        ),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path, row: str, what: str) -> None:
@@ -206,6 +226,54 @@ def test_a_waiting_job_of_several_qos_may_run_with_each_that_the_site_has(tmp_pa
     site = read_site({"slurm.conf": SITE, "qos.txt": "Name|Priority\nnormal|0\nhigh|9\n"}, "site")
     job = asked_of(read_queue(path, "UTC").jobs, site).iloc[0]
     assert (job["qos"], job["other_qos"], job["het"]) == ("high", "normal", 7)
+
+
+def test_squeues_json_is_read_as_its_text(tmp_path: Path) -> None:
+    path = of_site(
+        tmp_path / "squeue.txt",
+        "11_3 RUNNING cpu=8,mem=8G,node=2 n[1-2] None (null)",
+        "500_[5-7%2] PENDING cpu=8,mem=8G,node=2 (null) Priority (null)",
+        "37+1 PENDING cpu=8,mem=8G,node=2 (null) Dependency afterok:6",
+    )
+    usual = {
+        "user_name": "u",
+        "partition": "low",
+        "account": "a",
+        "qos": "normal",
+        "cpus": {"set": True, "infinite": False, "number": 8},
+    }
+    usual |= {"time_limit": {"set": True, "infinite": False, "number": 10}, "submit_time": {"set": True, "number": 1_774_743_000}}
+    usual |= {"tres_req_str": "cpu=8,mem=8G,node=2", "state_reason": "Priority", "dependency": "", "features": "", "nodes": ""}
+    unset = {"set": False, "infinite": False, "number": 0}
+    runs = {
+        "job_id": 12,
+        "job_state": ["RUNNING"],
+        "array_job_id": 11,
+        "array_task_id": {"set": True, "number": 3},
+        "nodes": "n[1-2]",
+    }
+    waits = {
+        "job_id": 500,
+        "job_state": "PENDING",
+        "array_job_id": 500,
+        "array_task_id": unset,
+        "array_task_string": "5-7",
+        "array_max_tasks": 2,
+    }
+    part = {
+        "job_id": 38,
+        "job_state": ["PENDING"],
+        "array_job_id": 0,
+        "het_job_id": 37,
+        "het_job_offset": {"set": True, "number": 1},
+    }
+    rows = [usual | runs | {"start_time": 1_774_743_600, "state_reason": "None"}, usual | waits, usual | part]
+    rows[2] |= {"state_reason": "Dependency", "dependency": "afterok:6"}
+    (tmp_path / "squeue.json").write_text(json.dumps({"jobs": rows, "meta": {}}))
+    pd.testing.assert_frame_equal(read_queue(tmp_path / "squeue.json", "UTC").jobs, read_queue(path, "UTC").jobs)
+    (tmp_path / "squeue.json").write_text(json.dumps({"nodes": []}))
+    with pytest.raises(InputError, match=r"squeue\.json: is JSON, but not that of squeue --json: KeyError\('jobs'\)"):
+        read_queue(tmp_path / "squeue.json", "UTC")
 
 
 def test_priorities_are_numbers_where_they_are_told(tmp_path: Path) -> None:

@@ -233,7 +233,12 @@ def test_real_accounting_is_read() -> None:
         ({"JobID": "9" * 20}, f"sacct.txt:3: JobID '{'9' * 20}' is not a number of a job or a task"),
         ({"JobID": "8", "ElapsedRaw": "9" * 13}, f"sacct.txt:3: ElapsedRaw '{'9' * 13}' is a runtime of more than a hundred years"),
         ({"ReqCPUS": "", "ReqTRES": ""}, "sacct.txt:3: ReqCPUS '' states no number of processors"),
+        ({"ReqTRES": "eight"}, "sacct.txt:3: ReqTRES 'eight' is not a list of resources such as cpu=4,mem=16G,node=1"),
+        ({"ReqTRES": "mem=lots"}, "sacct.txt:3: ReqTRES 'mem=lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
         ({"ReqMem": "lots"}, "sacct.txt:3: ReqMem 'lots' is not a size of memory such as 16G, 4000Mc or 4Gn"),
+        ({"TimelimitRaw": "soon"}, "sacct.txt:3: TimelimitRaw 'soon' is not a whole number"),
+        ({"Eligible": "soon"}, "sacct.txt:3: Eligible 'soon' is not a time YYYY-MM-DDTHH:MM:SS: run sacct with SLURM_TIME_FORMAT"),
+        ({"Submit": "Unknown"}, "sacct.txt:3: Submit 'Unknown' states no time of submission"),
     ],
 )
 def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], message: str, tmp_path: Path) -> None:
@@ -245,6 +250,8 @@ def test_a_bad_line_is_refused_with_its_number(row: dict[str, str], message: str
     [
         ([{}], ("TimelimitRaw",), "sacct.txt: the header line has no column TimelimitRaw, only JobID, "),
         ([PENDING, GONE | {"JobID": "8"}], (), "sacct.txt: holds no job that has run"),
+        ([{"JobID": "7.batch"}], (), "sacct.txt: holds no job that has run"),
+        ([PENDING | {"JobID": "7_[1-2]"}], (), "sacct.txt: holds no job that has run"),
     ],
 )
 def test_a_file_of_nothing_to_replay_is_refused(
