@@ -57,20 +57,6 @@ def refresh(forest: Forest, accounting: Accounting, nights: Sequence[int]) -> It
         yield walk.forest(at_s)
 
 
-def up_to_the_second(forest: Forest, accounting: Accounting, rows: np.ndarray) -> np.ndarray:
-    """Return the most accurate points of the jobs ``rows`` as if all ends were known at once.
-
-    Seconds, float64 [rows]. The jobs were submitted after ``forest.at_s``.
-    """
-    last = int(accounting.jobs["submit_s"].to_numpy(np.int64)[rows].max(initial=forest.at_s))
-    walk = _Walk.on_from(forest, accounting, accounting.until_s, last)
-    walk.learn(last, since_s=forest.at_s)
-    place = np.empty(len(accounting.jobs), np.int64)
-    place[walk.rows] = np.arange(len(walk.rows))
-    points_s = walk.memory.jobs[place[rows], -1]
-    return np.clip(points_s, 1.0, walk.jobs.requested[place[rows]])
-
-
 def parameters() -> dict[str, object]:
     """Return the parameters by which a forest is grown, to be logged."""
     grown = ("NEW_TREES", "MIN_JOBS_IN_LEAF", "FEATURE_SHARE", "JOB_SHARE", "LEARNED_JOBS")
