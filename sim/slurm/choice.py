@@ -58,7 +58,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
     if slurm.rules.takes_first and ask.max_nodes[job] == 1:
         return _take_first(job, slurm)
     if slurm.rules.roomiest_for_gpus and ask.gpus[job] > ask.cpus[job] and ask.min_nodes[job] == 1:
-        _keep_roomiest(room, gpus)
+        _keep_roomiest(room, gpus, slurm.rules.multiplies_gpus)
     least, small = ask.min_nodes[job], 0
     while small < largest:
         chosen = choose(job, max(least, ask.max_nodes[job]), small, slurm)  # of a range of node counts, first the largest
@@ -87,11 +87,11 @@ def _take_first(job, slurm):
 
 
 @kernel
-def _keep_roomiest(room, gpus):
-    """Keep only the node with the largest sum of processors and GPUs."""
+def _keep_roomiest(room, gpus, multiplies):
+    """Keep only the node with most processors and GPUs: their sum, since 25.11 their product."""
     best, most = -1, 0
     for node in range(len(room)):
-        size = room[node] + gpus[node]
+        size = room[node] * gpus[node] if multiplies else room[node] + gpus[node]
         if room[node] > 0 and (best < 0 or size > most):
             best, most = node, size
     for node in range(len(room)):

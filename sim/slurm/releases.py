@@ -21,8 +21,8 @@ BOTH_QOS: Release = (25, 11, 1)
 """Since then GrpTRES and MaxTRESPU of a job's QOS and of its partition's both count (e2fb28885b)."""
 SEVERAL_QOS: Release = (24, 11, 0)
 """Since then a job may name several QOS, and has a record with each (ae61a7c88b)."""
-PLAIN_FOR_GPUS: Release = (24, 11, 0)
-"""Since then, at the latest, jobs with more GPUs than processors no longer take the roomiest node (measured on 24.11.5)."""
+PLAIN_FOR_GPUS, PRODUCT_FOR_GPUS = (24, 11, 0), (25, 11, 0)
+"""Between these releases a job with more GPUs than processors does not take the roomiest node (measured on 24.11.5)."""
 _SINCE: dict[str, Release] = {
     # plans' ends rounded up, will-run within its slot, the next look (b65719d1c2, 3d8d6cb4e9, d5e0c8e664)
     "within_slot": (24, 11, 0),
@@ -30,6 +30,7 @@ _SINCE: dict[str, Release] = {
     "throttles_plans": (23, 2, 4),  # %N counts planned tasks, too (f35ef9d5ba, ec5dbb55aa)
     "counts_tasks": (23, 2, 1),  # bf_max_job_test also ends inside an array (8ae692af8c)
     "ends_at_component": (24, 11, 0),  # the main pass ends at a component of a failed partition (c73b167049)
+    "multiplies_gpus": PRODUCT_FOR_GPUS,  # nodes for GPUs by processors x GPUs, before by their sum (55f588b16e)
     "takes_first": (26, 5, 0),  # a job of at most one node takes the first that fits, by weight (295100b5f6)
     "shuns_completing": (23, 11, 0),  # COMPLETING nodes are taken last (55b5c8ca3a)
     "turns_on_seconds": WHOLE_SECONDS,
@@ -39,7 +40,8 @@ _SINCE: dict[str, Release] = {
 
 def rules_of(release: Release) -> dict[str, bool]:
     """Return which of the rules of :class:`sim.slurm.state.Rules` hold in a release."""
-    return {name: release >= since for name, since in _SINCE.items()} | {"roomiest_for_gpus": release < PLAIN_FOR_GPUS}
+    roomiest = not PLAIN_FOR_GPUS <= release < PRODUCT_FOR_GPUS
+    return {name: release >= since for name, since in _SINCE.items()} | {"roomiest_for_gpus": roomiest}
 
 
 def read_release(text: str) -> Release | None:

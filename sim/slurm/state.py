@@ -143,6 +143,7 @@ class Rules(NamedTuple):
     counts_tasks: bool
     ends_at_component: bool
     roomiest_for_gpus: bool
+    multiplies_gpus: bool
     takes_first: bool
     shuns_completing: bool
     turns_on_seconds: bool
@@ -178,19 +179,19 @@ class Ask(NamedTuple):
     """The requests of jobs, int64 [jobs] unless stated, and their records.
 
     A job has a record in each partition that it names. ``memory_node`` and ``memory_cpu`` in MiB, ``gpus`` per node;
-    ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with which the
-    job may be planned (--time-min). ``most_there``: processors that it can use on a node,
-    0: any. ``group`` is one for all tasks of an array, or the job's own; ``array`` is the group of an
-    array's task, or NONE. ``afters`` [jobs + 1] are rows of ``after``: groups that must have ended. ``order`` breaks ties of
-    priority. From ``held_ms`` to ``begin_ms`` the job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``,
-    ``admitted`` (whether the limits of the partition admit it) and ``fixed`` (float64, priority without age and fair share);
-    ``counted`` are the processors for its size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and ``kind``;
-    from ``resources`` on they are limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again
-    once nodes are chosen. ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its
-    association. ``usage`` float64: UsageFactor of its QOS. ``minutes`` [jobs + 1] are rows of ``meter``, ``metered`` (float64,
-    the amount on the meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen). ``limit_qos`` and
-    ``meter_qos`` are the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of each record. ``het``: the
-    next component of its heterogeneous job, in a ring, or NONE.
+    ``max_nodes`` 0: any; ``suits`` is a row of ``Hardware.suits``. ``limit`` is the time limit, ``least`` the one with which
+    the job may be planned (--time-min). ``most_there``: processors that it can use on a node, 0: any. ``group`` is one for
+    all tasks of an array, or the job's own; ``array`` is the group of an array's task, or NONE. ``afters`` [jobs + 1] are
+    rows of ``after``: groups that must have ended. ``order`` breaks ties of priority. From ``held_ms`` to ``begin_ms`` the
+    job may not start. ``records`` [jobs + 1] are rows of ``job``, ``partition``, ``admitted`` (whether the limits of the
+    partition admit it) and ``fixed`` (float64, priority without age and fair share); ``counted`` are the processors for its
+    size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and ``kind``; from ``resources`` on they are
+    limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again once nodes are chosen.
+    ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its association. ``usage``
+    float64: UsageFactor of its QOS. ``minutes`` [jobs + 1] are rows of ``meter``, ``metered`` (float64, the amount on the
+    meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen). ``limit_qos`` and ``meter_qos`` are
+    the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of each record. ``het``: the next component of
+    its heterogeneous job, in a ring, or NONE.
     """
 
     cpus: np.ndarray

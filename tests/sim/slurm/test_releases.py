@@ -121,6 +121,12 @@ def test_a_job_with_more_gpus_than_processors_leaves_the_roomiest_node_to_others
     assert [replay(of(release, conf), job, 1).nodes[0] for release in (OLD, NEW)] == ["b", "a"]
 
 
+def test_nodes_for_gpus_are_those_with_the_largest_product_since_25_11() -> None:
+    conf = "NodeName=a CPUs=10 Gres=gpu:2\nNodeName=b CPUs=6 Gres=gpu:4\nPartitionName=low Nodes=a,b\n"
+    job = jobs_of({"cpus": 1, "gpus": 2})
+    assert [replay(of(f"slurm {release}", conf), job, 1).nodes[0] for release in ("22.05.8", "25.11.0")] == ["a", "b"]
+
+
 def test_of_a_node_with_gpus_only_the_processors_of_a_jobs_tasks_count() -> None:
     conf = "NodeName=n[1-3] CPUs=8 Gres=gpu:2\nPartitionName=low Nodes=ALL\n"
     jobs = jobs_of({"cpus": 2, "nodelist": "n2"}, {"cpus": 2, "gpus": 1}).fillna({"nodelist": ""})
