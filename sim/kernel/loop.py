@@ -190,9 +190,9 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 
 @kernel
 def handle_events(settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm):
-    """Handle the events of the next second that has one; return (reason, now, jobs that arrive).
+    """Handle the events of the next second that has one.
 
-    The reason is GO_ON, or why the loop stops. A caller that has written the estimates of arriving jobs comes back to the same
+    Return (reason, now, jobs that arrive). The reason is GO_ON, or why the loop stops. A caller that has written the estimates of arriving jobs comes back to the same
     second, whose other events have been handled.
     """
     counters = state.counters
@@ -245,7 +245,7 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
 
 @kernel
 def handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters):
-    """Handle one event under per-event semantics; return whether (1) or not (0) it is a submission.
+    """Handle one event under per-event semantics; return 1 for a submission, else 0.
 
     The first of these is taken: an expired prediction, a submission, an end, the timer.
     """

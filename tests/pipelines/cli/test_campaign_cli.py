@@ -215,7 +215,7 @@ def test_the_command_says_what_it_left_out_and_writes_what_run_campaign_gives(
 def test_a_registered_model_that_has_seen_the_jobs_is_refused_or_marked(
     trace: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    def answered(spec: str, submitted: pd.DataFrame) -> pd.DataFrame:
+    def answered(spec: str, submitted: pd.DataFrame, *_: object) -> pd.DataFrame:
         assert spec == "runtime-crowd@champion"
         half_s = submitted["requested_s"].to_numpy() // 2 + 1
         return pd.DataFrame({"predicted_s": half_s, "predicted_80_s": half_s * 1.5, "snapshot_age_s": np.arange(len(half_s)) - 7})

@@ -20,7 +20,7 @@ from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import PROTOCOLS, ClassifierTraining, forward
-from pipelines.assets import variability_model as variability_asset
+from pipelines.assets import variability as variability_asset
 from pipelines.assets.resources import LakeResource
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.lake.publishing import aliases_of
