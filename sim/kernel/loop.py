@@ -192,8 +192,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
 def handle_events(settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm):
     """Handle the events of the next second that has one.
 
-    Return (reason, now, jobs that arrive). The reason is GO_ON, or why the loop stops. A caller that has written the estimates of arriving jobs comes back to the same
-    second, whose other events have been handled.
+    Return (reason, now, jobs that arrive). The reason is GO_ON, or why the loop stops. A caller that has written the
+    estimates of arriving jobs comes back to the same second, whose other events have been handled.
     """
     counters = state.counters
     total = len(jobs.submit)
