@@ -261,6 +261,7 @@ def ingested(site: Path, home: Path, instance: dg.DagsterInstance) -> dg.Execute
     return run(instance, "nightly_variability", "opal", day="2026-08-02")
 
 
+@pytest.mark.thorough
 def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     ingested: dg.ExecuteInProcessResult, site: Path, home: Path, instance: dg.DagsterInstance
 ) -> None:

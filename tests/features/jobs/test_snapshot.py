@@ -82,6 +82,7 @@ def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.n
     pd.testing.assert_frame_equal(features(jobs, start, at, asked)[own], expected[own])
 
 
+@pytest.mark.thorough
 def test_many_rows_are_the_rows_one_by_one() -> None:
     jobs, start = random_trace(300, np.random.default_rng(11))
     at, asked = int(jobs["submit_s"].iloc[200]), submissions(jobs, local(jobs)).iloc[200:]

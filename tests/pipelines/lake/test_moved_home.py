@@ -80,6 +80,7 @@ def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
         assert not first.exists()
 
 
+@pytest.mark.thorough
 def test_pruning_removes_no_file_and_no_run_that_is_not_the_homes(original: Path, tmp_path: Path) -> None:
     home = Path(shutil.copytree(original, tmp_path / "home"))
     store = own_registry(home)

@@ -69,6 +69,7 @@ def test_a_record_without_starts_has_nothing_to_compare_a_replay_with(recorded: 
         parity.measure(site, waiting, 1, 0, lambda *_: None)
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_long_log_is_screened_on_its_earlier_half_and_judged_on_its_later(
     recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
@@ -143,6 +144,7 @@ def test_limits_of_a_registered_version_are_its_quantiles(
         what_if.asked_of_registry(jobs, [site_change("registered", limits="registry:runtime-here 0.8")], "UTC")
 
 
+@pytest.mark.thorough
 def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
     tried = [
         site_change("bound", rule={"scheduler": "EASY", "predictor": "clairvoyant"}),

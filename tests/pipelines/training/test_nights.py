@@ -225,6 +225,7 @@ def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     assert outcomes[1].registered.set_index("alias")["accuracy"]["champion"] > 0
 
 
+@pytest.mark.thorough
 def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: Path) -> None:
     _, trace, _, _ = replayed
     before, now = (trace.accounting(trace.midnights[FIRST + number]) for number in range(2))

@@ -48,6 +48,7 @@ def numbers(store: Tracking) -> set[str]:
     return {str(each.version) for each in all_versions(store, NAME)}
 
 
+@pytest.mark.thorough
 def test_one_long_job_at_the_tail_leaves_jobs_to_judge(registered) -> None:
     home, run = registered
     assert sorted(run.versions["alias"]) == ["", "challenger", "champion"]

@@ -149,6 +149,7 @@ def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
     assert asked == [("all", True, ("adaboost",))]
 
 
+@pytest.mark.thorough
 def test_the_command_says_what_was_found(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)

@@ -63,6 +63,7 @@ def test_predictors_are_told_the_same_on_equal_machines(predictor: str) -> None:
         assert columns(load.schedule("SAF-EASY-SPF", machine=machine, **policy)) == columns(pool)
 
 
+@pytest.mark.thorough
 def test_a_policy_of_ones_own_sees_equal_machines() -> None:
     load = crowd(np.random.default_rng(3), size=100, machine=16)
     starts = [

@@ -63,6 +63,7 @@ class Shortest(Ordering):
         super().take(int(np.argmin(self.inputs.estimates.order[self.candidates])))
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 @settings(max_examples=12, deadline=None)
 @given(workloads(), st.sampled_from(PREDICTORS), st.sampled_from(TABLE_CORRECTIONS))
