@@ -71,8 +71,13 @@ def read_canonical(path: str | Path) -> Trace:
     check_size(path)
     frame, metadata = read_parquet(path, kind=KIND)
     facts = _checked(metadata, path)
+    if not frame.columns.is_unique or not all(isinstance(name, str) for name in frame.columns):
+        raise InputError(f"{path}: is damaged: it has a column twice, or one without a name")
     if OVERRUN in frame:  # a cleaned table: restore the runtime that was cut off at the request
-        frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
+        try:
+            frame = frame.assign(runtime_s=frame["runtime_s"] + frame[OVERRUN].fillna(0)).drop(columns=OVERRUN)
+        except (KeyError, TypeError, ValueError) as error:
+            raise InputError(f"{path}: is damaged: runtime_s and {OVERRUN} are not seconds") from error
     for what, names in (("lacks", COLUMNS.keys() - frame.columns), ("has the unknown", set(frame.columns) - COLUMNS.keys())):
         if names:
             raise InputError(f"{path}: {what} columns {', '.join(sorted(names))}")

@@ -3,6 +3,7 @@
 The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
 """
 
+import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
-from features.errors import InputError, shown
+from features.errors import InputError, masked, one_line, shown
 from features.jobs.choices import MISSING_REQUEST
 from features.names import check_name
 from pipelines.lake.home import archive, home
@@ -44,6 +45,7 @@ _OF_RUNS = (
     "since",
 )
 """Keys that the options of a run set."""
+_LONGEST_NAME = 255  # bytes, in all common file systems
 
 
 @dataclass(frozen=True)
@@ -217,6 +219,25 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         except InputError as error:
             refuse("timezone", f"is an {error}")
     entry = Entry(name=name, stated_in=path, **table)
+    if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
+        refuse("place", f"{shown(masked(entry.place))} {wrong}")
     if (entry.format in MADE) == bool(entry.place):
         refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
     return entry
+
+
+def _unusable(entry: Entry) -> str | None:
+    """Return why an entry's place cannot be that of a file, or None if it can."""
+    try:
+        name = entry.path.name
+        address = urlsplit(entry.place) if entry.remote else None
+        port = address.port if address else None
+    except (ValueError, RuntimeError, OSError) as error:
+        return f"is no place of a file: {one_line(str(error), 100)}"
+    if not entry.place.isprintable() or not name.isprintable():
+        return "is no place of a file: it has a control character"
+    if address and (not address.hostname or port == 0 or name in ("", "archive")):
+        return "is no address of a file, such as https://example.org/logs/site.swf.gz"
+    if name == ".." or any(len(os.fsencode(part)) > _LONGEST_NAME for part in entry.path.parts):
+        return f"is no place of a file: a name has at most {_LONGEST_NAME} bytes"
+    return None
