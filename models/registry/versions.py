@@ -94,14 +94,6 @@ def remove(tracking: Tracking, version: ModelVersion) -> None:
                 client.delete_run(version.run_id)
 
 
-def has_logged_model(tracking: Tracking, version: ModelVersion) -> bool:
-    """Tell whether the logged model of a version, if it has one, was not deleted."""
-    logged_id = _logged_id(version)
-    with _perhaps_gone():
-        return not logged_id or tracking.client.get_logged_model(logged_id) is not None
-    return False
-
-
 def _logged_id(version: ModelVersion) -> str:
     """Return the id of a version's logged model; a listed version may lack it, and its source has it."""
     source = version.source or ""

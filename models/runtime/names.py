@@ -35,9 +35,6 @@ _OPTIONAL: dict[str, Callable[..., Predictor]] = {
     "quantile": quantile,
 }
 """Predictors that take options as texts."""
-MEDIAN, MOST_ACCURATE = "quantile", "quantile(order=accuracy)"
-"""Two answers of one forest: the median runtime, and the prediction with the highest expected accuracy, which a registered
-forest serves. Tables and pages use these names."""
 _AT_RANDOM = ("lightgbm", "quantile")
 """Predictors that draw random numbers and take the option ``seed``."""
 NAMES = (*_PLAIN, *_OPTIONAL)

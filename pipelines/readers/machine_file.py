@@ -73,7 +73,7 @@ def _name(path: str) -> str:
 
 
 def _make_at(where: str, make: Callable[..., Any], *values: Any) -> Any:
-    """Return ``make(*of)``, with ``where`` in front of an InputError's message."""
+    """Return ``make(*values)``, with ``where`` in front of an InputError's message."""
     try:
         return make(*values)
     except InputError as error:

@@ -93,6 +93,8 @@ class Journal:
             done = {(trace, Point(window, Policy(**policy))): rows for trace, window, policy, rows in points}
         except (ValueError, TypeError) as error:
             raise InputError(f"{self.path}: is not the journal of a campaign; {_ANEW}") from error
+        if not isinstance(theirs, dict) or (theirs and "version" not in theirs):  # a foreign file stays
+            raise InputError(f"{self.path}: is not the journal of a campaign; {_ANEW}")
         if not done:
             self._file.truncate(0)
             self._append(identity)

@@ -47,8 +47,6 @@ _LATEST_S = 0.03
 """How long after a whole second a pass at a turn is, at most, since 23.11."""
 _EARLY_S, _WORK_S, _LOOK_BACK = 0.004, 0.02, 25
 """How far before its second a turn may be, how much each turn's work may take, and how many passes before one are looked at."""
-_ANSWERS_S = 0.05
-"""How much later than usual nodes answer at most."""
 _FIRST_POLL_S = 30.8
 """Seconds from the priority plugin's start to the first poll of time limits (measured)."""
 

@@ -141,12 +141,13 @@ def test_other_jobs_and_other_predictions_make_another_campaign(workload: CleanT
     assert json.loads(json.dumps(same)) == same
 
 
-def test_a_journal_that_is_none_is_left_alone(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", [b"precious", b'{"precious": 1}\n', b"[1]\n"])
+def test_a_journal_that_is_none_is_left_alone(content: bytes, workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
     journal = tmp_path / "out.parquet.journal"
-    journal.write_bytes(b"precious")
+    journal.write_bytes(content)
     with pytest.raises(InputError, match="is not the journal of a campaign; give --restart"):
         resumable_campaign(tmp_path / "out.parquet", [Run(workload, Campaign(), windows)], map_points=map)
-    assert journal.read_bytes() == b"precious"
+    assert journal.read_bytes() == content
 
 
 def test_a_journal_may_be_taken_up_again_any_number_of_times_and_without_a_point_is_nobodys(easy_id: dict, tmp_path: Path) -> None:
