@@ -12,13 +12,15 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel, njit
-from features.monitoring.rates import NO_SAMPLE, rates_of_sample
+from features.monitoring.rates import NO_SAMPLE, rates_if_all_grew, rates_of_sample
 
 SECOND = 1_000_000
 """Times are int64 microseconds of Unix time."""
 INTERVAL_BINS = 360_000
 """Intervals between samples of a node are counted in hundredths of a second, up to an hour."""
 MIN, MAX, SUM, COUNT = range(4)
+HELD, WAITING = 2048, 16
+"""Samples whose rates are kept, and how many of them wait to be added to a run's totals, four by four."""
 
 DONE = -1
 CLOCK, BUCKET, OVER, KNOWN = range(4)
@@ -38,9 +40,11 @@ class RunWindows(NamedTuple):
     run_offsets: np.ndarray  # int64 [runs + 1]: where a run's nodes begin in run_nodes
     run_nodes: np.ndarray  # int64: nodes by run
     node_runs: np.ndarray  # int64: the same pairs as runs by node, each node's in order of start
+    waiting: np.ndarray  # int64 [runs, 1 + WAITING]: number of samples not yet added to own totals, their places in Stream.rates
     ring: np.ndarray  # float64 [buckets, 4, metrics]
     ring_bucket: np.ndarray  # int64 [buckets]: the bucket in each place of the ring
     ring_samples: np.ndarray  # int64 [buckets]
+    ring_waiting: np.ndarray  # int64 [buckets, 1 + WAITING]
 
 
 class NodeCounters(NamedTuple):
@@ -63,7 +67,7 @@ class Stream(NamedTuple):
     counts: np.ndarray  # int64 [kinds]
     intervals: np.ndarray  # int64 [INTERVAL_BINS]
     sample: np.ndarray  # float64 [metrics]: values of the current row
-    rate: np.ndarray  # float64 [metrics]: its rates
+    rates: np.ndarray  # float64 [HELD, metrics]: rates of the last rows
 
 
 @kernel
@@ -100,6 +104,57 @@ def add(total, place, rate):
         total[place, COUNT, metric] += 1.0 if known_value else 0.0
 
 
+@kernel
+def add_four(total, place, rates, rows):
+    """Add four samples without NaN, ``rows`` [4] of ``rates``, in this order."""
+    first, second, third, fourth = rows[0], rows[1], rows[2], rows[3]
+    for metric in range(rates.shape[1]):
+        low, high, sum_ = total[place, MIN, metric], total[place, MAX, metric], total[place, SUM, metric]
+        for row in (first, second, third, fourth):
+            value = rates[row, metric]
+            low = value if value < low else low
+            high = value if value > high else high
+            sum_ += value
+        total[place, MIN, metric] = low
+        total[place, MAX, metric] = high
+        total[place, SUM, metric] = sum_
+        total[place, COUNT, metric] += 4.0
+
+
+@kernel
+def add_later(total, place, waiting, rates, row, whole):
+    """Add row ``row`` of ``rates`` to a total with the next ones, at once unless it is ``whole``."""
+    if waiting[place, 0] == WAITING or not whole:
+        add_waiting(total, place, waiting, rates)
+    if whole:
+        waiting[place, 0] += 1
+        waiting[place, waiting[place, 0]] = row
+    else:
+        add(total, place, rates[row])
+
+
+@apart
+def add_waiting(total, place, waiting, rates):
+    """Add the samples that wait for the next ones."""
+    count, done = waiting[place, 0], 0
+    while done + 4 <= count:
+        add_four(total, place, rates, waiting[place, 1 + done :])
+        done += 4
+    for i in range(done, count):
+        add(total, place, rates[waiting[place, 1 + i]])
+    waiting[place, 0] = 0
+
+
+@apart
+def add_all_waiting(first, windows, stream):
+    """Add the samples that wait to the totals of runs from ``first`` on, and to the ring."""
+    run = first
+    while len(windows.own) and run < len(windows.begin) and windows.begin[run] <= stream.clock[BUCKET]:
+        add_waiting(windows.own, run, windows.waiting, stream.rates)
+        run += 1
+    add_waiting(windows.ring, stream.clock[BUCKET] % len(windows.ring), windows.ring_waiting, stream.rates)
+
+
 @apart
 def close(bucket, windows, nodes, stream):
     """Finish the runs whose windows end at or before ``bucket``."""
@@ -128,18 +183,23 @@ def close(bucket, windows, nodes, stream):
 
 @apart
 def take(micros, node, values, gauge, longest, windows, nodes, stream):
-    """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows].
+    """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows or more].
 
     Return DONE, or the first row whose time is earlier than that of a previous row.
     """
-    clock = stream.clock
+    clock, first = stream.clock, stream.clock[OVER]
     for row in range(len(micros)):
         now = micros[row]
         if now < clock[CLOCK]:
             return row
         clock[CLOCK] = now
+        held = row % HELD
+        if held == 0:
+            add_all_waiting(first, windows, stream)
+            first = clock[OVER]
         bucket = bucket_of(now, windows.cuts)
         if bucket != clock[BUCKET]:
+            add_waiting(windows.ring, clock[BUCKET] % len(windows.ring), windows.ring_waiting, stream.rates)
             clock[BUCKET] = bucket
             close(bucket, windows, nodes, stream)
         at = node[row]
@@ -154,7 +214,10 @@ def take(micros, node, values, gauge, longest, windows, nodes, stream):
         nodes.last[at] = now
         for metric in range(len(stream.sample)):
             stream.sample[metric] = values[metric, row]
-        if not rates_of_sample(now, stream.sample, gauge, nodes.values[at], nodes.since[at], longest, stream.rate, stream.counts):
+        rate, before, since = stream.rates[held], nodes.values[at], nodes.since[at]
+        near = last != NO_SAMPLE and now - last <= longest
+        whole = near and rates_if_all_grew(now, last, stream.sample, gauge, before, since, rate, stream.counts)
+        if not whole and not rates_of_sample(now, stream.sample, gauge, before, since, longest, rate, stream.counts):
             continue
         nodes.bucket[at] = bucket
         over = clock[OVER]
@@ -165,7 +228,7 @@ def take(micros, node, values, gauge, longest, windows, nodes, stream):
                 windows.ring_samples[place] = 0
                 clear(windows.ring, place)
             windows.ring_samples[place] += 1
-            add(windows.ring, place, stream.rate)
+            add_later(windows.ring, place, windows.ring_waiting, stream.rates, held, whole)
         ended, opened = nodes.first_run[at], nodes.next_run[at]
         while opened < nodes.last_run[at] and windows.begin[windows.node_runs[opened]] <= bucket:
             opened += 1
@@ -175,7 +238,8 @@ def take(micros, node, values, gauge, longest, windows, nodes, stream):
         for place in range(ended, opened):
             run = windows.node_runs[place]
             windows.samples[run, 0] += 1
-            add(windows.own, run, stream.rate)
+            add_later(windows.own, run, windows.waiting, stream.rates, held, whole)
+    add_all_waiting(first, windows, stream)
     return DONE
 
 

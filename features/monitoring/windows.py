@@ -18,12 +18,14 @@ from features.monitoring.samplers import STATISTICS, WINDOW_S, Sampler, sampler_
 from features.monitoring.window_kernel import (
     COUNT,
     DONE,
+    HELD,
     INTERVAL_BINS,
     KNOWN,
     MAX,
     MIN,
     SECOND,
     SUM,
+    WAITING,
     NodeCounters,
     RunWindows,
     Stream,
@@ -148,6 +150,8 @@ class _Join:
         self.window, self.lag, self.longest = window, lag, longest
         self.gauge = np.array([metric in sampler.gauges for metric in sampler.metrics], bool)
         self.codes: dict[str, int] = {}
+        self.dictionary, self.code_of = pa.nulls(0), np.zeros(0, np.int64)  # names of a piece's nodes, their codes
+        self.values = np.empty((len(sampler.metrics), _PIECE))
         self.batch = 0
         absent = [column for column in ("run_id", "nodes", "start_s") if column not in runs]
         if absent:
@@ -178,9 +182,11 @@ class _Join:
             run_offsets=offsets,
             run_nodes=run_nodes,
             node_runs=np.repeat(np.arange(count), np.diff(offsets))[pairs],
+            waiting=np.zeros((count, 1 + WAITING), np.int64),
             ring=_totals(length, metrics),
             ring_bucket=np.full(length, NO_SAMPLE),
             ring_samples=np.zeros(length, np.int64),
+            ring_waiting=np.zeros((length, 1 + WAITING), np.int64),
         )
         bounds = np.searchsorted(run_nodes[pairs], np.arange(len(self.codes) + 1))
         self.nodes = _nodes(bounds[:-1], bounds[1:], metrics)
@@ -190,7 +196,7 @@ class _Join:
             counts=np.zeros(len(KINDS), np.int64),
             intervals=np.zeros(INTERVAL_BINS, np.int64),
             sample=np.empty(metrics),
-            rate=np.empty(metrics),
+            rates=np.empty((HELD, metrics)),
         )
 
     def _nodes_of_runs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -198,18 +204,20 @@ class _Join:
 
         No codes if own nodes are not requested.
         """
-        name, nodes_of = (self.runs[column].tolist() for column in ("run_id", "nodes"))
-        offsets, flat = [0], list[int]()
-        for row in self.order:
-            if not pd.api.types.is_list_like(nodes_of[row]):
-                raise InputError(f"run {name[row]!r} has no list of nodes")
-            nodes = [str(node) for node in nodes_of[row]]
-            if len(set(nodes)) < len(nodes):
-                raise InputError(f"run {name[row]!r} names a node twice")
-            if self.scope != "all":
-                flat.extend(self.codes.setdefault(node, len(self.codes)) for node in nodes)
-            offsets.append(len(flat))
-        return np.array(offsets, np.int64), np.array(flat, np.int64)
+        run_id, nodes_of = (self.runs[column].iloc[self.order].tolist() for column in ("run_id", "nodes"))
+        for run, nodes in zip(run_id, nodes_of, strict=True):
+            if not pd.api.types.is_list_like(nodes):
+                raise InputError(f"run {run!r} has no list of nodes")
+        sizes = np.array([len(nodes) for nodes in nodes_of], np.int64)
+        codes, names = pd.factorize(np.array([str(node) for nodes in nodes_of for node in nodes], object))
+        place = np.repeat(np.arange(len(sizes)), sizes)
+        twice = pd.Series(place * len(names) + codes).duplicated().to_numpy()
+        if twice.any():
+            raise InputError(f"run {run_id[place[twice][0]]!r} names a node twice")
+        if self.scope == "all":
+            return np.zeros(len(sizes) + 1, np.int64), codes[:0]
+        self.codes = {name: code for code, name in enumerate(names)}
+        return np.concatenate(([0], sizes.cumsum())), codes
 
     def take(self, table: pa.Table) -> None:
         self.batch += 1
@@ -226,10 +234,9 @@ class _Join:
                 raise InputError(f"batch {self.batch} of {self.sampler.name} has samples whose time is not a number")
             micros = np.rint(time_s * SECOND).astype(np.int64)
             node = self._codes_of(piece["node"])
-            values = np.empty((len(self.sampler.metrics), len(micros)))
             for place, metric in enumerate(self.sampler.metrics):
-                values[place] = _numbers(piece[metric]) if metric in table.schema.names else np.nan
-            row = take(micros, node, values, self.gauge, self.longest, self.windows, self.nodes, self.stream)
+                self.values[place, : len(micros)] = _numbers(piece[metric]) if metric in table.schema.names else np.nan
+            row = take(micros, node, self.values, self.gauge, self.longest, self.windows, self.nodes, self.stream)
             if row != DONE:
                 raise InputError(
                     f"batch {self.batch} of {self.sampler.name} goes back in time: a sample of {piece['node'][row].as_py()} "
@@ -240,13 +247,17 @@ class _Join:
         """Return the codes of a piece's nodes, int64 [rows]; make room for new nodes."""
         column = column if pa.types.is_dictionary(column.type) else column.dictionary_encode()
         used = column.indices.to_numpy()
-        ours = np.array([self.codes.setdefault(str(node), len(self.codes)) for node in column.dictionary.to_pylist()], np.int64)
+        if column.dictionary.equals(self.dictionary):
+            return self.code_of[used]
+        self.dictionary = column.dictionary
+        codes = [self.codes.setdefault(str(node), len(self.codes)) for node in column.dictionary.to_pylist()]
+        self.code_of = np.array(codes, np.int64)
         if len(self.codes) > len(self.nodes.last):
             more = max(len(self.codes), 2 * len(self.nodes.last)) - len(self.nodes.last)
             none = np.zeros(more, np.int64)
             parts = zip(self.nodes, _nodes(none, none, len(self.gauge)), strict=True)
             self.nodes = NodeCounters(*(np.concatenate(part) for part in parts))
-        return ours[used]
+        return self.code_of[used]
 
     def result(self) -> WindowFeatures:
         windows, stream, name = self.windows, self.stream, self.sampler.name
@@ -278,11 +289,11 @@ class _Join:
         )
 
     def _frame(self, totals: np.ndarray, back: np.ndarray, index: pd.Index) -> pd.DataFrame:
-        matrix = np.full((len(totals), totals.shape[2], len(STATISTICS)), np.nan)
-        some = totals[:, COUNT] > 0
-        matrix[..., 0][some] = totals[:, MIN][some]
-        matrix[..., 1][some] = totals[:, MAX][some]
-        matrix[..., 2][some] = totals[:, SUM][some] / totals[:, COUNT][some]
+        count = np.where(totals[:, COUNT] > 0, totals[:, COUNT], np.nan)
+        matrix = np.empty((len(totals), totals.shape[2], len(STATISTICS)))
+        matrix[..., 0] = np.where(count > 0, totals[:, MIN], np.nan)
+        matrix[..., 1] = np.where(count > 0, totals[:, MAX], np.nan)
+        matrix[..., 2] = totals[:, SUM] / count
         columns = [f"{self.sampler.name}.{metric}.{statistic}" for metric in self.sampler.metrics for statistic in STATISTICS]
         return pd.DataFrame(matrix.reshape(len(totals), len(columns))[back], index=index, columns=columns, copy=False)
 
@@ -311,7 +322,9 @@ def _table(batch: Batch) -> pa.Table:
 
 def _numbers(column: pa.Array) -> np.ndarray:
     """Return float64 [rows], NaN for null."""
-    return column.cast(pa.float64(), safe=False).to_numpy(zero_copy_only=False)
+    if column.type != pa.float64():
+        column = column.cast(pa.float64(), safe=False)
+    return column.to_numpy(zero_copy_only=False)
 
 
 def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> NodeCounters:

@@ -147,6 +147,25 @@ def test_a_metric_that_a_batch_lacks_is_null_there_and_a_new_one_is_refused() ->
         window_features([case.samples.iloc[:20], case.samples.iloc[20:].assign(extra=1.0)], case.runs, SAMPLER)
 
 
+def test_samples_added_together_give_the_same_bytes_as_one_by_one() -> None:
+    rng = np.random.default_rng(3)
+    rows = 5_000
+    values = rng.standard_gamma(2, (rows, 3)).cumsum(0)
+    values[rng.random((rows, 3)) < 0.002] = np.nan
+    values[rng.random((rows, 3)) < 0.002] = 0.0
+    samples = pd.DataFrame({"time_s": ORIGIN_S + np.arange(rows), "node": np.array(["a", "b"])[np.arange(rows) % 2]})
+    samples[["m", "n", "level"]] = values
+    sampler = Sampler("s", ("m", "n", "level"), frozenset({"level"}))
+    starts = ORIGIN_S + rng.integers(0, rows + 300, 50)
+    runs = pd.DataFrame({"run_id": np.arange(50), "nodes": [["a"], ["b", "a"]] * 25, "start_s": starts})
+    together = window_features([samples], runs, sampler)
+    singly = window_features((samples.iloc[row : row + 1] for row in range(rows)), runs, sampler)
+    assert same_bytes(together.own, singly.own)
+    assert same_bytes(together.all, singly.all)
+    pd.testing.assert_frame_equal(together.coverage, singly.coverage)
+    pd.testing.assert_series_equal(together.counts, singly.counts)
+
+
 def refused(match: str, samples: dict[str, Any], runs: dict[str, Any], **options: Any) -> None:
     with pytest.raises(InputError, match=match):
         window_features([pd.DataFrame(samples)], pd.DataFrame(runs), Sampler("s", ("m",)), **options)
