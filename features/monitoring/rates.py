@@ -42,9 +42,9 @@ def increment(previous, value):
 
 @kernel
 def rates_if_all_grew(micros, last, sample, gauge, values, since, rate, counts):
-    """Fill ``rate`` if each counter was sampled at ``last`` and has not fallen; return whether.
+    """Fill ``rate`` if no counter has fallen since ``last``; return whether.
 
-    Nearly all samples are such. The loops have no branches, so that they vectorise. Arguments are those of
+    Each counter must have a value of that time. Nearly all samples are such. The loops have no branches, so that they vectorise. Arguments are those of
     :func:`rates_of_sample`; if False is returned only ``rate`` has changed.
     """
     seconds = (micros - last) / 1e6

@@ -123,7 +123,7 @@ def add_four(total, place, rates, rows):
 
 @kernel
 def add_later(total, place, waiting, rates, row, whole):
-    """Add row ``row`` of ``rates`` to a total with the next ones, at once unless it is ``whole``."""
+    """Add row ``row`` of ``rates`` to a total, with the next rows if it is ``whole``."""
     if waiting[place, 0] == WAITING or not whole:
         add_waiting(total, place, waiting, rates)
     if whole:
@@ -183,9 +183,9 @@ def close(bucket, windows, nodes, stream):
 
 @apart
 def take(micros, node, values, gauge, longest, windows, nodes, stream):
-    """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows or more].
+    """Process a batch: ``micros``, ``node`` int64 [rows], ``values`` float64 [metrics, rows].
 
-    Return DONE, or the first row whose time is earlier than that of a previous row.
+    ``values`` may have more columns than there are rows. Return DONE, or the first row whose time is earlier than that of a previous row.
     """
     clock, first = stream.clock, stream.clock[OVER]
     for row in range(len(micros)):
