@@ -62,12 +62,27 @@ def read_trace(
     if (procs_from or (entry.procs_from if entry else "")) == "allocated":
         trace = with_allocated(trace)
     sizes = (procs, entry.procs if entry else None, trace.procs)
+    size = next((number for number in sizes if number is not None), None)
+    if size is None and entry is not None:
+        size = _procs_of_site(entry)
     zones = (timezone, entry.timezone if entry else None, trace.timezone)
     return replace(
         trace,
-        procs=next((number for number in sizes if number is not None), None),
+        procs=size,
         timezone=next((name for name in zones if name is not None), None),
     )
+
+
+def _procs_of_site(entry: Entry) -> int | None:
+    """Return how many processors the Slurm site of an entry has, in its jobs' unit; None without a site."""
+    from pipelines.readers.slurm.site import is_site, load_site
+
+    if not entry.machine or not is_site(entry.machine_path):
+        return None
+    site = load_site(entry.machine_path)
+    if entry.cpus_per_node or entry.processors == "nodes":
+        return len(site.nodes) * (entry.cpus_per_node or 1)
+    return site.procs
 
 
 def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, procs: int | None = None) -> CleanTrace:

@@ -205,6 +205,18 @@ def test_what_the_site_states_of_a_trace_counts_before_what_an_earlier_run_left(
     assert remember("a.swf") == "a", "the file that the site states may still be named by its path"
 
 
+@pytest.mark.parametrize(
+    ("counts", "procs"), [("", 20), ('processors = "nodes"', 3), ("cpus_per_node = 4", 12), ("procs = 64", 64)]
+)
+def test_a_slurm_site_tells_the_number_of_processors_unless_it_is_stated(elsewhere: Path, counts: str, procs: int) -> None:
+    job = "1|ann|2026-03-01T08:00:00|2026-03-01T08:00:00|2026-03-01T08:01:00|COMPLETED|4|1|60"
+    (elsewhere / "a.txt").write_text(f"JobID|User|Submit|Start|End|State|NCPUS|NNodes|TimelimitRaw\n{job}\n")
+    (elsewhere / "site").mkdir()
+    (elsewhere / "site" / "slurm.conf").write_text("NodeName=n[1-2] CPUs=8\nNodeName=small CPUs=4\nPartitionName=all Nodes=ALL\n")
+    (elsewhere / "queuecast.toml").write_text(f'[traces.a]\nplace = "a.txt"\nmachine = "site"\ntimezone = "UTC"\n{counts}\n')
+    assert read_trace("a").procs == procs
+
+
 def test_a_file_under_an_archive_name_with_other_content_is_its_own_trace_and_not_remembered(elsewhere: Path) -> None:
     (elsewhere / "queuecast.toml").write_text(ARCHIVED)
     (elsewhere / "A-1.swf").write_text(SWF.replace("100", "101"))
