@@ -44,7 +44,7 @@ from pipelines.studies.variability_table import (
 from pipelines.training.ledger import SYSTEM_NIGHTS
 from sim.cluster.presets import CONGESTED as WHOLE
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures")
+pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
 SMALL = WHOLE.but(
     name="tiny",
     nodes=64,
@@ -305,7 +305,8 @@ def test_an_unknown_system_is_refused(home: Path) -> None:
         remember_system(home, SIMULATED, {})
 
 
-def test_every_remembered_system_has_its_night(home: Path, half: Path) -> None:
+def test_every_remembered_system_has_its_night(home: Path, tmp_path: Path) -> None:
+    remember_system(home, "pearl", {"counters": (str(tmp_path),), "runs": str(tmp_path / "runs.csv")})
     schedule = defs.resolve_schedule_def("nightly_variability_retraining")
     with dg.instance_for_test() as fresh:
         context = dg.build_schedule_context(

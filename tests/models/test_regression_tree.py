@@ -75,7 +75,7 @@ def by_trying_all(x: np.ndarray, target: np.ndarray, shape: Shape) -> list[tuple
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.integers(2, BINS), st.integers(0, 10**6), st.integers(1, 5))
 def test_each_split_is_the_best_of_all(rows: int, seed: int, least: int) -> None:
     x, target = data(seed, rows)

@@ -60,7 +60,7 @@ def test_the_smallest_score_goes_first_and_ties_by_submission() -> None:
     assert order("r**a*n", {"a": 2.0}) == ["12", "8", "7", "13"]
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(formulas.filter(lambda formula: "submit" not in formula[0]))
 def test_scores_are_those_of_the_simulator(formula: Written) -> None:
     text, value = formula

@@ -72,7 +72,7 @@ semantics = st.sampled_from(SEMANTICS)
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(st.one_of(workloads(), dependent_workloads()), hours, origins, st.sampled_from(["FCFS-EASY", "SAF-JustBF"]), semantics)
 def test_on_any_workload_of_days_as_in_plain_python(
     load: Workload, hours: int, origin_s: int, scheduler: str, semantics: str

@@ -17,7 +17,7 @@ def starts(load: Workload, scheduler: str, predictor: object = None) -> list[int
 
 
 @pytest.mark.slow
-@settings(max_examples=50)
+@settings(max_examples=25)
 @given(workloads(), fcfs_easy, st.data())
 def test_easy_never_starts_the_head_after_its_first_reservation(load: Workload, scheduler: str, data: st.DataObject) -> None:
     """If no job outlives its estimate: the reservation is made when all before have started, and only ever brought forward."""

@@ -66,7 +66,7 @@ def test_uncompiled_kernels_agree_too_and_stay_within_their_arrays() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=120)
+@settings(max_examples=60)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(40))))
 def test_any_small_workload(case: tuple[Workload, str, Any, dict]) -> None:
     """Schedules are the oracle's for any predictor, correction, semantics, dependencies and number of reservations."""
@@ -95,7 +95,7 @@ def test_crowds_under_every_order_and_algorithm(other: int, seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(workloads(), st.sampled_from(EASY_NAMES), policies)
 def test_planned_by_requests_predictions_only_order_the_queue(load: Workload, scheduler: str, policy: dict) -> None:
     name = scheduler.replace("EASY", "EASY(plans=requested)")
@@ -136,7 +136,7 @@ def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(workloads(), st.data())
 def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:
     wild = data.draw(st.lists(st.integers(-5, 30), min_size=len(load.submit), max_size=len(load.submit)))

@@ -168,7 +168,7 @@ ROWS = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(ROWS, st.sampled_from(MISSING_REQUEST))
 def test_the_rules_together_are_the_rules_one_job_at_a_time(rows: list[tuple], missing_request: str) -> None:
     done, kept = plain_rules(rows, 8, missing_request)

@@ -158,7 +158,7 @@ def assert_as_defined(jobs: pd.DataFrame, start_s: np.ndarray) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(traces())
 def test_history_is_its_definition_on_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     assert_as_defined(*trace)

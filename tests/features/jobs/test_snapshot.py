@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
-import time
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -42,7 +39,7 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
 
 
 @pytest.mark.slow
-@settings(max_examples=6, deadline=None)
+@settings(max_examples=3, deadline=None)
 @given(traces())
 def test_snapshot_gives_the_features_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     jobs, start = trace
@@ -57,7 +54,7 @@ def test_snapshot_gives_the_features_of_a_job_submitted_then_in_kth() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=6, deadline=None)
 @given(traces(), st.integers(0, 40), st.integers(0, 30), st.sampled_from(["a", "b", "c", "nobody's"]))
 def test_clock_alone_moves_on_after_the_snapshot(trace: tuple[pd.DataFrame, np.ndarray], after: int, wait: int, user: str) -> None:
     """As long as nothing more of the user starts or ends, a later submission gets the inputs the whole trace would give it."""
@@ -97,7 +94,7 @@ def test_many_rows_are_the_rows_one_by_one() -> None:
 def test_snapshot_holds_nothing_later_than_its_instant(seed: int) -> None:
     rng = np.random.default_rng(seed)
     jobs, start = random_trace(300, rng)
-    for row in range(0, 300, 10):
+    for row in range(0, 300, 30):
         now = int(jobs["submit_s"].iloc[row])
         changed, past = perturbed(jobs, start, row, rng), (jobs.iloc[: row + 1], start[: row + 1])
         for other in (changed, past):
@@ -114,17 +111,3 @@ def test_unknown_and_null_users_and_an_empty_snapshot_mean_no_history() -> None:
         for row in (0, 1):
             got = features(jobs, start, at_s, asked)[own].iloc[row]
             pd.testing.assert_series_equal(got, expected, check_names=False)
-
-
-def test_one_submission_is_described_in_two_milliseconds() -> None:
-    users = [f"user{number}" for number in range(5_000)]
-    rng = np.random.default_rng(0)
-    jobs = table([{"submit_s": number, "runtime_s": 5, "procs": 1, "user": users[rng.integers(5_000)]} for number in range(20_000)])
-    past = UserSnapshot(*states_at(jobs, local(jobs), 20_000), 20_000)
-    asked = pd.DataFrame({"user": ["user17"], "procs": 2, "requested_s": 60, "submit_s": 20_001, "local_s": 20_001})
-    seconds = []
-    for _ in range(50):
-        begin = time.perf_counter()
-        past.features(asked)
-        seconds.append(time.perf_counter() - begin)
-    assert statistics.median(seconds) < 0.002

@@ -20,7 +20,7 @@ def table(rows: list[tuple[int, int, int, int]]) -> pd.DataFrame:
     return jobs_from(pd.DataFrame(asked))
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(JOBS)
 def test_what_is_in_use_is_what_a_count_of_each_second_finds(rows: list[tuple[int, int, int, int]]) -> None:
     seconds = np.zeros((2, 80), int)

@@ -29,7 +29,7 @@ runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(runtimes)
 def test_z_scores_are_those_of_each_application_by_itself(runs: list[tuple[str, float]]) -> None:
     application, runtime = (np.array(column) for column in zip(*runs, strict=True))

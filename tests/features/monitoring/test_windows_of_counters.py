@@ -24,7 +24,7 @@ seeds = st.integers(0, 2**32 - 1)
 
 @pytest.mark.slow
 @given(seeds)
-@settings(max_examples=20)
+@settings(max_examples=10)
 def test_every_feature_of_every_run_is_the_one_by_hand_however_batches_are_cut(seed: int) -> None:
     case = random_case(seed)
     cut, whole = (

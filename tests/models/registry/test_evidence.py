@@ -49,7 +49,7 @@ OUTCOMES = (-1.0, -0.25, 0.5, 1.0)
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.lists(st.floats(0.01, 1.0), min_size=4, max_size=4),
     st.lists(st.sampled_from(OUTCOMES), max_size=6),

@@ -66,7 +66,7 @@ def test_a_version_that_was_changed_or_is_another_kind_is_refused(opened: Tracki
 
 
 @pytest.mark.slow
-@settings(max_examples=80)
+@settings(max_examples=40)
 @given(formulas, st.integers(0, 2**32 - 1))
 def test_consumers_compute_the_simulators_scores(formula: Written, seed: int) -> None:
     text, value = formula

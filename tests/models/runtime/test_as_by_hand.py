@@ -48,7 +48,7 @@ LEARNERS: dict[str, st.SearchStrategy] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", LEARNERS)
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     st.data(),
     described(st.one_of(workloads(most=25), dependent_workloads(most=25))),

@@ -70,7 +70,7 @@ def agree(load: Workload, **policy: Any) -> Nightly:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(described(st.one_of(workloads(), dependent_workloads())), st.sampled_from(SEMANTICS))
 def test_on_any_small_workload_as_in_plain_python(load: Workload, semantics: str) -> None:
     agree(load, semantics=semantics, dependencies=bool(load.preceding))

@@ -262,7 +262,7 @@ hands = st.builds(
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(described(st.one_of(workloads(), dependent_workloads())), hands, schedulers, st.sampled_from(SEMANTICS), corrections)
 def test_on_any_small_workload_as_in_plain_python(
     load: Workload, hand: QuantileByHand, scheduler: str, semantics: str, correction: str

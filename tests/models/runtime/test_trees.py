@@ -45,7 +45,7 @@ def walked(booster: lightgbm.Booster, x: np.ndarray) -> tuple[np.ndarray, np.nda
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(st.sampled_from(sorted(KINDS)), st.integers(0, 10**6), st.integers(20, 200), st.integers(2, 40))
 def test_every_row_ends_in_lightgbm_s_leaf(kind: str, seed: int, size: int, leaves: int) -> None:
     x, y = data(seed, size)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from pathlib import Path
 
 import numpy as np
@@ -195,21 +194,6 @@ def test_importance_finds_the_columns_that_matter():
         scores = learn(name, table, label, 2, seed=0, options=SMALL[name]).importance
         assert set(np.argsort(scores)[-2:]) == {1, 3}, name
         assert scores[[1, 3]].min() > 3 * np.abs(scores[[0, 2, 4]]).max(), name
-
-
-@pytest.mark.slow
-def test_a_row_takes_microseconds_in_trees(runs):
-    label = labelled(runs)
-    for name in ("extra-trees", "decision-forest", "adaboost", "lightgbm"):
-        model = learn(name, runs.features.to_numpy()[:300], label[:300], 2, seed=0)
-        table = np.tile(runs.features.to_numpy(), (5, 1))
-        probabilities_of(model.arrays, table[:10])
-        taken = []
-        for _ in range(5):
-            began = time.perf_counter()
-            probabilities_of(model.arrays, table)
-            taken.append((time.perf_counter() - began) / len(table))
-        assert np.median(taken) < 50e-6, name
 
 
 def test_nearest_neighbours_are_scikit_learns_own_and_are_not_registered(runs):

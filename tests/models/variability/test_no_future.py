@@ -82,7 +82,7 @@ def test_the_last_sample_before_the_end_does_move_the_features() -> None:
 
 
 @given(st.integers(0, 2**32 - 1))
-@settings(max_examples=30)
+@settings(max_examples=15)
 def test_runs_of_the_test_part_move_neither_baselines_nor_labels_of_others(seed: int) -> None:
     rng = np.random.default_rng(seed)
     application, runtime = rng.choice(["AMG", "LBANN"], 60), rng.gamma(9, 10, 60)

@@ -165,7 +165,13 @@ def dying(changes: int, error: BaseException) -> Iterator[Callable[..., object]]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("error", [Killed(), OSError(errno.ENOSPC, "No space left on device")], ids=["killed", "disk full"])
+@pytest.mark.parametrize(
+    "error",
+    [
+        pytest.param(Killed(), id="killed"),
+        pytest.param(OSError(errno.ENOSPC, "No space left on device"), id="disk full", marks=pytest.mark.thorough),
+    ],
+)
 def test_stopped_at_any_change_of_a_file_a_version_is_there_whole_or_not(tmp_path: Path, error: BaseException) -> None:
     """Every write, move and removal of writing and publishing is the last that happens, one after the other; then the next run comes."""
     outcomes, done, at = [], False, 0

@@ -334,7 +334,7 @@ BETWEEN = st.sampled_from(["", "  ", "; note", " ;; note"])
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.lists(
         st.tuples(BEFORE, st.tuples(*[KINDS.get(place, WHOLE) for place in range(18)]), BLANK, BEHIND, BETWEEN),

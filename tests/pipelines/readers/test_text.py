@@ -118,7 +118,7 @@ PIECES = st.lists(
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(pieces=PIECES, block=st.integers(1, 200))
 def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: int) -> None:
     content = ("; Version: 2\n" + "".join(line + end for line, end in pieces) + LINE).encode()
@@ -131,7 +131,7 @@ def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: 
     pd.testing.assert_frame_equal(cut.jobs, whole.jobs)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.lists(st.sampled_from(["1,2,a,x", "12,2,,b,x", '3,4,,"', 'x"', "bad", ""]), min_size=1, max_size=60), st.integers(40, 400)
 )

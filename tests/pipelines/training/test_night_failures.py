@@ -17,7 +17,7 @@ from pipelines.training.night import night, own_registry
 from pipelines.training.traces import Memo
 from tests.support.arriving import CHANGE_DAY, contents, source
 
-pytestmark = pytest.mark.usefixtures("undrawn_pictures", "quick_methods")
+pytestmark = [pytest.mark.usefixtures("undrawn_pictures", "quick_methods"), pytest.mark.thorough]
 FIRST = CHANGE_DAY - 3
 TRAINED: Models = {}
 """What nights of this module trained, on accounting that all of them have: for the next ones, as a replay remembers it."""
@@ -96,10 +96,7 @@ def failing(prepared, tmp_path_factory: pytest.TempPathFactory) -> Path:
     return Path(shutil.copytree(prepared[0], tmp_path_factory.mktemp("failing") / "home"))
 
 
-@pytest.mark.parametrize(
-    "stage",  # the night after the last one is looked at below
-    ["ingesting", pytest.param("training", marks=pytest.mark.thorough), "registering", "keeping the ledger"],
-)
+@pytest.mark.parametrize("stage", STAGES)  # the night after the last one is looked at below
 def test_a_night_that_raises_leaves_the_night_before(prepared, failing: Path, stage: str) -> None:
     fails(failing, prepared[1], stage)
 

@@ -29,7 +29,7 @@ def test_metrics_wait_from_the_simulated_submission() -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(dependent_workloads(), any_scheduler, st.randoms(use_true_random=False))
 def test_renaming_jobs_changes_nothing(load: Workload, scheduler: str, random: Any) -> None:
     table = load.table()

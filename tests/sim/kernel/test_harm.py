@@ -104,7 +104,7 @@ class Known(Foggy):
 
 
 @pytest.mark.slow
-@settings(max_examples=40)
+@settings(max_examples=20)
 @given(
     st.one_of(workloads(), dependent_workloads(), crowds(24)),
     rules,

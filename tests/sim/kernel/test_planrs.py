@@ -62,7 +62,7 @@ def some_name(rng: np.random.Generator) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**9))
 def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
     rng = np.random.default_rng(seed)
@@ -76,7 +76,7 @@ def test_a_pool_is_planned_as_the_oracle_plans_it(seed: int) -> None:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**9))
 def test_queues_are_backfilled_by_fair_share_as_the_oracle_does_it(seed: int) -> None:
     """On a pool, and on clusters."""
@@ -110,7 +110,7 @@ def test_by_default_a_reservation_survives_jobs_of_a_queue_that_comes_first(sche
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(seed=st.integers(0, 10**9))
 @example(seed=39798)  # nodes go before the first submission
 def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
@@ -124,7 +124,7 @@ def test_clusters_are_planned_as_the_oracle_plans_them(seed: int) -> None:
     assert schedule.jobs["start_s"].tolist() == starts_by_oracle(load, scheduler, drawn, (site, asks), outages, **policy)
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(seed=st.integers(0, 10**9))
 def test_without_search_and_with_exact_estimates_it_is_conservative(seed: int) -> None:
     load = crowd(np.random.default_rng(seed), size=80)

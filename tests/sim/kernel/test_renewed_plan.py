@@ -67,7 +67,7 @@ semantics = st.sampled_from([*SEMANTICS, "per-second(expiry=pass)", "per-event(e
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(st.one_of(workloads(most=40), dependent_workloads()), names, schedulers, semantics)
 def test_on_any_small_workload_as_in_plain_python(load: Workload, name: str, scheduler: str, semantics: str) -> None:
     agree(load, name, scheduler, semantics=semantics, dependencies=bool(load.preceding))

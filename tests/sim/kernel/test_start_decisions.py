@@ -53,7 +53,7 @@ def agree(load: Workload, scheduler: str, whim: Whim, skips: int = 10, predictor
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(cases(st.one_of(workloads(), dependent_workloads(), crowds(30))), whims, limits)
 def test_any_small_workload(case: tuple[Workload, str, Any, dict], whim: Whim, skips: int) -> None:
     load, scheduler, predictor, policy = case

@@ -34,7 +34,7 @@ PLANNERS = ["PlanRS(iterations=3)", "OrigBF(reorder=60,threshold=60)", "OrigBF(r
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(
     load=dependent_workloads(),
     scheduler=st.one_of(any_scheduler, st.just(CONSERVATIVE), mixed, st.sampled_from([*SCORES, *PLANNERS, "Harm"])),

@@ -20,7 +20,7 @@ from tests.support.workloads import CONSERVATIVE, TABLE_CORRECTIONS, Workload, a
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     seed=st.integers(0, 10**9),
     scheduler=st.one_of(any_scheduler, st.sampled_from([CONSERVATIVE, "FCFS-EASY-FCFS"])),

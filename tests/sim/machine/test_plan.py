@@ -26,7 +26,7 @@ def fresh(machine: Described, table: pd.DataFrame) -> Clusters:
 
 
 @pytest.mark.slow
-@settings(max_examples=60)
+@settings(max_examples=30)
 @given(seed=st.integers(0, 10**9))
 def test_the_earliest_gap_and_its_nodes_are_those_of_a_search_through_all_moments(seed: int) -> None:
     rng = np.random.default_rng(seed)

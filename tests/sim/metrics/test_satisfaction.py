@@ -56,7 +56,7 @@ def accepted_s(rows: list, i: int) -> float:
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=60)
+@settings(deadline=None, max_examples=30)
 @given(jobs)
 def test_a_user_accepts_the_sum_over_its_jobs_present_when_it_last_submitted(rows):
     rows = sorted(rows)

@@ -141,7 +141,7 @@ def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(jobs_of_any_size)
 def test_p2sf_agrees_with_exact_fractions(jobs):
     schedule = schedule_of(*zip(*jobs, strict=True))
@@ -149,7 +149,7 @@ def test_p2sf_agrees_with_exact_fractions(jobs):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=30)
+@settings(deadline=None, max_examples=15)
 @given(jobs_of_any_size)
 def test_ratios_of_sums_give_the_metrics(jobs):
     schedule = schedule_of(*zip(*jobs, strict=True), predicted=[100.0] * len(jobs))

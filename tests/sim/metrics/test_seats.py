@@ -9,7 +9,7 @@ from sim.metrics.seats import seats
 from tests.support.workloads import Workload, workloads
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=10, deadline=None)
 @given(workloads(), st.sampled_from(["FCFS-EASY", "FCFS-List"]), st.sampled_from(["per-second", "per-event"]))
 def test_every_job_holds_its_processors_alone(load: Workload, scheduler: str, semantics: str) -> None:
     schedule = load.schedule(scheduler, semantics=semantics)

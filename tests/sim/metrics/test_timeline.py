@@ -18,7 +18,7 @@ def schedule_from(rows):
 
 
 @pytest.mark.slow
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(jobs)
 def test_step_functions_count_what_is_there_at_every_second(rows):
     schedule = schedule_from(rows)
@@ -32,7 +32,7 @@ def test_step_functions_count_what_is_there_at_every_second(rows):
             assert steps.values[np.searchsorted(steps.times, second, side="right") - 1] == weight[present].sum()
 
 
-@settings(deadline=None, max_examples=20)
+@settings(deadline=None, max_examples=10)
 @given(jobs, st.integers(1, 50))
 def test_resampling_keeps_the_integral(rows, step):
     times, values = busy_procs(schedule_from(rows))

@@ -36,7 +36,7 @@ tables = st.dictionaries(st.sampled_from([SJBF, HARM, BOUND, RECORDED]), changes
 
 
 @pytest.mark.slow
-@settings(max_examples=25)
+@settings(max_examples=12)
 @given(tables, st.integers(1, 3))
 def test_the_best_surely_lowers_slowdown_raises_nothing_and_can_be_done(changes: dict, replicates: int) -> None:
     asked = table(changes, replicates)

@@ -59,7 +59,7 @@ def test_the_example_is_easy_on_kth_sp2_to_every_start_and_the_published_slowdow
         assert schedule.scheduler == ("easy" if policy is EASY else "fast_easy")
 
 
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(dependent_workloads(), st.sampled_from([None, "requested", "last2"]), st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_the_example_is_easy_on_any_workload(load: Workload, predictor: str | None, correction: str, dependencies: bool) -> None:
     policy: dict[str, Any] = {"correction": correction, "dependencies": dependencies}
@@ -68,7 +68,7 @@ def test_the_example_is_easy_on_any_workload(load: Workload, predictor: str | No
     assert decided(load, FAST_EASY, predictor, **policy) == wanted
 
 
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(workloads(), st.integers(0, 9))
 def test_a_predictor_in_python_is_asked_and_told_as_ever(load: Workload, seed: int) -> None:
     policy = {"correction": "conditional"}
@@ -120,7 +120,7 @@ class Whimsical(Simulation):
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(dependent_workloads(), st.integers(0, 99), SEMANTICS, st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_any_decision_is_carried_out_and_sees_what_the_oracle_sees(
     load: Workload, seed: int, semantics: str, correction: str, dependencies: bool

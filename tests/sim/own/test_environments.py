@@ -65,7 +65,7 @@ class Shortest(Ordering):
 
 @pytest.mark.thorough
 @pytest.mark.slow
-@settings(max_examples=12, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(workloads(), st.sampled_from(PREDICTORS), st.sampled_from(TABLE_CORRECTIONS))
 def test_first_candidates_are_easy_and_shortest_ones_the_kernels_orders(
     load: Workload, predictor: str | None, correction: str

@@ -98,7 +98,7 @@ formulas = st.recursive(
 
 
 @pytest.mark.slow
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=20, deadline=None)
 @given(
     workloads(),
     formulas,

@@ -24,6 +24,8 @@ from sim.slurm.site import Site
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 RUNS = sorted(path.stem for path in GOLDEN.glob("*.txt"))
+FIRST = ("jobs-B", "limits-A", "mixed-A", "preemption-A", "tiers-B", "het24-B", "rel24-A", "resv24-B")
+"""One of each kind."""
 COVERED = ("mixed-A", "preemption-A")
 """Everything at once, and jobs that start more than once."""
 OUTSIDE = {
@@ -56,7 +58,7 @@ def recorded(run: str, logged: bool = True) -> tuple[Site, pd.DataFrame, Phases]
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("run", WITHIN_5_S)
+@pytest.mark.parametrize("run", [pytest.param(run, marks=() if run in FIRST else pytest.mark.thorough) for run in WITHIN_5_S])
 def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> None:
     site, jobs, phases = recorded(run)
     ran = jobs["start_s"] >= 0

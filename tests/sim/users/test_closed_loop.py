@@ -38,7 +38,7 @@ def oracle_waits(load: Workload, loop: str, session_s: int, rule: str) -> list:
 
 
 @pytest.mark.slow
-@settings(max_examples=30)
+@settings(max_examples=15)
 @given(
     workloads(),
     schedulers,

@@ -92,7 +92,7 @@ def log(head: str, rows: list[tuple]) -> str:
 
 
 @pytest.mark.slow
-@settings(max_examples=20)
+@settings(max_examples=10)
 @given(
     st.lists(st.tuples(layouts, rows_of_a_log), min_size=1, max_size=3),
     st.integers(1, 300),
