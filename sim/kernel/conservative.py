@@ -47,16 +47,18 @@ def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
     With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run longer than
     planned, only jobs that can start earlier are moved.
     """
-    counters = state.counters
+    counters, advanced = state.counters, state.counters[ADVANCED]
     if not again:
         if not steady or counters[AS_PLANNED] == LATER or not go_on(now, jobs, estimates, queue, profile, state, bits):
             counters[RESERVED] = counters[ADVANCED] = 0
             build_profile(now, profile, state, bits)
         counters[HEARD] = counters[ENDED]
+    moved = again or counters[ADVANCED] != advanced or counters[RESERVED] < counters[WAITING]
     while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
         seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
     if counters[UNDECIDED] == 0:
-        insertion_sort(queue, counters[WAITING])
+        if moved:
+            insertion_sort(queue, counters[WAITING])
         counters[AS_PLANNED] = PLANNED
 
 

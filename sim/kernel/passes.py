@@ -11,13 +11,14 @@ import numpy as np
 
 from features.jit import apart, kernel
 from sim.kernel.conservative import admit, compress
-from sim.kernel.just_backfill import plan_anew, plan_on
+from sim.kernel.just_backfill import go_on, plan_anew, plan_on
 from sim.kernel.orders import MIXED, SCORE, STANDARDISED, order_key
 from sim.kernel.profile import fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
     BLOCK_BITS,
     END,
+    FEW,
     GROUP_BITS,
     HOLE,
     LONG,
@@ -37,10 +38,13 @@ from sim.kernel.reservations import reserve_heads
 from sim.kernel.scores import look_around, score
 from sim.kernel.standardised import standardise
 from sim.kernel.state import (
+    AS_PLANNED,
     CHANGED,
     EXTRA,
     FREE,
+    LATER,
     NEXT,
+    PLANNED,
     PLANS,
     RESERVED,
     SHADOW,
@@ -125,7 +129,7 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
         if counters[WAITING] > 0:
             if again:
                 plan_on(now, jobs, estimates, front, profile, state, bits)
-            else:
+            elif not plan_holds(settings, front, counters) or not go_on(now, jobs, estimates, front, profile, state, bits):
                 settle(front, state.start)
                 tidy(front, counters[WAITING], state.start)
                 plan_anew(now, jobs, estimates, front, profile, state, bits)
@@ -157,6 +161,17 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
     tidy(front, counters[WAITING], state.start)
     if not settings.one_queue:
         tidy(back, counters[WAITING], state.start)
+
+
+@kernel
+def plan_holds(settings, queue, counters):
+    """Tell whether JustBF's plan would be the same if it were made again.
+
+    A new plan is made, too, when there are so many holes that the queue is to be tidied.
+    """
+    holes = queue.bounds[END] - queue.bounds[BEGIN] - counters[WAITING]
+    in_order = settings.steady and not order_changes(settings)
+    return in_order and counters[AS_PLANNED] == PLANNED and holes <= counters[WAITING] + FEW
 
 
 @kernel
@@ -302,10 +317,13 @@ def enqueue(settings, job, now, jobs, estimates, front, back, state):
 
     Return the first entry of the primary queue that has changed, -1 if all may have.
     """
-    moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, state.counters), job, jobs, estimates, state)
+    counters = state.counters
+    moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
+    if settings.algorithm == JUSTBF and moved < front.bounds[BEGIN] + counters[RESERVED]:
+        counters[AS_PLANNED] = LATER
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
-    state.counters[WAITING] += 1
+    counters[WAITING] += 1
     return moved
 
 
@@ -328,6 +346,7 @@ def move_up(settings, job, now, jobs, estimates, front, state):
     counters = state.counters
     at = find(front, job)
     counters[WAITING] -= 1
+    counters[AS_PLANNED] = LATER
     make_hole(front, at)
     line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
     counters[WAITING] += 1

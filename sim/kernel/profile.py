@@ -30,7 +30,7 @@ class Profile(NamedTuple):
     whole block in addition to ``free`` of an entry; ``least`` and ``most`` bound the sum. A place in the profile is one integer,
     index in ``order`` << BITS | index in the block; the first place is 0. ``searched``: see :mod:`sim.kernel.searched`; the kind
     of a job is its number of processors. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3],
-    ``longest`` [2, classes of a queue], ``open`` [entries of a queue].
+    ``longest`` [2, classes of a queue], ``planned`` [entries of a queue].
     """
 
     time: np.ndarray
@@ -44,7 +44,7 @@ class Profile(NamedTuple):
     searched: np.ndarray
     ahead: np.ndarray
     longest: np.ndarray
-    open: np.ndarray
+    planned: np.ndarray
 
 
 def blocks_for(entries: int) -> int:
@@ -94,6 +94,12 @@ def close(profile, k, size):
 def time_at(profile, place):
     """Return the time of a place."""
     return profile.time[profile.order[place >> BITS] << BITS | place & (SIZE - 1)]
+
+
+@kernel
+def free_now(profile):
+    """Return the free processors of the first entry."""
+    return profile.free[profile.order[0] << BITS] + profile.shift[0]
 
 
 @kernel

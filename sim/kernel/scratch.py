@@ -246,5 +246,5 @@ class Scratch:
         time, free = (self._take(name, blocks * SIZE) for name in ("time", "free"))
         first, count, shift, least, most = (self._take(name, blocks) for name in ("first", "count", "shift", "least", "most"))
         searched, longest = nothing_searched(), self.take("longest", 2, 2 * procs.bit_length() + 1)
-        left_open, ahead = self._take("open", queue_capacity(jobs)), np.zeros(3, np.int64)
-        return Profile(time, free, order, first, count, shift, least, most, searched, ahead, longest, left_open)
+        planned, ahead = self._take("planned start", queue_capacity(jobs)), np.zeros(3, np.int64)
+        return Profile(time, free, order, first, count, shift, least, most, searched, ahead, longest, planned)
