@@ -16,7 +16,6 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
-from filelock import FileLock
 from numba.core import config as numba_config
 from numba.core.caching import CompileResultCacheImpl, FunctionCache, _CacheLocator
 from numba.core.runtime import rtsys
@@ -179,19 +178,24 @@ class Cache(FunctionCache):
     """
 
     _impl_class = _Place
+    allocates = True
+    """Whether the function needs numba's allocator, which is compiled in each process that uses it."""
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Load a compiled form, or return None.
 
         Numba would first load what it needs to compile, scipy's linear algebra among it. That takes longer than the rest, and the
-        compiler loads it anyway. Loaded code needs numba's allocator alone.
+        compiler loads it anyway. Loaded code needs at most numba's allocator.
         """
-        rtsys.initialize(target_context)
+        if self.allocates:
+            rtsys.initialize(target_context)
         with self._guard_against_spurious_io_errors():
             return self._load_overload(sig, target_context)
 
     def save_overload(self, sig: Any, data: Any) -> None:
         """Store a compiled form when no other process stores any."""
+        from filelock import FileLock
+
         with FileLock(Path(self.cache_path) / "saving.lock"):
             super().save_overload(sig, data)
 

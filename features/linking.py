@@ -117,6 +117,10 @@ class Function(CPUDispatcher):
     def enable_caching(self, cache: type[FunctionCache] = FunctionCache) -> None:
         """Keep compiled forms on disk, in a cache of this class."""
         self._cache = cache(self.py_func)
+        self._cache.allocates = self.targetoptions.get("_nrt", True)  # type: ignore[missing-attribute]
+
+    def _compilation_chain_init_hook(self) -> None:
+        """Look for no extensions of numba, for which it would read the metadata of all packages."""
 
 
 _MAKING = Lock()
