@@ -129,6 +129,7 @@ def read(
     from dataclasses import replace
 
     from features.errors import InputError, unknown
+    from features.jobs.columns import column, held
     from sim.settings import TraceSettings
 
     settings |= {"procs": procs}
@@ -136,7 +137,7 @@ def read(
     workload, _ = _on(trace, settings, compiles=False)
     if settings:
         raise unknown("setting", min(settings), TraceSettings.model_fields)
-    submit = workload.jobs["submit_s"]
+    submit = column(held(workload), "submit_s")
     within = (submit >= (submit.min() if from_s is None else from_s)) & (submit < (submit.max() + 1 if to_s is None else to_s))
     if not within.any():
         raise InputError(f"{workload.name}: no job is submitted between seconds {from_s} and {to_s} of the trace")
@@ -450,15 +451,14 @@ def _on(trace: Trace, settings: dict[str, Any], *, compiles: bool = True) -> tup
     """
     from dataclasses import replace
 
-    from pandas import DataFrame
-
-    from features import CleanTrace, InputError, Trace, jobs_from
+    from features import CleanTrace, InputError, Trace
+    from features.deferred import pd
     from features.jobs.schema import OVERRUN
     from pipelines.cli.options import load, load_machine, tell_cleaning
     from pipelines.readers.read import cleaned_for
     from sim.settings import Campaign, TraceSettings
 
-    named = not isinstance(trace, (CleanTrace, DataFrame))
+    named = isinstance(trace, (str, Path)) or not isinstance(trace, (CleanTrace, pd.DataFrame))
     of_traces = {name: settings.pop(name) for name in (*TraceSettings.model_fields, "machine") if name in settings}
     machine_file = of_traces.get("machine")
     kind = TraceSettings if machine_file is None else Campaign  # which imports the simulator to check itself
@@ -468,7 +468,9 @@ def _on(trace: Trace, settings: dict[str, Any], *, compiles: bool = True) -> tup
         workload = trace
         if machine_file is not None and (machine := load_machine(asked)) is not None:
             workload = replace(trace, procs=machine.procs, machine=machine)
-    elif isinstance(trace, DataFrame):
+    elif not named:
+        from features import jobs_from
+
         machine = None if machine_file is None else load_machine(asked)
         if {OVERRUN, "runtime_s"} <= set(trace):  # cleaned before: restore what was cut, to be cut again
             trace = trace.assign(runtime_s=trace["runtime_s"] + trace[OVERRUN]).drop(columns=OVERRUN)

@@ -8,8 +8,8 @@ from typing import NamedTuple
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 
 DAY_S = 86_400

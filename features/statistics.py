@@ -17,7 +17,8 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+
+from features.deferred import pd
 
 CONFIDENCE = 0.95
 FEWEST_BLOCKS = 5

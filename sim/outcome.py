@@ -12,10 +12,11 @@ from functools import cache
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from features.clock import Clock
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, column, framed
 from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
@@ -170,7 +171,9 @@ def simulation(
         )
     if plan.harm is not None:
         on = None if clusters is None else clusters.nodes
-        scenarios = as_scenarios(plan.harm, source, workload.jobs, workload.arrays, workload.procs, policy.seed, scratch, on)
+        scenarios = as_scenarios(
+            plan.harm, source, framed(workload.jobs), workload.arrays, workload.procs, policy.seed, scratch, on
+        )
     work = scratch.work(
         len(workload.jobs),
         workload.procs,
@@ -216,7 +219,7 @@ def planned_nodes(
         running=min(len(jobs), 2 * workload.procs),
         pool=pool,
         tells=tells,
-        queue=queues(plan.orig_bf, jobs, arrays.requested) if plan.orig_bf else _NONE,
+        queue=queues(plan.orig_bf, framed(jobs), arrays.requested) if plan.orig_bf else _NONE,
     )
     planner = as_planner(planned, nodes, job_inputs.arrays, job_inputs.estimates, scratch)
     return nodes, planner
@@ -269,7 +272,7 @@ class Simulation:
                 estimates = Estimates(estimates.order, np.empty_like(estimates.fit), np.empty_like(estimates.end))
             self.conversation = Conversation(
                 self.source,
-                self.workload.jobs,
+                framed(self.workload.jobs),
                 job_inputs.arrays,
                 estimates,
                 self.work.state,
@@ -357,7 +360,7 @@ class Simulation:
             outages = clusters.outages
             outcome = outcome._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
         if self.log is not None:
-            outcome = outcome._replace(plans=self.log.table(self.workload.jobs["job_id"].to_numpy(), origin, rows))
+            outcome = outcome._replace(plans=self.log.table(column(self.workload.jobs, "job_id"), origin, rows))
         if self.searches is not None:
             outcome = outcome._replace(searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
         return outcome
@@ -408,14 +411,14 @@ def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool =
         raise InputError("a monitored cluster is one pool of processors, and takes no machine of clusters")
 
 
-def check_usable(state: State, name: str, jobs: pd.DataFrame, row: np.ndarray | None = None) -> None:
+def check_usable(state: State, name: str, jobs: Table, row: np.ndarray | None = None) -> None:
     """Raise InputError if the compiled predictor ``name`` gave an answer that is no number.
 
     ``row`` maps the kernel's jobs to rows of the table.
     """
     job = int(state.counters[UNUSABLE]) - 1
     if job >= 0:
-        number = jobs["job_id"].iloc[job if row is None else int(row[job])]
+        number = column(jobs, "job_id")[job if row is None else int(row[job])]
         raise InputError(f"predictor {name}: predicts something that is not a finite number for job {number}")
 
 

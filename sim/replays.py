@@ -12,9 +12,10 @@ from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, framed
 from features.jobs.dependencies import OPEN, Graph, preceding_rows
 from features.jobs.scaling import divided, scaled
 from features.jobs.schema import codes, start_s
@@ -41,7 +42,7 @@ class ReplayInput(NamedTuple):
     """
 
     workload: Prepared
-    jobs: pd.DataFrame
+    jobs: Table
     rows: np.ndarray | None
 
 
@@ -54,16 +55,19 @@ def check_scaled(predictor: object, squeeze: float) -> None:
 
 
 def as_replay(
-    jobs: pd.DataFrame, policy: Policy, procs: int, moves_s: np.ndarray | None = None, machine: Description | None = None
+    jobs: Table, policy: Policy, procs: int, moves_s: np.ndarray | None = None, machine: Description | None = None
 ) -> ReplayInput:
     """Return ``jobs`` as ``policy`` submits them, moved by ``moves_s`` [jobs] if given.
 
     For a job that waits for others a move changes the think time, unless the job names another (``dependencies``). Errors are
     those of :func:`sim.simulate`.
     """
+    if policy.as_recorded and moves_s is None:
+        return ReplayInput(prepare(jobs, procs, machine), jobs, None)
+    recorded = framed(jobs)
     if policy.changes:
-        as_arrays(jobs, procs)  # checked before anything is made of it
-    table, waits = scaled(jobs, policy.load, policy.squeeze), graph_of(jobs, policy, procs)
+        as_arrays(recorded, procs)  # checked before anything is made of it
+    table, waits = scaled(recorded, policy.load, policy.squeeze), graph_of(recorded, policy, procs)
     if waits is not None:
         waiting = waits.after_s != OPEN
         after_s = divided(waits.after_s, policy.load * policy.squeeze)
@@ -153,21 +157,21 @@ def seeded(predictor: Any, seed: int) -> Any:
     return named_predictor(predictor, seed) if isinstance(predictor, str) else predictor
 
 
-def in_order(source: Predictor, recorded: pd.DataFrame, rows: np.ndarray) -> Predictor:
+def in_order(source: Predictor, recorded: Table, rows: np.ndarray) -> Predictor:
     """Return ``source`` for jobs that are the ``rows`` of ``recorded``.
 
     Predictions known beforehand are reordered with their jobs.
     """
     if not isinstance(source, TablePredictor):
         return source
-    predicted_by, quantiles = source.estimate, source.quantiles
+    predicted_by, quantiles, table = source.estimate, source.quantiles, framed(recorded)
 
     def estimate(_: pd.DataFrame) -> np.ndarray:
-        predicted = np.asarray(predicted_by(recorded), np.float64)
-        return predicted[rows] if predicted.shape == (len(recorded),) else predicted
+        predicted = np.asarray(predicted_by(table), np.float64)
+        return predicted[rows] if predicted.shape == (len(table),) else predicted
 
     return replace(
-        source, estimate=estimate, quantiles=quantiles and (lambda _: quantiles(recorded).iloc[rows].reset_index(drop=True))
+        source, estimate=estimate, quantiles=quantiles and (lambda _: quantiles(table).iloc[rows].reset_index(drop=True))
     )
 
 

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 from html import escape
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, TableColumns, column, tabled
 from features.jobs.schema import start_s
 from sim.outcome import Outcome
 from sim.policy import Policy
@@ -34,6 +35,7 @@ IDENTITY = (
 """Key of a row of results: a schedule's settings, and the threshold of its bounded slowdown."""
 
 
+@tabled("jobs")
 @dataclass(frozen=True)
 class Schedule:
     """One simulated (or recorded) schedule.
@@ -115,24 +117,21 @@ class Schedule:
 
 
 def as_schedule(
-    outcome: Outcome, jobs: pd.DataFrame, policy: Policy, *, procs: int, trace: str, generated: bool, machine: str = ""
+    outcome: Outcome, jobs: Table, policy: Policy, *, procs: int, trace: str, generated: bool, machine: str = ""
 ) -> Schedule:
     """Return the schedule that ``policy`` made of ``jobs``, from its outcome in that order.
 
     The trace's name tells whether users react or the load differs.
     """
-    table, never_started = (
-        schedule_table(jobs, outcome.start, outcome.predicted, outcome.corrections, outcome.submit),
-        np.zeros(0, np.int64),
-    )
-    quantiles = outcome.quantiles
+    table = schedule_table(jobs, outcome.start, outcome.predicted, outcome.corrections, outcome.submit)
+    never_started, quantiles = np.zeros(0, np.int64), outcome.quantiles
     if len(outcome.unstarted):
-        table["runtime_s"], table["end_s"] = outcome.runtime, outcome.start + outcome.runtime
-        never_started = table["job_id"].to_numpy()[outcome.unstarted]
-        table = table[~outcome.unstarted].reset_index(drop=True)
+        ran = {"runtime_s": outcome.runtime, "end_s": outcome.start + outcome.runtime}
+        never_started = table["job_id"][outcome.unstarted]
+        table = TableColumns({**table.arrays, **ran}).rows(~outcome.unstarted)
         quantiles = None if quantiles is None else quantiles[~outcome.unstarted].reset_index(drop=True)
     return Schedule(
-        jobs=table,
+        jobs=table,  # type: ignore[bad-argument-type]
         procs=procs,
         machine=machine,
         never_started=tuple(never_started.tolist()),
@@ -161,7 +160,7 @@ def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = 
     if start is None:
         raise InputError(f"{trace or 'trace'}: does not record every wait, so there is no recorded schedule")
     return Schedule(
-        jobs=schedule_table(jobs, start, jobs["requested_s"].to_numpy(np.float64)),
+        jobs=schedule_table(jobs, start, jobs["requested_s"].to_numpy(np.float64)),  # type: ignore[bad-argument-type]
         procs=procs,
         trace=trace,
         scheduler="recorded",
@@ -173,27 +172,29 @@ def recorded(jobs: pd.DataFrame, procs: int, trace: str = "", generated: bool = 
 
 
 def schedule_table(
-    jobs: pd.DataFrame,
+    jobs: Table,
     start: np.ndarray,
     predicted: np.ndarray,
     corrections: np.ndarray | None = None,
     submit: np.ndarray | None = None,
-) -> pd.DataFrame:
+) -> TableColumns:
     """Return the ``jobs`` table of a Schedule from arrays [jobs] in the same order, seconds."""
-    return pd.DataFrame(
+    job_id, submit_s, procs, runtime_s, requested_s = (
+        np.ma.getdata(column(jobs, name)) for name in ("job_id", "submit_s", "procs", "runtime_s", "requested_s")
+    )
+    return TableColumns(
         {
-            "job_id": jobs["job_id"].to_numpy(),
-            "submit_s": jobs["submit_s"].to_numpy() if submit is None else submit,
+            "job_id": job_id,
+            "submit_s": submit_s if submit is None else submit,
             "start_s": start,
-            "end_s": start + jobs["runtime_s"].to_numpy(),
-            "procs": jobs["procs"].to_numpy(),
-            "runtime_s": jobs["runtime_s"].to_numpy(),
-            "requested_s": jobs["requested_s"].to_numpy(),
-            "user": jobs["user"].array,
+            "end_s": start + runtime_s,
+            "procs": procs,
+            "runtime_s": runtime_s,
+            "requested_s": requested_s,
+            "user": column(jobs, "user"),
             "predicted_s": predicted,
             "corrections": np.zeros(len(jobs), np.int64) if corrections is None else corrections,
-        },
-        copy=False,
+        }
     )
 
 

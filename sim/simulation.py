@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
 from features.clock import Clock
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table
 from features.jobs.shaking import moves
 from models.runtime.protocol import Predictor
 from sim.inputs.estimates import as_predictor
@@ -116,7 +117,7 @@ def simulate(
 
 
 def simulate_policy(
-    jobs: pd.DataFrame,
+    jobs: Table,
     policy: Policy,
     *,
     procs: int | None = None,

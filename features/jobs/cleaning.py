@@ -12,21 +12,23 @@ On the raw KTH-SP2 log these rules keep 28,481 of 28,489 jobs, the number of Gau
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from numbers import Integral
 from typing import Any, TypeAlias
 
 import numpy as np
-import pandas as pd
 
 from features import limits
 from features.clock import Clock
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.choices import MISSING_REQUEST
+from features.jobs.columns import TableColumns, Texts, columns, filled, held, tabled
 from features.jobs.file_clock import file_clock
 from features.jobs.identity import copies
-from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine
+from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine, codes
 from features.jobs.usage import WIDE, advised, usage
 
 AHEAD = "ahead-of-file-clock"
@@ -45,6 +47,7 @@ NO_CLUSTER = "fits-no-cluster"
 """Rule for jobs that do not fit an empty machine of clusters."""
 
 
+@tabled("jobs", "rejected_jobs")
 @dataclass(frozen=True)
 class CleanTrace:
     """A trace ready to simulate: every job has a runtime, processors and a requested time.
@@ -74,7 +77,7 @@ class CleanTrace:
         """Return one line: kind, name, size, and what cleaning did."""
         touched = ", ".join(f"{words} {count:,}" for words, count in self.touched().items()) or "all as read"
         kind = "generated trace" if self.generated else "trace"
-        return f"{kind} {self.name}: {len(self.jobs):,} jobs on {self.procs:,} processors ({touched})"
+        return f"{kind} {self.name}: {len(held(self)):,} jobs on {self.procs:,} processors ({touched})"
 
     @property
     def clock(self) -> Clock:
@@ -98,12 +101,13 @@ class CleanTrace:
 
     def touched(self) -> dict[str, int]:
         """Return the counts under names such as ``no-runtime dropped``."""
-        rules, actions = self.rejected_jobs["rule"], self.rejected_jobs["action"]
-        return {str(words): int(count) for words, count in (rules + " " + actions).value_counts(sort=False).items()}
+        touched = held(self, "rejected_jobs")
+        pairs = zip(touched["rule"].tolist(), touched["action"].tolist(), strict=True)
+        return {f"{rule} {action}": count for (rule, action), count in Counter(pairs).items()}
 
 
-Holds: TypeAlias = Callable[[pd.DataFrame], np.ndarray]
-"""Takes a cleaned table; returns which jobs fit an empty machine, bool [jobs]."""
+Holds: TypeAlias = Callable[[Any], np.ndarray]
+"""Takes a cleaned DataFrame; returns which jobs fit an empty machine, bool [jobs]."""
 
 
 def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop", holds: Holds | None = None) -> CleanTrace:
@@ -117,39 +121,39 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
     has a requested time (unless ``runtime``), and if no job is left.
     """
     size = _size(trace, procs, missing_request)
-    labels = trace.jobs.index  # a user's own may repeat: then they name no job
-    trace = replace(trace, jobs=trace.jobs.reset_index(drop=True))
-    work = _Work(trace.jobs, trace.unread)
+    table = columns(held(trace))
+    work = _Work(table, trace.unread)
     _amounts(work, trace)
     _requests(work, trace, missing_request)
-    work.drop(WIDE, work.table["procs"].fillna(0) > size, "procs")
-    longer = (work.table["runtime_s"] > work.table["requested_s"]).fillna(False)
-    work.table[OVERRUN] = (work.table["runtime_s"] - work.table["requested_s"]).where(longer, 0)
+    work.drop(WIDE, work.numbers("procs") > size, "procs")
+    overrun = work.table["runtime_s"] - work.table["requested_s"]
+    longer = _true(overrun > 0)
+    work.table[OVERRUN] = np.where(longer, overrun, 0)
     work.alter("runtime-cut-to-request", longer, "runtime_s", work.table["requested_s"])
 
     _outside_the_clock(work)
     if holds is not None and work.kept.any():
-        held = np.ones(len(work.table), bool)
-        held[work.kept] = holds(work.table.loc[work.kept])
-        work.drop(NO_CLUSTER, pd.Series(~held), "procs")
+        fits = np.ones(len(table), bool)
+        fits[work.kept] = holds(TableColumns(work.table).rows(work.kept).frame())
+        work.drop(NO_CLUSTER, ~fits, "procs")
 
-    jobs = work.table.loc[work.kept].sort_values("submit_s", kind="stable")
-    own = labels.is_unique and not labels.equals(pd.RangeIndex(len(labels)))
-    jobs.index = labels[jobs.index] if own else pd.RangeIndex(len(jobs))
-    if len(jobs) == 0:
-        reasons = ", ".join(f"{rule}: {len(rows)}" for rule, rows in work.report().groupby("rule"))
-        raise InputError(f"{trace.source or trace.name}: no job of {len(trace.jobs)} is left after cleaning ({reasons})")
-    jobs = jobs.astype(dict.fromkeys((*REQUIRED, OVERRUN), "int64"))
+    if not work.kept.any():
+        reasons = ", ".join(f"{rule}: {count}" for rule, count in sorted(Counter(work.report()["rule"].tolist()).items()))
+        raise InputError(f"{trace.source or trace.name}: no job of {len(table)} is left after cleaning ({reasons})")
+    kept = np.flatnonzero(work.kept)
+    kept = kept[np.argsort(work.numbers("submit_s")[kept], kind="stable")]
+    work.table |= {name: work.numbers(name) for name in REQUIRED}
+    jobs = TableColumns(work.table, table.labels).rows(kept)
     return CleanTrace(
         name=trace.name,
-        jobs=jobs,
-        rejected_jobs=work.report(),
+        jobs=jobs,  # type: ignore[bad-argument-type]
+        rejected_jobs=work.report(),  # type: ignore[bad-argument-type]
         procs=size,
         origin_unix_s=trace.origin_unix_s,
         timezone=trace.timezone,
         generated=trace.generated,
         missing_request=missing_request,
-        jobs_read=len(trace.jobs) + len(trace.unread),
+        jobs_read=len(table) + len(trace.unread),
         source=trace.source,
         notes=trace.notes,
         hashed_with=trace.hashed_with,
@@ -166,7 +170,7 @@ def _size(trace: Trace, procs: int | None, missing_request: str) -> int:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     name, size = trace.source or trace.name, procs if procs is not None else trace.procs
     if size is None:
-        advice = advised(trace.jobs, None, usage(trace.jobs).procs)
+        advice = advised(held(trace), None, usage(held(trace)).procs)
         hint = "N" if advice.procs is None else f"{advice.procs} ({advice.reason}), or the true number"
         raise InputError(f"{name}: the number of processors is unknown; give --procs {hint}")
     if not isinstance(size, Integral) or isinstance(size, bool):
@@ -175,41 +179,45 @@ def _size(trace: Trace, procs: int | None, missing_request: str) -> int:
         raise InputError(f"{name}: a machine of {size} processors cannot run anything")
     if size > limits.PROCESSORS:
         raise InputError(f"{name}: procs must be at most {limits.PROCESSORS:,}")
-    if len(trace.jobs) > limits.JOBS:
-        raise InputError(f"{name}: has {len(trace.jobs):,} jobs; a trace has at most {limits.JOBS:,}")
-    if len(trace.jobs) == 0:
+    jobs = len(held(trace))
+    if jobs > limits.JOBS:
+        raise InputError(f"{name}: has {jobs:,} jobs; a trace has at most {limits.JOBS:,}")
+    if jobs == 0:
         raise InputError(f"{name}: has no jobs")
     return int(size)
 
 
 def _amounts(work: _Work, trace: Trace) -> None:
     """Drop copies, parts and impossible values; take allocated processors where none are requested."""
-    work.drop(COPY, pd.Series(copies(trace.jobs)), "job_id")
+    work.drop(COPY, copies(held(trace)), "job_id")
     if trace.summaries:
-        status, whole = trace.jobs["status"], trace.jobs["job_id"]
-        work.drop(PARTIAL, status.isin(PARTS) & whole.isin(whole[status.isin((0, 1, 5))]), "status")
+        status, number = filled(held(trace), "status", -1), filled(held(trace), "job_id")
+        whole = number[np.isin(status, (0, 1, 5))]
+        work.drop(PARTIAL, np.isin(status, PARTS) & np.isin(number, whole), "status")
     for column, largest in limits.COLUMNS.items():
-        work.drop(BEYOND, ((work.table[column] > largest) | (work.table[column] < -largest)).fillna(False), column)
+        values = work.numbers(column)
+        work.drop(BEYOND, (values > largest) | (values < -largest), column)
     if not work.kept.all():
-        work.table.loc[~work.kept, list(limits.COLUMNS)] = 0  # keep them out of all arithmetic
-    filled = [column for column in limits.ASKED if work.table[column].notna().any()]
-    for column in filled:
+        for column in limits.COLUMNS:  # keep them out of all arithmetic
+            work.put(column, ~work.kept, 0)
+    requests = [column for column in limits.ASKED if not np.ma.getmaskarray(work.table[column]).all()]
+    for column in requests:
         values = work.table[column]
         least = 0 if column == "gpus" else 1
-        work.alter(BEYOND, ((values > limits.ASKED[column]) | (values < least)).fillna(False), column)
-    requested = work.table["procs"].fillna(0) > 0
+        work.alter(BEYOND, _true((values > limits.ASKED[column]) | (values < least)), column)
     allocated = work.table["allocated_procs"]
-    work.alter("procs-from-allocated", ~requested & (allocated.fillna(0) > 0), "procs", allocated)
-    work.drop("no-procs", work.table["procs"].fillna(0) <= 0, "procs")
-    work.drop("no-runtime", work.table["runtime_s"].fillna(0) <= 0, "runtime_s")
-    work.drop("negative-submit", work.table["submit_s"] < 0, "submit_s")
-    if "nodes" in filled and "procs_per_node" in filled:
+    takes = (work.numbers("procs") <= 0) & (work.numbers("allocated_procs") > 0)
+    work.alter("procs-from-allocated", takes, "procs", allocated)
+    work.drop("no-procs", work.numbers("procs") <= 0, "procs")
+    work.drop("no-runtime", work.numbers("runtime_s") <= 0, "runtime_s")
+    work.drop("negative-submit", work.numbers("submit_s") < 0, "submit_s")
+    if "nodes" in requests and "procs_per_node" in requests:
         shaped = work.table["nodes"] * work.table["procs_per_node"]
-        work.alter("procs-per-node-against-procs", (shaped != work.table["procs"]).fillna(False), "procs_per_node")
+        work.alter("procs-per-node-against-procs", _true(shaped != work.table["procs"]), "procs_per_node")
 
 
 def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
-    missing = work.table["requested_s"].fillna(0) <= 0
+    missing = work.numbers("requested_s") <= 0
     if missing.all() and missing_request != "runtime":
         raise InputError(
             f"{trace.source or trace.name}: no job states a requested time, so --missing-request {missing_request} cannot be applied; "
@@ -218,79 +226,109 @@ def _requests(work: _Work, trace: Trace, missing_request: str) -> None:
     if missing_request == "runtime":
         work.alter("request-from-runtime", missing, "requested_s", work.table["runtime_s"])
     elif missing_request == "queue-max":
-        requests_s = work.table["requested_s"].where(~missing, 0)
-        by_submission = work.table["submit_s"].sort_values(kind="stable").index
-        queue = work.table["queue"].cat.codes.loc[by_submission]
-        longest = requests_s.loc[by_submission].groupby(queue).cummax().loc[work.table.index]
+        longest = _longest_before(codes(held(trace), "queue"), work.numbers("submit_s"), work.numbers("requested_s").clip(0))
         work.alter("request-from-queue-max", missing & (longest > 0), "requested_s", longest)
-        work.drop("no-request-yet", work.table["requested_s"].fillna(0) <= 0, "requested_s")
-    work.drop("no-request", work.table["requested_s"].fillna(0) <= 0, "requested_s")
+        work.drop("no-request-yet", work.numbers("requested_s") <= 0, "requested_s")
+    work.drop("no-request", work.numbers("requested_s") <= 0, "requested_s")
+
+
+def _longest_before(queue: np.ndarray, submit_s: np.ndarray, requested_s: np.ndarray) -> np.ndarray:
+    """Return the longest request of a queue up to each job, in order of submission, int64 [jobs]."""
+    order = np.lexsort((submit_s, queue))
+    above = (queue[order] + 1) * (limits.SECONDS + 1)  # more than any request of the queues before
+    longest = np.empty_like(requested_s)
+    longest[order] = np.maximum.accumulate(above + requested_s[order]) - above
+    return longest
 
 
 def _outside_the_clock(work: _Work) -> None:
     """Drop jobs before and after the file's own clock; record the column at fault."""
-    names = ("submit_s", "wait_s", "runtime_s", OVERRUN)
-    submit, wait, runtime, overrun = (work.table[name].fillna(0).to_numpy(np.float64) for name in names)
+    submit, wait, runtime, overrun = (
+        work.numbers(name).astype(np.float64) for name in ("submit_s", "wait_s", "runtime_s", OVERRUN)
+    )
     runtime += overrun
     first, clock = file_clock(submit[work.kept], (wait + runtime)[work.kept])
-    work.drop(BEHIND, pd.Series(submit < first), "submit_s")
+    work.drop(BEHIND, submit < first, "submit_s")
     ahead = {
         "submit_s": submit > clock,
         "wait_s": (submit + wait + runtime > clock) & (wait >= runtime),
         "runtime_s": (submit + wait + runtime > clock) & (wait < runtime),
     }
     for column, where in ahead.items():
-        work.drop(AHEAD, pd.Series(where), column)
+        work.drop(AHEAD, where, column)
+
+
+def _true(condition: np.ndarray) -> np.ndarray:
+    """Return a condition on masked arrays, false where a value is missing."""
+    return np.ma.filled(condition, False)
 
 
 class _Work:
     """The table under cleaning and its log of changes; the first matching rule drops a job."""
 
-    def __init__(self, jobs: pd.DataFrame, unread: Sequence[UnreadLine] = ()) -> None:
-        self.table = jobs.copy()
+    def __init__(self, jobs: TableColumns, unread: Sequence[UnreadLine] = ()) -> None:
+        self.table = dict(jobs.arrays)
         self.kept = np.ones(len(jobs), bool)
-        lines = [
-            {
-                "job_id": line.job_id,
-                "rule": line.rule,
-                "action": "dropped",
-                "column": "",
-                "line": line.line,
-                "text": line.text,
-            }
-            for line in unread
-        ]
-        self._rows = [_as_report(pd.DataFrame(lines))] if lines else []
+        self._blocks = [_unread(unread)] if unread else []
 
-    def drop(self, rule: str, where: pd.Series, column: str) -> None:
-        hit = where.to_numpy(bool) & self.kept
+    def numbers(self, column: str) -> np.ndarray:
+        """Return a column with 0 for missing values."""
+        return filled(TableColumns(self.table), column)
+
+    def put(self, column: str, where: np.ndarray, values: Any) -> None:
+        """Replace the values of a column ``where``, in a copy."""
+        self.table[column] = self.table[column].copy()
+        self.table[column][where] = values
+
+    def drop(self, rule: str, where: np.ndarray, column: str) -> None:
+        hit = where & self.kept
         self._note(rule, "dropped", hit, column, None)
         self.kept &= ~hit
 
-    def alter(self, rule: str, where: pd.Series, column: str, values: pd.Series | None = None) -> None:
-        hit = where.to_numpy(bool) & self.kept
+    def alter(self, rule: str, where: np.ndarray, column: str, values: np.ndarray | None = None) -> None:
+        hit = where & self.kept
         self._note(rule, "altered", hit, column, values)
         if hit.any():
-            self.table.loc[hit, column] = pd.NA if values is None else values[hit]
+            self.put(column, hit, np.ma.masked if values is None else values[hit])
 
-    def _note(self, rule: str, action: str, hit: np.ndarray, column: str, after: pd.Series | None) -> None:
-        if not hit.any():
+    def _note(self, rule: str, action: str, hit: np.ndarray, column: str, after: np.ndarray | None) -> None:
+        rows = int(hit.sum())
+        if rows == 0:
             return
-        columns = {"job_id": "job_id", "submit_s": "submit_s", "before": column}
-        rows = pd.DataFrame({name: self.table[own].array[hit] for name, own in columns.items()})
-        rows = rows.assign(rule=rule, action=action, column=column)
+        block: dict[str, Any] = {
+            "job_id": self.table["job_id"][hit],
+            "submit_s": self.table["submit_s"][hit],
+            "before": self.table[column][hit],
+        }
+        block |= {"rule": [rule] * rows, "action": [action] * rows, "column": [column] * rows}
         if after is not None:
-            rows["after"] = after.array[hit]
-        self._rows.append(rows)
+            block["after"] = after[hit]
+        self._blocks.append(block)
 
-    def report(self) -> pd.DataFrame:
-        return _as_report(pd.concat(self._rows, ignore_index=True) if self._rows else pd.DataFrame())
+    def report(self) -> TableColumns:
+        """Return ``rejected_jobs``."""
+        blocks = [(block, len(block["job_id"])) for block in self._blocks or [{"job_id": np.zeros(0, np.int64)}]]
+        report: dict[str, Any] = {}
+        for name in _REPORT:
+            if name in _REPORTED_TEXTS:
+                report[name] = Texts.of([text for block, rows in blocks for text in block.get(name, [None] * rows)], plain=True)
+            else:
+                parts = [block.get(name, np.ma.masked_all(rows, np.int64)) for block, rows in blocks]
+                report[name] = np.ma.concatenate(parts).astype(np.int64)
+        return TableColumns(report)
 
 
-_REPORT = {"job_id": "Int64", "submit_s": "Int64", "rule": "str", "action": "str", "column": "str"}
-_REPORT |= {"before": "Int64", "after": "Int64", "line": "Int64", "text": "str"}
-"""Columns of ``rejected_jobs`` and their dtypes."""
+def _unread(lines: Sequence[UnreadLine]) -> dict[str, Any]:
+    return {
+        "job_id": np.ma.MaskedArray([line.job_id or 0 for line in lines], [line.job_id is None for line in lines], np.int64),
+        "rule": [line.rule for line in lines],
+        "action": ["dropped"] * len(lines),
+        "column": [""] * len(lines),
+        "line": np.array([line.line for line in lines]),
+        "text": [line.text for line in lines],
+    }
 
 
-def _as_report(rows: pd.DataFrame) -> pd.DataFrame:
-    return rows.reindex(columns=list(_REPORT)).astype(_REPORT)
+_REPORT = ("job_id", "submit_s", "rule", "action", "column", "before", "after", "line", "text")
+_REPORTED_TEXTS = ("rule", "action", "column", "text")
+"""Columns of ``rejected_jobs``, and those of them that hold texts."""

@@ -11,8 +11,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 
 OPEN = -1

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jobs.like_jobs import LEVELS, PEOPLE
 from features.jobs.schema import alike
 

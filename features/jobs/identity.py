@@ -4,8 +4,12 @@ A job is its number, as its source writes it, its submission and its user: expor
 array may share a number.
 """
 
+from __future__ import annotations
+
 import numpy as np
-import pandas as pd
+
+from features.deferred import pd
+from features.jobs.columns import Table, filled, framed
 
 IDENTITY = ["job_id", "written_id", "submit_s", "user"]
 """Columns that identify a job."""
@@ -24,9 +28,12 @@ def among(jobs: pd.DataFrame, others: pd.DataFrame) -> np.ndarray:
     return np.asarray(keys[0].isin(keys[1]))
 
 
-def copies(jobs: pd.DataFrame) -> np.ndarray:
+def copies(table: Table) -> np.ndarray:
     """Tell which jobs that ran repeat an earlier row in all columns, bool [jobs]."""
-    repeated = np.zeros(len(jobs), bool)
+    repeated = np.zeros(len(table), bool)
+    if len(np.unique(filled(table, "job_id"))) == len(table):  # as in most logs, and then no DataFrame is needed
+        return repeated
+    jobs = framed(table)
     candidates = (jobs["runtime_s"].fillna(0) > 0) & (jobs["job_id"] >= 0) & jobs.duplicated(IDENTITY, keep=False)
     if candidates.any():
         repeated[candidates.to_numpy(bool)] = repeats(jobs[candidates], IDENTITY)

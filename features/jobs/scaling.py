@@ -6,11 +6,13 @@ JSSPP 2017). ``squeeze`` keeps the load and turns a trace of months into one of 
 so everything that shows such results names the factors.
 """
 
+from __future__ import annotations
+
 import math
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.choices import LARGEST
 from features.jobs.schema import OVERRUN

@@ -16,7 +16,9 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
+
+from features.deferred import pd
+from features.jobs.columns import Table, TableColumns, Texts, column, tabled
 
 JOBS_FORMAT = 3
 """Version of the table layout, written into every stored table; no other is read."""
@@ -72,6 +74,7 @@ class UnreadLine(NamedTuple):
     rule: str = "unreadable-line"
 
 
+@tabled("jobs")
 @dataclass(frozen=True)
 class Trace:
     """A workload as its source recorded it, before cleaning.
@@ -104,20 +107,32 @@ def conform(columns: Mapping[str, object], length: int, *, copy: bool = True) ->
     Without ``copy`` the table takes over arrays that already have the right type. Raises ``KeyError`` for a column that is not
     canonical: a typing error, not bad input.
     """
+    arrays: dict[str, object] = {}
+    for name, values in columns.items():
+        dtype = COLUMNS[name].dtype if name in COLUMNS else ""
+        if values is None or not dtype:
+            arrays[name] = values
+        elif dtype == "category":
+            arrays[name] = _category(values)
+        else:
+            _check_whole(values, name)
+            arrays[name] = pd.array(values, dtype=dtype, copy=copy)  # type: ignore[call-overload]
+    return canonical(arrays, length).frame()
+
+
+def canonical(columns: Mapping[str, object], length: int) -> TableColumns:
+    """Return ``columns``, which have the right types, and null ones in place of missing ones.
+
+    Raises ``KeyError`` as :func:`conform` does.
+    """
     unknown = set(columns) - set(COLUMNS)
     if unknown:
         raise KeyError(f"unknown columns: {sorted(unknown)}")
-    data: dict[str, object] = {}
-    for name, column in COLUMNS.items():
+    arrays: dict[str, object] = {}
+    for name, declared in COLUMNS.items():
         values = columns.get(name)
-        if values is None:
-            data[name] = _nulls(column.dtype, length)
-        elif column.dtype == "category":
-            data[name] = _category(values)
-        else:
-            _check_whole(values, name)
-            data[name] = pd.array(values, dtype=column.dtype, copy=copy)  # type: ignore[call-overload]
-    return pd.DataFrame(data, copy=False)
+        arrays[name] = _nulls(declared.dtype, length) if values is None else values
+    return TableColumns(arrays)
 
 
 def _check_whole(values: object, name: str) -> None:
@@ -143,11 +158,11 @@ def _category(values: object) -> pd.Categorical:
     return pd.Categorical(pd.array(values, dtype="str"))  # type: ignore[call-overload]
 
 
-def _nulls(dtype: str, length: int) -> np.ndarray | pd.api.extensions.ExtensionArray:
+def _nulls(dtype: str, length: int) -> np.ndarray | Texts:
     if dtype == "category":
-        return pd.Categorical.from_codes(np.full(length, -1, np.int8), categories=pd.Index([], dtype="str"))
+        return Texts(np.full(length, -1, np.int8), [])
     zeros = np.zeros(length, dtype.lower())
-    return zeros if dtype == "int64" else pd.arrays.IntegerArray(zeros, np.ones(length, bool))
+    return zeros if dtype == "int64" else np.ma.MaskedArray(zeros, np.ones(length, bool))
 
 
 def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.api.extensions.ExtensionArray:
@@ -156,9 +171,9 @@ def masked(values: np.ndarray, present: np.ndarray, dtype: str = "Int64") -> pd.
     return pd.arrays.IntegerArray(numbers, ~np.asarray(present, bool))
 
 
-def codes(jobs: pd.DataFrame, column: str) -> np.ndarray:
+def codes(jobs: Table, name: str) -> np.ndarray:
     """Return integer codes of an identity column, int64 [jobs], -1 for null."""
-    return jobs[column].cat.codes.to_numpy(np.int64)
+    return column(jobs, name).codes.astype(np.int64)
 
 
 def known_users(jobs: pd.DataFrame) -> int:

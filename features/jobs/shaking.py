@@ -7,10 +7,12 @@ performance evaluation sensitivity and variability by input shaking" (MASCOTS 20
 changed input.
 """
 
+from __future__ import annotations
+
 import numpy as np
-import pandas as pd
 
 from features import limits
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.dependencies import preceding_rows
 

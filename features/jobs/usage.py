@@ -1,12 +1,11 @@
 """What the records of a trace show in use at once, and why simulating it may be doubtful."""
 
-from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
+from features.jobs.columns import Table, TableColumns, changed, columns, filled, held
 from features.jobs.file_clock import plausible
 from features.jobs.identity import copies
 from features.jobs.schema import Trace
@@ -46,23 +45,22 @@ class Usage(NamedTuple):
     waited: float | None
 
 
-def usage(jobs: pd.DataFrame) -> Usage:
+def usage(jobs: Table) -> Usage:
     """Return what ``jobs``, a canonical table, used according to their recorded starts.
 
     Copies of rows, and jobs outside the file's own clock, do not count, as cleaning drops them.
     """
-    recorded = jobs[jobs["wait_s"].fillna(-1).ge(0) & jobs["runtime_s"].fillna(0).gt(0) & ~copies(jobs)]
-    stay_s = (recorded["wait_s"] + recorded["runtime_s"]).to_numpy(np.float64)
-    recorded = recorded[plausible(recorded["submit_s"].to_numpy(np.float64), stay_s)]
-    if len(recorded) == 0:
+    wait_s, runtime_s = filled(jobs, "wait_s", -1), filled(jobs, "runtime_s")
+    rows = np.flatnonzero((wait_s >= 0) & (runtime_s > 0) & ~copies(jobs))
+    rows = rows[plausible(filled(jobs, "submit_s")[rows].astype(np.float64), (wait_s + runtime_s)[rows].astype(np.float64))]
+    if len(rows) == 0:
         return Usage(0, None, None, None)
-    wait_s = recorded["wait_s"].to_numpy(np.int64)
-    start_s = recorded["submit_s"].to_numpy(np.int64) + wait_s
-    end_s = start_s + recorded["runtime_s"].to_numpy(np.int64)
-    procs = recorded["allocated_procs"].where(recorded["allocated_procs"].fillna(0) > 0, recorded["procs"])
-    return Usage(
-        len(recorded), _in_use(start_s, end_s, procs), _in_use(start_s, end_s, recorded["nodes"]), float((wait_s > WAITED_S).mean())
-    )
+    start_s = (filled(jobs, "submit_s") + wait_s)[rows]
+    end_s = start_s + runtime_s[rows]
+    allocated = filled(jobs, "allocated_procs")
+    procs = np.where(allocated > 0, allocated, filled(jobs, "procs"))
+    procs_in_use, nodes_in_use = (_in_use(start_s, end_s, amount[rows]) for amount in (procs, filled(jobs, "nodes")))
+    return Usage(len(rows), procs_in_use, nodes_in_use, float((wait_s[rows] > WAITED_S).mean()))
 
 
 class Advice(NamedTuple):
@@ -72,21 +70,21 @@ class Advice(NamedTuple):
     reason: str
 
 
-def advised(jobs: pd.DataFrame, size: int | None, used: InUse | None) -> Advice:
+def advised(jobs: Table, size: int | None, used: InUse | None) -> Advice:
     """Return how many processors the machine of ``jobs``, a canonical table, has.
 
     A stated ``size`` counts unless it is impossible: a job asks for more, or all jobs together for more than it can do. Records
     that overlap do not refute it, since accounting clocks differ and processors may be shared. Otherwise the number is what
     suffices for 99.9 % of the time, and for the widest job.
     """
-    widest = int(jobs["procs"].fillna(0).max())
+    widest = int(filled(jobs, "procs").max())
     enough = max(widest, 0 if used is None else used.high) or None
     fits = "fits the widest job" if used is None or widest >= used.high else "was enough for 99.9 % of the time"
     if size is None:
         return (
             Advice(None, "not stated, and no record tells it") if used is None else Advice(enough, f"not stated; {enough:,} {fits}")
         )
-    load = offered_load(jobs.fillna({"procs": 0, "runtime_s": 0}), size)
+    load = offered_load(jobs, size)
     if widest > size:
         return Advice(enough, f"{size:,} stated, but a job asks for {widest:,}; {enough:,} {fits}")
     if load is not None and load > 1 and enough is not None and enough > size:
@@ -95,8 +93,7 @@ def advised(jobs: pd.DataFrame, size: int | None, used: InUse | None) -> Advice:
     return Advice(size, f"stated; records that overlap have up to {used.high:,} in use" if used and overlap else "stated")
 
 
-def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse | None:
-    held = amount.fillna(0).to_numpy(np.int64)
+def _in_use(start_s: np.ndarray, end_s: np.ndarray, held: np.ndarray) -> InUse | None:
     if not (held > 0).any():
         return None
     times = np.concatenate((start_s, end_s))
@@ -108,17 +105,16 @@ def _in_use(start_s: np.ndarray, end_s: np.ndarray, amount: pd.Series) -> InUse 
     return InUse(int(values.max()), int(values[by_value][np.searchsorted(passed, HIGH * passed[-1])]))
 
 
-def occupied(jobs: pd.DataFrame) -> float | None:
+def occupied(jobs: Table) -> float | None:
     """Return allocated over requested work of the jobs that state both.
 
     Work is processors times runtime. None if no job states both. The share is not 1 where whole nodes or all threads of a core are given.
     """
-    both = jobs["runtime_s"].fillna(0).gt(0) & jobs["procs"].fillna(0).gt(0) & jobs["allocated_procs"].fillna(0).gt(0)
+    amounts = np.array([filled(jobs, name) for name in ("allocated_procs", "procs", "runtime_s")], np.float64)
+    both = (amounts > 0).all(axis=0)
     if not both.any():
         return None
-    allocated, requested, runtime_s = (
-        jobs.loc[both, name].to_numpy(np.float64) for name in ("allocated_procs", "procs", "runtime_s")
-    )
+    allocated, requested, runtime_s = np.ascontiguousarray(amounts[:, both])
     return float(allocated @ runtime_s / (requested @ runtime_s))
 
 
@@ -133,25 +129,25 @@ def occupied_apart(share: float | None) -> str | None:
 
 def with_allocated(trace: Trace) -> Trace:
     """Return the trace with allocated processors in place of requested ones, where stated."""
-    allocated = trace.jobs["allocated_procs"]
-    positive = allocated.fillna(0) > 0
-    procs = allocated.where(positive, trace.jobs["procs"])
-    changed = int((positive & (procs != trace.jobs["procs"]).fillna(True)).sum())
-    note = f"Processors are those allocated, not those requested: {changed:,} jobs differ."
-    return replace(trace, jobs=trace.jobs.assign(procs=procs), notes=(*trace.notes, note))
+    jobs = columns(held(trace))
+    allocated = filled(jobs, "allocated_procs")
+    procs = np.ma.where(allocated > 0, allocated, jobs["procs"])
+    changed_jobs = int(((allocated > 0) & (allocated != filled(jobs, "procs"))).sum())
+    note = f"Processors are those allocated, not those requested: {changed_jobs:,} jobs differ."
+    return changed(trace, jobs=TableColumns({**jobs.arrays, "procs": procs}, jobs.labels), notes=(*trace.notes, note))
 
 
-def offered_load(jobs: pd.DataFrame, procs: int) -> float | None:
+def offered_load(jobs: Table, procs: int) -> float | None:
     """Return the work of ``jobs`` over the capacity of ``procs`` processors meanwhile.
 
     ``jobs`` is a cleaned table; the time is that from its first to its last submission. None if all are submitted at once.
     """
-    span_s = float(np.ptp(jobs["submit_s"].to_numpy()))
-    work = float(jobs["procs"].to_numpy(np.float64) @ jobs["runtime_s"].to_numpy(np.float64))
+    span_s = float(np.ptp(filled(jobs, "submit_s")))
+    work = float(filled(jobs, "procs").astype(np.float64) @ filled(jobs, "runtime_s").astype(np.float64))
     return work / (procs * span_s) if span_s else None
 
 
-def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[str]:
+def doubts(jobs: Table, procs: int, rejected_jobs: Table) -> list[str]:
     """Return why a simulation may mean little: load, wide jobs, requests, peak.
 
     One line for each reason; ``rejected_jobs`` as in :class:`features.jobs.cleaning.CleanTrace`.
@@ -159,10 +155,10 @@ def doubts(jobs: pd.DataFrame, procs: int, rejected_jobs: pd.DataFrame) -> list[
     machine, lines = f"{procs:,} processors", []
     load = offered_load(jobs, procs)
     # a shorter span says nothing of the load: its jobs end after it
-    span_s, longest_s = float(np.ptp(jobs["submit_s"].to_numpy())), float(jobs["runtime_s"].max())
+    span_s, longest_s = float(np.ptp(filled(jobs, "submit_s"))), float(filled(jobs, "runtime_s").max())
     if load is not None and load > 1 and span_s >= max(DAY_S, longest_s):
         lines.append(f"jobs ask for {load:.2f} times what {machine} can do, so the queue would grow without end: check --procs")
-    wide = rejected_jobs.loc[rejected_jobs["rule"] == WIDE, "before"].astype(np.float64)
+    wide = filled(rejected_jobs, "before")[[rule == WIDE for rule in rejected_jobs["rule"].tolist()]]
     if len(wide):
         lines.append(
             f"{len(wide):,} job{'s ask' if len(wide) > 1 else ' asks'} for more than {machine}, up to {wide.max():,.0f}: left out; check --procs"

@@ -6,10 +6,13 @@ probability score (Gneiting & Raftery 2007), which is twice the integral of that
 a table of quantiles, float64 [jobs, levels] seconds; a point prediction is the same number at every level.
 """
 
+from __future__ import annotations
+
 from bisect import insort
 
 import numpy as np
-import pandas as pd
+
+from features.deferred import pd
 
 LEVELS = np.arange(1, 20) / 20
 """Levels at which distributions are compared: 0.05 to 0.95."""

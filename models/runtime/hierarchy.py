@@ -10,8 +10,8 @@ slides; the published program falls back to the request instead.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jit import kernel
 from features.jobs.schema import alike, codes

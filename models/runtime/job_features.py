@@ -6,8 +6,8 @@ The simulator keeps them (:mod:`features.jobs.like_jobs`) up to date to the seco
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jit import kernel
 from features.jobs import like_jobs
 from features.jobs.groups import distinct, numbered

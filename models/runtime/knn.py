@@ -11,9 +11,9 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
+from features.deferred import pd
 from features.jit import apart, kernel
 from features.jobs.schema import known_users
 from models.runtime.memory import Memory, wall_clock

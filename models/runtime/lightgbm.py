@@ -8,8 +8,8 @@ correct the runtime of the last similar job, which alone is the prediction while
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jit import apart
 from features.jobs.like_jobs import ALIKE, COMMON
 from models.runtime.boosted_trees import corrected

@@ -11,8 +11,8 @@ import math
 from dataclasses import dataclass, fields
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jit import apart, kernel
 from features.jobs.schema import known_users

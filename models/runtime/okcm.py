@@ -12,9 +12,9 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S, WEEK_S, second_of_week
+from features.deferred import pd
 from features.jit import apart, kernel
 from features.jobs.schema import known_users
 from models.runtime import knn

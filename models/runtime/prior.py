@@ -7,9 +7,11 @@ assumed to, as chosen on these first halves. The quantile at level u is request 
 to the machine: a rule that schedules by this distribution is the baseline for all learners.
 """
 
-import numpy as np
-import pandas as pd
+from __future__ import annotations
 
+import numpy as np
+
+from features.deferred import pd
 from models.runtime.options import check_known, number, spelled
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS

@@ -10,11 +10,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Protocol, TypeAlias, runtime_checkable
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from models.runtime.memory import Memory
 
 ORDER, FIT, END = 0, 1, 2
@@ -28,13 +28,15 @@ class TablePredictor:
     ``estimate(jobs)`` gives seconds, float64 [jobs]. If ``capped``, a prediction outside 1..request is clamped and counted;
     published multiples of the request are not. ``quantiles(jobs)``, if given, returns quantiles of each job's runtime: seconds,
     one row per job, one column per level in (0, 1), ascending. A job that outlives its prediction (corrections ``conditional``)
-    gets the next quantile and, beyond them or without any, the request.
+    gets the next quantile and, beyond them or without any, the request. ``by_columns``: ``estimate`` also takes
+    :class:`features.jobs.columns.TableColumns`.
     """
 
     name: str
-    estimate: Callable[[pd.DataFrame], np.ndarray]
+    estimate: Callable[[Any], np.ndarray]
     capped: bool = True
     quantiles: Callable[[pd.DataFrame], pd.DataFrame] | None = None
+    by_columns: bool = False
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jit import apart, kernel, njit
 from features.jobs.like_jobs import features
 from models import regression_tree

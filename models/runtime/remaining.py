@@ -9,9 +9,11 @@ a distribution of one level. Compiled predictors of distributions write quantile
 (:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
 """
 
-import numpy as np
-import pandas as pd
+from __future__ import annotations
 
+import numpy as np
+
+from features.deferred import pd
 from models.runtime.distribution import at_levels
 
 LEVELS = np.arange(1, 40) / 40

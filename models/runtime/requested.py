@@ -1,5 +1,7 @@
 """The user's own estimate: the requested time, or a multiple of it."""
 
+import numpy as np
+
 from models.runtime.protocol import TablePredictor
 
 
@@ -9,4 +11,4 @@ def requested(factor: float = 1.0) -> TablePredictor:
     A multiple above 1 is not cut at the request, as in the published doubling experiments.
     """
     name = "requested" if factor == 1.0 else f"requested*{factor:g}"
-    return TablePredictor(name, lambda jobs: jobs["requested_s"].to_numpy(float) * factor, capped=factor <= 1.0)
+    return TablePredictor(name, lambda jobs: np.asarray(jobs["requested_s"], float) * factor, capped=factor <= 1.0, by_columns=True)

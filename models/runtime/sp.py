@@ -13,8 +13,8 @@ request if none is left.
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jit import kernel
 from features.jobs.schema import alike
 from models.runtime.memory import Memory

@@ -345,9 +345,11 @@ def load(settings: TraceSettings, *, compiles: bool = True) -> CleanTrace:
 
 def tell_cleaning(cleaned: CleanTrace) -> None:
     """Report dropped and altered jobs, and doubts, on standard error."""
+    from features.jobs.columns import held
     from features.jobs.usage import doubts
 
     touched = ", ".join(f"{words} {count:,}" for words, count in cleaned.touched().items())
-    note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(cleaned.jobs):,} kept" + (f" ({touched})" if touched else ""))
-    for text in (*cleaned.notes, *(f"WARNING: {doubt}" for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs))):
+    note(f"{cleaned.name}: {cleaned.jobs_read:,} jobs read, {len(held(cleaned)):,} kept" + (f" ({touched})" if touched else ""))
+    warnings = (f"WARNING: {doubt}" for doubt in doubts(held(cleaned), cleaned.procs, held(cleaned, "rejected_jobs")))
+    for text in (*cleaned.notes, *warnings):
         note(one_line(f"{cleaned.name}: {text}", _LONGEST_NOTE))

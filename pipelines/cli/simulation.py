@@ -9,7 +9,6 @@ import json
 import math
 import textwrap
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ import click
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
+from features.jobs.columns import changed, held
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
 from pipelines.cli.notes import note
@@ -26,7 +26,7 @@ from pipelines.report.wording import takes_correction
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
-from sim.metrics.schedule_metrics import evaluate, nothing_waits
+from sim.metrics.schedule_metrics import metrics, nothing_waits
 from sim.metrics.verdict import of_single_replays
 from sim.replays import moved_by_seed
 from sim.schedule import IDENTITY, Schedule
@@ -67,7 +67,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
             "jobs have ended", f"{policy.scheduler} / {predictor_name(policy.predictor)}", after_s=_QUIET_S
         ) as progress:
             schedule = simulate_policy(
-                workload.jobs,
+                held(workload),
                 policy if moved else policy._replace(seed=0),
                 procs=workload.procs,
                 trace=workload.name,
@@ -77,7 +77,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
                 plans=policy.plan().promises,
                 progress=progress,
             )
-        schedule = replace(schedule, seed=policy.seed)
+        schedule = changed(schedule, seed=policy.seed)
         rows.append(as_row(schedule, campaign.taus_s[0]))
         if schedule_out is not None:
             schedules.append(schedule)
@@ -87,7 +87,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
             key = row["scheduler"], row["predictor"], row["correction"]
             click.echo(json.dumps({**row, "predictions": predictions(row["predictor"]), **weighed.record(key)}))
     else:
-        print_metrics(rows, workload.name, len(workload.jobs), workload.procs, generated=workload.generated)
+        print_metrics(rows, workload.name, len(held(workload)), workload.procs, generated=workload.generated)
         if len(rows) > 1:
             click.echo("\n" + textwrap.fill(weighed.text, 100))
     if sentence := nothing_waits(rows, workload.procs):
@@ -169,7 +169,7 @@ def prepared(campaign: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...
         if ":" not in policy.predictor:
             named_predictor(policy.predictor)
     workload = load(campaign)
-    check_policies(workload.jobs, campaign, workload.procs, workload.machine)  # before anything is fitted
+    check_policies(held(workload), campaign, workload.procs, workload.machine)  # before anything is fitted
     if campaign.dependencies:
         say_dependencies(workload)
     say_users(workload, campaign.users)
@@ -238,8 +238,8 @@ def fitted(name: str, workload: CleanTrace) -> str | Predictor:
 def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
     """Return a schedule's identity and metrics as plain Python values for JSON; NaN is null."""
     row: dict[str, Any] = {name: tau_s if name == "tau_s" else getattr(schedule, name) for name in IDENTITY}
-    for name, value in evaluate(schedule, tau_s=tau_s).items():
-        row[str(name)] = None if math.isnan(value) else value
+    for name, value in metrics(schedule, tau_s).items():
+        row[name] = None if math.isnan(value) else value
     return row
 
 

@@ -7,10 +7,10 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Annotated, Any
 
-import pandas as pd
 from pydantic import Field, Strict
 
 from features import limits
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform
 from features.validation import validated

@@ -4,6 +4,8 @@ The delimiter is the character behind the first name of the header. sacct quotes
 semicolons or tabs may be quoted. Each distinct text of a column is parsed once, so that millions of rows cost little.
 """
 
+from __future__ import annotations
+
 import csv
 import io
 import re
@@ -14,10 +16,9 @@ from itertools import islice
 from typing import BinaryIO
 
 import numpy as np
-import pandas as pd
-import pyarrow as pa
 
 from features import limits
+from features.deferred import pa, pd
 from features.errors import InputError, one_line, shown
 from pipelines.readers.source import Source
 from pipelines.readers.text import whole_lines

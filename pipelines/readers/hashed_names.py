@@ -6,8 +6,8 @@ Readers of formats that hold people's names call this, so that no later stage se
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.schema import Trace
 from models.packed.site_names import VARIABLE, check_value, hashed, site_key

@@ -1,11 +1,13 @@
 """Conversion of a log's local times to Unix time, around changes of the clock."""
 
+from __future__ import annotations
+
 from dataclasses import dataclass
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError, shown
 
 MISSING_TIME = np.iinfo(np.int64).min

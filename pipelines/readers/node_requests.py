@@ -9,9 +9,8 @@ from functools import cache
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
-from features.jobs.schema import masked
+from features.jobs.columns import Texts, present
 from pipelines.readers.notes import counted
 
 _COLUMNS = 3
@@ -83,13 +82,12 @@ class NodeRequests:
         specs = [node_spec(text) for text in self._texts[1]]
         codes = np.array(self._codes[1], np.int64)
         nodes, per_node, exclusive = (np.array([spec[place] for spec in specs], np.int64)[codes] for place in (0, 1, 3))
-        properties = np.array([spec.properties or None for spec in specs], object)[codes]
         return {
-            "queue": pd.Categorical(np.array(list(self._texts[0]), object)[self._codes[0]]),
-            "nodes": masked(nodes, nodes > 0),
-            "procs_per_node": masked(per_node, per_node > 0),
-            "properties": pd.Categorical(pd.array(properties, dtype="str")),
-            "exclusive": masked(exclusive, exclusive >= 0, "Int8"),
+            "queue": Texts.of(list(self._texts[0]))[self._codes[0]],
+            "nodes": present(nodes, nodes > 0),
+            "procs_per_node": present(per_node, per_node > 0),
+            "properties": Texts.of([spec.properties or None for spec in specs])[codes],
+            "exclusive": present(exclusive, exclusive >= 0).astype(np.int8),
         }
 
     def notes(self) -> list[str]:

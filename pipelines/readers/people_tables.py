@@ -1,5 +1,7 @@
 """Users' own tables, CSV or Parquet, with errors that name file and line."""
 
+from __future__ import annotations
+
 import csv
 import io
 from collections import Counter
@@ -7,9 +9,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import numpy as np
-import pandas as pd
 
 from features import limits
+from features.deferred import pd
 from features.errors import InputError, first_line, shown
 from models.runtime.protocol import TablePredictor
 from pipelines.readers.text import text_of

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
+from features.jobs.columns import changed
 from features.jobs.schema import Trace
 from features.jobs.usage import with_allocated
 from pipelines.readers.canonical import MAGIC, read_canonical
@@ -58,7 +59,7 @@ def read_trace(
     elif entry.format == "simulated":
         trace = _simulated(entry)
     else:
-        trace = replace(_read_entry(replace(entry, **options), timezone), name=entry.name)
+        trace = changed(_read_entry(replace(entry, **options), timezone), name=entry.name)
     if (procs_from or (entry.procs_from if entry else "")) == "allocated":
         trace = with_allocated(trace)
     sizes = (procs, entry.procs if entry else None, trace.procs)
@@ -66,7 +67,7 @@ def read_trace(
     if size is None and entry is not None:
         size = _procs_of_site(entry)
     zones = (timezone, entry.timezone if entry else None, trace.timezone)
-    return replace(
+    return changed(
         trace,
         procs=size,
         timezone=next((name for name in zones if name is not None), None),
@@ -92,7 +93,7 @@ def cleaned_for(machine: Machine | None, trace: Trace, missing_request: str, pro
     """
     if machine is None:
         return clean(trace, procs, missing_request)
-    return replace(clean(trace, machine.procs, missing_request, machine.holds), machine=machine)
+    return changed(clean(trace, machine.procs, missing_request, machine.holds), machine=machine)
 
 
 def find_entry(spec: str, catalogue: Mapping[str, Entry] | None = None) -> Entry | None:

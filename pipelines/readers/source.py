@@ -20,7 +20,7 @@ _SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".json", ".parquet"}
 class Source:
     """A text file, plain or gzip: its path and the SHA-256 of the file itself.
 
-    ``content`` is its text if that is in memory already. Otherwise every use reads the file again, in blocks.
+    ``content`` is its text, if that is short or in memory already. Otherwise every use reads the file again, in blocks.
     """
 
     path: str
@@ -72,7 +72,9 @@ def trace_name(path: str | Path) -> str:
 def load(path: str | Path) -> Source:
     """Return a plain or gzip file, by its first bytes; InputError if empty or unreadable."""
     with opened(path) as file:
-        source = Source(str(path), None, hashlib.file_digest(file, "sha256").hexdigest())  # type: ignore[arg-type]
-    if not source.head(1):
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    with text_of(path) as text:
+        begin = text.read(BLOCK)
+    if not begin:
         raise InputError(f"{path}: is empty")
-    return source
+    return Source(str(path), begin if len(begin) < BLOCK else None, sha256)

@@ -12,11 +12,11 @@ from pathlib import Path
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError, available_timezones
 
 import numpy as np
-import pandas as pd
 
 from features import limits
 from features.errors import InputError, shown
-from features.jobs.schema import Trace, conform, masked
+from features.jobs.columns import TableColumns, Texts, present
+from features.jobs.schema import Trace, canonical
 from pipelines.readers.notes import counted
 from pipelines.readers.source import Source, load
 from pipelines.readers.swf_lines import FIELDS, LARGE, JobLines
@@ -81,18 +81,18 @@ def parse_swf(source: Source) -> Trace:
         sha256=source.sha256,
         header=header.values,
         notes=tuple(notes),
-        jobs=_table(lines),
+        jobs=_table(lines),  # type: ignore[bad-argument-type]
         summaries=True,
     )
 
 
-def _table(lines: JobLines) -> pd.DataFrame:
+def _table(lines: JobLines) -> TableColumns:
     columns: dict[str, object] = {"job_id": lines.column(_JOB), "submit_s": lines.column(_SUBMIT)}
     for name, field in _NUMBERS.items():
         values = lines.column(field)
-        columns[name] = masked(values, values >= 0)
+        columns[name] = present(values, values >= 0)
     status = lines.column(_STATUS)
-    columns["status"] = masked(status, (status >= 0) & (status <= _LAST_STATUS), "Int8")
+    columns["status"] = present(status, (status >= 0) & (status <= _LAST_STATUS)).astype(np.int8)
     for name, field in _IDENTITIES.items():
         columns[name] = _identity(lines.column(field))
     memory = lines.column(_MEMORY)
@@ -100,7 +100,7 @@ def _table(lines: JobLines) -> pd.DataFrame:
         columns["memory_kib"] = _memory(memory, lines)
     if lines.asked.there:
         columns |= lines.asked.columns()
-    return conform(columns, lines.jobs, copy=False)
+    return canonical(columns, lines.jobs)
 
 
 def _memory(memory: np.ndarray, lines: JobLines) -> object:
@@ -110,13 +110,13 @@ def _memory(memory: np.ndarray, lines: JobLines) -> object:
     else:
         procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
         kib = np.minimum(memory * np.maximum(procs, 0).astype(np.float64), LARGE).astype(np.int64)
-    return masked(kib, kib > 0)
+    return present(kib, kib > 0)
 
 
-def _identity(numbers: np.ndarray) -> pd.Categorical:
-    codes, ids = pd.factorize(np.maximum(numbers, -1), sort=True)
-    missing = int(len(ids) > 0 and ids[0] == -1)
-    return pd.Categorical.from_codes(codes - missing, categories=pd.Index([str(number) for number in ids[missing:]], dtype="str"))
+def _identity(numbers: np.ndarray) -> Texts:
+    ids, codes = np.unique(np.maximum(numbers, -1), return_inverse=True)
+    missing = int(ids[0] == -1)
+    return Texts(codes - missing, [str(number) for number in ids[missing:]])
 
 
 def _value_notes(lines: JobLines) -> list[str]:

@@ -1,4 +1,4 @@
-"""The job lines of SWF, 18 numbers each, read by pandas.
+"""The job lines of SWF, 18 numbers each, read by NumPy.
 
 If a block has texts other than whole numbers, its lines are first rewritten with whole numbers in their place.
 """
@@ -9,7 +9,6 @@ import math
 import re
 
 import numpy as np
-import pandas as pd
 
 from features import limits
 from features.errors import InputError, shown
@@ -48,7 +47,7 @@ _HEAD = re.compile(rb"(?:[ \t\v\f]*(?:;[^\r\n]*)?(?:\r\n|\r|\n|\Z))*+")  # posse
 _COMMENT = re.compile(rb"(?<![^ \t\v\f\r\n]);[^\r\n]*")
 _COMMENT_LINE = re.compile(rb"(?<![^\r\n])[ \t\v\f]*;")
 _CLOCK_LINE = re.compile(rb"(?<![^\r\n])[ \t]*;\s*UnixStartTime\s*:[ \t]*([^\r\n]*)")
-_TO_PANDAS = bytes.maketrans(b"\v\f\r\0", b"  \n?")  # pandas knows only these blanks, and ends a text at \0
+_TO_LINES = bytes.maketrans(b"\v\f\r", b"  \n")
 _PLAIN = b"-0123456789 \t\n"
 
 
@@ -81,7 +80,7 @@ class JobLines:
             self.head += block[:begin]
             if len(self.head) > limits.LINE_BYTES:
                 raise InputError(f"{self.path}: has comments of more than {limits.LINE_BYTES >> 20} MiB before its first job")
-        text = block[begin:].translate(_TO_PANDAS)
+        text = block[begin:].translate(_TO_LINES)
         if b";" in text:
             self.comments += len(_COMMENT_LINE.findall(text))
             for clock in _CLOCK_LINE.finditer(block, begin):
@@ -153,22 +152,15 @@ def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
     """Return fields, int64 [jobs]; None unless lines are 18 whole numbers up to ``largest``."""
     if text.translate(None, _PLAIN):
         return None
-    names = range(len(FIELDS) + 1)
-    try:
-        table = pd.read_csv(
-            io.BytesIO(b"0 " * len(names) + b"\n" + text),  # pandas needs the last column in some line
-            sep=r"\s+",
-            header=None,
-            names=names,
-            usecols=names,
-            dtype=dict.fromkeys(range(len(FIELDS)), "int64") | {len(FIELDS): "str"},
-            na_filter=False,
-        )[1:]
-    except (ValueError, OverflowError):
-        return None
-    columns = {field: table[field].to_numpy() for field in range(len(FIELDS)) if field not in _UNREAD}
+    table = np.zeros((0, len(FIELDS)), np.int64)
+    if text.strip():
+        try:
+            table = np.loadtxt(io.BytesIO(text), np.int64, comments=None, ndmin=2)
+        except ValueError:
+            return None
+    columns = {field: values for field, values in enumerate(table.T) if field not in _UNREAD}
     large = any((np.abs(values) > largest).any() for values in columns.values())
-    return None if large or (table[len(FIELDS)] != "").any() else columns
+    return None if large or table.shape[1] != len(FIELDS) else columns
 
 
 def _number(text: bytes, field: int) -> tuple[int, bool]:

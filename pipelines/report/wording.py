@@ -6,8 +6,8 @@ import re
 from datetime import UTC, datetime
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from sim.metrics.formats import number, sentence
 from sim.metrics.schedule_metrics import nothing_waits
 

@@ -15,10 +15,11 @@ from itertools import combinations, product
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
-import pandas as pd
 
 from features.clock import Clock
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, TableColumns
 from features.jobs.dependencies import preceding_rows
 from features.jobs.scaling import scaled
 from features.jobs.shaking import moves
@@ -212,9 +213,9 @@ def _one_by_one(groups: Iterable[list[tuple[Point, _R]]]) -> Iterator[tuple[Poin
         raise stopped.error from stopped.error.__cause__
 
 
-def check_policies(jobs: pd.DataFrame, campaign: Campaign, procs: int, machine: Description | None = None) -> None:
+def check_policies(jobs: Table, campaign: Campaign, procs: int, machine: Description | None = None) -> None:
     """Simulate one job under every policy, so that wrong names fail early. Raises InputError."""
-    first = prepare(jobs.iloc[:1], procs, machine)
+    first = prepare(jobs.rows(slice(1)) if isinstance(jobs, TableColumns) else jobs.iloc[:1], procs, machine)
     for policy in policies(campaign.model_copy(update={"predictors": ("requested",), "seeds": (0,), "replicates": None})):
         simulation(first, policy, scratch=scratch()).outcome()
 

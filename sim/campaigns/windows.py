@@ -10,9 +10,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
+from features.deferred import pd
 from features.errors import InputError
 from sim.settings import CROSSING, DROP_RULES, NONE, SPLITS
 

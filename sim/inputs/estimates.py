@@ -7,10 +7,11 @@ from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S, Clock
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, column, framed
 from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.names import predictor as named_predictor
@@ -87,11 +88,11 @@ class Foreknown(NamedTuple):
         return self._replace(estimates=Estimates(point, *apart), memory=self.memory.copied())
 
 
-def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clock) -> Foreknown:
+def as_estimates(source: Predictor, jobs: Table, arrays: Jobs, clock: Clock) -> Foreknown:
     """Return ``source`` before a simulation of ``jobs``; its memory has the wall ``clock``."""
     total = len(jobs)
     if isinstance(source, TablePredictor):
-        predicted = np.asarray(source.estimate(jobs), np.float64)
+        predicted = np.asarray(source.estimate(jobs if source.by_columns else framed(jobs)), np.float64)
         if predicted.shape != (total,):
             raise InputError(f"predictor {source.name}: {predicted.shape} predictions for {total} jobs")
         whole, clamped = whole_seconds(predicted, arrays.requested if source.capped else None, source.name, jobs)
@@ -99,7 +100,7 @@ def as_estimates(source: Predictor, jobs: pd.DataFrame, arrays: Jobs, clock: Clo
     if isinstance(source, CompiledPredictor):
         point = np.zeros(total, np.int64)
         apart = (np.zeros(total, np.int64), np.zeros(total, np.int64)) if source.code in ANSWERS_APART else (point, point)
-        memory = source.memory(jobs)._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
+        memory = source.memory(framed(jobs))._replace(row=np.arange(total), clock=wall_clock_steps(jobs, clock))
         return Foreknown(Estimates(point, *apart), 0, source.code, memory)
     return Foreknown(Estimates(*(np.zeros(total, np.int64) for _ in range(3))), 0, OUTSIDE, Memory())
 
@@ -109,23 +110,23 @@ def planned_by(estimates: Estimates, arrays: Jobs, plan: Scheduler) -> Estimates
     return Estimates(estimates.order, arrays.requested, arrays.requested) if plan.by_request else estimates
 
 
-def _table_memory(source: TablePredictor, jobs: pd.DataFrame) -> Memory:
+def _table_memory(source: TablePredictor, jobs: Table) -> Memory:
     """Return the memory of a table: its quantiles in whole seconds, if any."""
     if source.quantiles is None:
         return Memory()
-    seconds = np.rint(source.quantiles(jobs).to_numpy(np.float64))
+    seconds = np.rint(source.quantiles(framed(jobs)).to_numpy(np.float64))
     if seconds.shape[0] != len(jobs) or not np.isfinite(seconds).all():
         raise InputError(f"predictor {source.name}: its quantiles are not finite seconds, a row for each of {len(jobs)} jobs")
     return Memory(keys=plain(seconds.astype(np.int64)), row=np.arange(len(jobs)))
 
 
-def told_quantiles(source: Predictor, memory: Memory, jobs: pd.DataFrame) -> pd.DataFrame | None:
+def told_quantiles(source: Predictor, memory: Memory, jobs: Table) -> pd.DataFrame | None:
     """Return quantiles predicted at submission, a row a job, a column a level, or None."""
     quantiles = None
     if isinstance(source, CompiledPredictor) and source.distribution is not None:
         quantiles = source.distribution(memory)
     elif isinstance(source, TablePredictor) and source.quantiles is not None:
-        quantiles = source.quantiles(jobs)
+        quantiles = source.quantiles(framed(jobs))
     return None if quantiles is None or quantiles.shape[1] == 0 else quantiles
 
 
@@ -133,22 +134,22 @@ _LATER_S = 3650 * DAY_S
 """How long after the last recorded submission the wall clock is known: jobs that wait for others may come later."""
 
 
-def wall_clock_steps(jobs: pd.DataFrame, clock: Clock) -> np.ndarray:
+def wall_clock_steps(jobs: Table, clock: Clock) -> np.ndarray:
     """Return ``Memory.clock`` for a simulation of ``jobs``, from the first submission on."""
-    submit = jobs["submit_s"]
-    first, last = int(submit.iloc[0]), int(submit.iloc[-1])
+    submit = column(jobs, "submit_s")
+    first, last = int(submit[0]), int(submit[-1])
     steps = clock.steps(first, last + _LATER_S)
     return steps + np.array([-first, first])
 
 
-def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, jobs: pd.DataFrame) -> tuple[np.ndarray, int]:
+def whole_seconds(predicted: np.ndarray, requested: np.ndarray | None, name: str, jobs: Table) -> tuple[np.ndarray, int]:
     """Return predictions as whole seconds in 1..request, int64, and the number clamped.
 
     There is no max if ``requested`` is None.
     """
     if not np.isfinite(predicted).all():
         first = int(np.argmin(np.isfinite(predicted)))
-        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {jobs['job_id'].iloc[first]}")
+        raise InputError(f"predictor {name}: predicts {predicted[first]} for job {column(jobs, 'job_id')[first]}")
     rounded = np.rint(predicted)
     limited = np.maximum(rounded, 1.0)
     if requested is not None:

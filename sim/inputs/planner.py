@@ -7,8 +7,8 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jobs.schema import codes
 from sim.inputs.prepare import OnClusters

@@ -7,11 +7,12 @@ from numbers import Integral
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features import limits
 from features.clock import Clock
+from features.deferred import pd
 from features.errors import InputError
+from features.jobs.columns import Table, TableColumns, column, framed
 from features.jobs.dependencies import Graph
 from features.jobs.schema import codes
 from models.runtime.dispatch import OUTSIDE
@@ -39,7 +40,7 @@ class Prepared(NamedTuple):
     submitted as recorded. One object serves many simulations.
     """
 
-    jobs: pd.DataFrame
+    jobs: Table
     arrays: Jobs
     origin: int
     procs: int
@@ -54,12 +55,12 @@ class OnClusters(NamedTuple):
     requests: Requests
 
 
-def prepare(jobs: pd.DataFrame, procs: int, machine: Description | None = None) -> Prepared:
+def prepare(jobs: Table, procs: int, machine: Description | None = None) -> Prepared:
     """Return ``jobs`` ready to be simulated; InputError as :func:`sim.simulate`.
 
     They run on a pool of ``procs`` processors, or on a ``machine`` of clusters that has ``procs``.
     """
-    return Prepared(jobs, *as_arrays(jobs, procs), int(procs), None if machine is None else on_clusters(jobs, machine))
+    return Prepared(jobs, *as_arrays(jobs, procs), int(procs), None if machine is None else on_clusters(framed(jobs), machine))
 
 
 def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
@@ -74,7 +75,7 @@ def on_clusters(jobs: pd.DataFrame, machine: Description) -> OnClusters:
     return OnClusters(*as_pools(layout, requests))
 
 
-def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
+def as_arrays(jobs: Table, procs: int) -> tuple[Jobs, int]:
     """Return the kernel's columns of a checked table, and its first submission.
 
     Times count from the first submission. Within the limits of :mod:`features.limits` no sum of seconds wraps.
@@ -83,7 +84,7 @@ def as_arrays(jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
     return counted(kernel_columns(jobs), jobs, procs)
 
 
-def kernel_columns(jobs: pd.DataFrame) -> Jobs:
+def kernel_columns(jobs: Table) -> Jobs:
     """Return the kernel's columns of a table, as recorded.
 
     Raises InputError if ``jobs`` is no jobs table.
@@ -93,7 +94,7 @@ def kernel_columns(jobs: pd.DataFrame) -> Jobs:
     return Jobs(submit, runtime, wide, requested, plain(codes(jobs, "user")))
 
 
-def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
+def counted(columns: Jobs, jobs: Table, procs: int) -> tuple[Jobs, int]:
     """Return ``columns`` with times from the first submission on, and that submission.
 
     ``columns`` are those of ``jobs``. Raises InputError for jobs that cannot be simulated.
@@ -107,7 +108,7 @@ def counted(columns: Jobs, jobs: pd.DataFrame, procs: int) -> tuple[Jobs, int]:
         (runtime > requested, "run longer than their request"),
     ):
         if bad.any():
-            first = jobs["job_id"].iloc[int(np.argmax(bad))]
+            first = column(jobs, "job_id")[int(np.argmax(bad))]
             raise InputError(f"{int(bad.sum())} jobs {what}, the first is job {first}: clean the trace first")
     origin = int(submit[0])
     return columns._replace(submit=submit - origin), origin
@@ -121,20 +122,22 @@ def check_machine(procs: object) -> None:
         raise InputError(f"procs is {procs:,}, and a machine has at most {limits.PROCESSORS:,} processors")
 
 
-def check_limit(jobs: pd.DataFrame, name: str, values: np.ndarray) -> np.ndarray:
+def check_limit(jobs: Table, name: str, values: np.ndarray) -> np.ndarray:
     """Return ``values``, a column of ``jobs``; InputError for one beyond its limit."""
     most = limits.COLUMNS[name]
     beyond = (values > most) | (values < -most)
     if beyond.any():
         row = int(np.argmax(beyond))
         raise InputError(
-            f"{name} {values[row]:,} of job {jobs['job_id'].iloc[row]} is beyond the limit of {most:,}: clean the trace first"
+            f"{name} {values[row]:,} of job {column(jobs, 'job_id')[row]} is beyond the limit of {most:,}: clean the trace first"
         )
     return values
 
 
 def check_table(jobs: object) -> None:
     """Raise InputError unless ``jobs`` is a jobs table with the needed columns, without nulls."""
+    if isinstance(jobs, TableColumns):  # cleaned
+        return
     if not isinstance(jobs, pd.DataFrame):
         hint = "give its .jobs" if hasattr(jobs, "jobs") else "features.jobs_from makes one of a DataFrame"
         raise InputError(f"a {type(jobs).__name__} is not a jobs table: {hint}")
@@ -151,8 +154,10 @@ def check_table(jobs: object) -> None:
         raise InputError(f"column user is of type {jobs['user'].dtype}, not of categories: features.jobs_from makes them")
 
 
-def _whole(jobs: pd.DataFrame, name: str) -> np.ndarray:
+def _whole(jobs: Table, name: str) -> np.ndarray:
     """Return a column of whole numbers, int64 [jobs]; InputError for any other."""
+    if isinstance(jobs, TableColumns):
+        return plain(jobs[name])
     column = jobs[name]
     if column.isna().any():
         raise InputError(f"{name} is missing for {int(column.isna().sum())} jobs: clean the trace first")

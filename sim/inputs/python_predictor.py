@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from numbers import Real
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError, shown
 from models.runtime.protocol import END, FIT, ORDER, OnlinePredictor, TellsQuantiles
 from models.runtime.remaining import LEVELS, whole_quantiles

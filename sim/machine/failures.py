@@ -6,9 +6,9 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-import pandas as pd
 
 from features import limits
+from features.deferred import pd
 from features.errors import InputError
 from sim.machine.nodes import Layout
 

@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple, Protocol
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.jit import apart, kernel
 
 PROCS, MEMORY_KIB, GPUS, DISK_KIB = range(4)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 
-import pandas as pd
-
+from features.deferred import pd
 from features.statistics import covers
 from sim.metrics.names import Kind
 

@@ -7,7 +7,8 @@ Predictability is the first claim of Klusacek & Chlumsky, "Planning and metaheur
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
+
+from features.deferred import pd
 
 
 def first_told(plans: pd.DataFrame | None, job_id: np.ndarray) -> np.ndarray:

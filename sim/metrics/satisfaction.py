@@ -16,6 +16,8 @@ from typing import NamedTuple
 
 import numpy as np
 
+from features.jobs.columns import Texts, column, held
+from features.jobs.schema import codes
 from sim.schedule import Schedule
 from sim.users.names import Rule, users
 
@@ -44,8 +46,10 @@ class UserJobs(NamedTuple):
 def user_jobs(schedule: Schedule) -> UserJobs:
     """Return what users see of the jobs of ``schedule``."""
     names = ("submit_s", "start_s", "runtime_s", "procs", "requested_s")
-    user = schedule.jobs["user"].astype("category").cat.codes.to_numpy(np.int64)
-    seen = (schedule.jobs[name].to_numpy(np.int64) for name in names)
+    jobs = held(schedule)
+    if not isinstance(column(jobs, "user"), Texts):  # as in a file
+        jobs = schedule.jobs.astype({"user": "category"})
+    user, seen = codes(jobs, "user"), (np.asarray(column(jobs, name), np.int64) for name in names)
     return UserJobs(user, *seen, users(schedule.users).patience)  # type: ignore[arg-type, call-arg]
 
 

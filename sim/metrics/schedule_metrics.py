@@ -16,10 +16,11 @@ from numbers import Real
 from typing import Any, NamedTuple
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
+from features.deferred import pd
 from features.errors import InputError, shown
+from features.jobs.columns import column, held
 from features.statistics import Ratio
 from sim.metrics.names import TAU_S
 from sim.metrics.predictability import predicted_start_error_s
@@ -86,14 +87,19 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     known, the error of planned starts if nothing is planned. Raises InputError for a schedule without jobs, and for one with a
     job that starts before its submission or has no runtime.
     """
+    return pd.Series(metrics(schedule, tau_s), dtype=object, name=schedule.label)
+
+
+def metrics(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Any]:
+    """Return the entries of :func:`evaluate`."""
     check_tau(tau_s)
     columns = _columns(checked(schedule))
     record: dict[str, Any] = {name: value.tolist() for name, value in measure(columns, schedule.procs, tau_s).items()}
     record["predicted_start_error_s"] = predicted_start_error_s(
-        schedule.plans, schedule.jobs["job_id"].to_numpy(), columns.of_users.start
+        schedule.plans, np.asarray(column(held(schedule), "job_id")), columns.of_users.start
     )
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
-    return pd.Series(record, dtype=object, name=schedule.label)
+    return record
 
 
 def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.ndarray]:
@@ -180,16 +186,17 @@ def bounded_slowdown(schedule: Schedule, tau_s: float = TAU_S) -> np.ndarray:
 
 
 def _columns(schedule: Schedule) -> Columns:
-    jobs = schedule.jobs
+    jobs = held(schedule)
     name = f"schedule {schedule.label}" + (f" of {schedule.trace}" if schedule.trace else "")
     if len(jobs) == 0:
         raise InputError(f"{name}: has no jobs")
-    alone = jobs["undisturbed_s"].to_numpy(np.float64) if "undisturbed_s" in jobs else None
-    columns = as_columns(user_jobs(schedule), jobs["predicted_s"].to_numpy(), jobs["corrections"].to_numpy(), alone)
+    alone = np.asarray(column(jobs, "undisturbed_s"), np.float64) if "undisturbed_s" in jobs else None
+    predicted, corrections = (np.asarray(column(jobs, name)) for name in ("predicted_s", "corrections"))
+    columns = as_columns(user_jobs(schedule), predicted, corrections, alone)
     if columns.wait.min() < 0:
-        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.wait.argmin())]} starts before its submission")
+        raise InputError(f"{name}: job {column(jobs, 'job_id')[int(columns.wait.argmin())]} starts before its submission")
     if columns.runtime.min() <= 0:
-        raise InputError(f"{name}: job {jobs['job_id'].iloc[int(columns.runtime.argmin())]} has no runtime")
+        raise InputError(f"{name}: job {column(jobs, 'job_id')[int(columns.runtime.argmin())]} has no runtime")
     return columns
 
 

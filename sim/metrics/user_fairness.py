@@ -11,8 +11,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from sim.metrics.satisfaction import UserJobs, complaints, dissatisfaction, user_jobs
 from sim.schedule import Schedule

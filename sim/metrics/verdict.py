@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, surely
 from sim.metrics.formats import change, combinations, interval, sentence
 from sim.metrics.names import METRICS
@@ -73,7 +73,7 @@ def verdict(comparison: pd.DataFrame, baseline: Sequence[str] = (), confidence: 
     base = next(key for key in keys if key[: len(baseline)] == tuple(baseline))
     candidates = [key for key in keys if key != base and key[1] and not is_bound(key[1])]
     if not candidates:
-        return Verdict(base, None, {}, {}, False, (f"There is nothing to choose from beside {names[base]}.",))
+        return _alone(base, names[base])
     weighed = weighed[[key in candidates for key in weighed[list(NAMES)].itertuples(index=False, name=None)]]
     sure = sure_changes(weighed, base, confidence)
     rows: dict[Key, dict[str, Any]] = {key: {} for key in candidates}
@@ -120,6 +120,9 @@ def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:
 
     ``rows`` hold names and metrics by name.
     """
+    if len(rows) == 1:
+        [(key, name)] = combinations([tuple(rows[0][name] for name in NAMES)], short=True).items()  # type: ignore[list-item]
+        return _alone(key, name)
     changes = [
         {**{name: row[name] for name in NAMES}, "metric": metric, "relative": row[metric] / base - 1.0 if base else float("nan")}
         for row in rows
@@ -127,6 +130,10 @@ def of_single_replays(rows: Sequence[Mapping[str, Any]]) -> Verdict:
     ]
     nothing = dict.fromkeys(("low", "high", "p"), float("nan"))
     return verdict(pd.DataFrame(changes).assign(**nothing, replicates=1, note=""))
+
+
+def _alone(base: Key, name: str) -> Verdict:
+    return Verdict(base, None, {}, {}, False, (f"There is nothing to choose from beside {name}.",))
 
 
 def is_bound(predictor: str) -> bool:

@@ -6,8 +6,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from models.runtime.dispatch import tells_quantiles
 from models.runtime.options import check_known, number, parse, whole
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles

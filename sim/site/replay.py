@@ -122,7 +122,7 @@ def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str,
             "user": pd.Categorical(jobs["user"]),
         }
     )
-    table = schedule_table(submitted, start, submitted["requested_s"].to_numpy(np.float64))
+    table = schedule_table(submitted, start, submitted["requested_s"].to_numpy(np.float64)).frame()
     table = table.assign(started_by=replayed.started_by, nodes=replayed.nodes)
     return Schedule(
         jobs=table[started].reset_index(drop=True),

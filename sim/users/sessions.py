@@ -13,8 +13,8 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from sim.users.names import ARRIVAL, MAX, Users
 
 

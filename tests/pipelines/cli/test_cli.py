@@ -65,6 +65,24 @@ print(set({HEAVY!r}) & {{*sys.modules}} or "nothing heavy", file=sys.stderr)
     assert rows[0]["procs"] == 4
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "code",
+    [
+        "import runpy; sys.argv = ['queuecast', 'simulate', 'kth-sp2', '--scheduler', 'EASY']; runpy.run_module('pipelines', run_name='__main__')",
+        "import queuecast; print(queuecast.read('kth-sp2'))",
+    ],
+    ids=["simulate", "read"],
+)
+def test_what_makes_no_table_of_jobs_imports_no_pandas(code: str, tmp_path: Path) -> None:
+    code = f"import sys; {code}; print({{'pandas', 'pyarrow', 'scipy.linalg'}} & {{*sys.modules}})"
+    environment = {**os.environ, "QUEUECAST_HOME": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, env=environment, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "28,467 jobs on 100 processors" in done.stdout
+    assert done.stdout.splitlines()[-1] == "set()"
+
+
 def test_json_has_what_users_see_and_null_where_a_scheduler_does_not_plan(trace: Path, tmp_path: Path) -> None:
     done = queuecast("simulate", str(trace), "--scheduler", "EASY", "--scheduler", "PlanRS", "--json", home=tmp_path)
     easy, planned = (json.loads(line) for line in done.stdout.splitlines())
