@@ -158,7 +158,7 @@ def _columns(text: bytes, largest: int) -> dict[int, np.ndarray] | None:
             table = np.loadtxt(io.BytesIO(text), np.int64, comments=None, ndmin=2)
         except ValueError:
             return None
-    columns = {field: values for field, values in enumerate(table.T) if field not in _UNREAD}
+    columns = {field: values for field, values in enumerate(np.ascontiguousarray(table.T)) if field not in _UNREAD}
     large = any((np.abs(values) > largest).any() for values in columns.values())
     return None if large or table.shape[1] != len(FIELDS) else columns
 
