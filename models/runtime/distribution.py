@@ -28,6 +28,8 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     """
     table_levels = np.array(quantiles.columns, np.float64)
     values = quantiles.to_numpy(np.float64)
+    if np.array_equal(table_levels, levels):
+        return values
     probabilities = np.clip(np.asarray(levels, np.float64), table_levels[0], table_levels[-1])
     above = np.clip(np.searchsorted(table_levels, probabilities), 1 if len(table_levels) > 1 else 0, len(table_levels) - 1)
     below = np.maximum(above - 1, 0)

@@ -36,7 +36,9 @@ def prior(**options: str) -> TablePredictor:
 
     def quantiles(jobs: pd.DataFrame) -> pd.DataFrame:
         requested = jobs["requested_s"].to_numpy(float)[:, None]
-        return pd.DataFrame(np.clip(requested * shares(LEVELS), 1.0, requested), columns=LEVELS, index=jobs.index)
+        seconds = requested * shares(LEVELS)
+        np.maximum(seconds, np.minimum(1.0, requested), out=seconds)
+        return pd.DataFrame(seconds, columns=LEVELS, index=jobs.index, copy=False)
 
     half = float(shares(np.array(0.5)))
     return TablePredictor(

@@ -22,8 +22,9 @@ LEVELS = np.arange(1, 40) / 40
 
 def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
     """Return quantiles [jobs, levels] as whole seconds in 1..request, ascending by level."""
-    maximum = np.asarray(requested, np.int64)[:, None]
-    return np.maximum.accumulate(np.clip(np.rint(quantiles), 1, maximum), axis=1).astype(np.int64)
+    whole = np.rint(quantiles)
+    np.minimum(np.maximum(whole, 1, out=whole), np.asarray(requested)[:, None], out=whole)
+    return np.maximum.accumulate(whole, axis=1, out=whole).astype(np.int64)
 
 
 def from_table(quantiles: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
