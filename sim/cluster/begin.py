@@ -83,6 +83,20 @@ def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> in
     return horizon
 
 
+def _noise(cluster: SimulatedCluster, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the slot of each node, the nodes of each slot in each leaf, and those of each slot: the noise job has slot 0."""
+    leaves, per_leaf = cluster.leaves, cluster.nodes_per_leaf
+    owner, spread, held = np.full(cluster.nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
+    if cluster.noise_nodes:
+        beside = cluster.noise_nodes // cluster.noise_leaves
+        for number in range(cluster.noise_leaves):
+            leaf = number * leaves // cluster.noise_leaves
+            owner[leaf * per_leaf : leaf * per_leaf + beside] = 0
+            spread[0, leaf] = beside
+        held[0] = cluster.noise_nodes
+    return owner, spread, held
+
+
 def as_site(
     cluster: SimulatedCluster,
     procs: np.ndarray,
@@ -111,14 +125,7 @@ def as_site(
     *of_levels, sensor = random.spawn(len(levels) + 1)
     drawn = [level.drawn(ticks, cluster.tick_s, own) for level, own in zip(levels, of_levels, strict=True)]
     background = np.column_stack(drawn)
-    owner, spread, held = np.full(nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
-    if cluster.noise_nodes:
-        beside = cluster.noise_nodes // cluster.noise_leaves
-        for number in range(cluster.noise_leaves):
-            leaf = number * leaves // cluster.noise_leaves
-            owner[leaf * cluster.nodes_per_leaf : leaf * cluster.nodes_per_leaf + beside] = 0
-            spread[0, leaf] = beside
-        held[0] = cluster.noise_nodes
+    owner, spread, held = _noise(cluster, slots)
     runs = np.zeros((jobs, RUN))
     runs[:, [PREDICTED, ADDED]] = np.nan
     ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3

@@ -142,59 +142,97 @@ def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
     return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order, "het": following}
 
 
+class _Rows:
+    """The columns of ``Ask`` in which a job has any number of rows, as lists."""
+
+    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
+        self.slots = Slots(site, leaves)
+        self._site, self._priorities = site, Fixed(site)
+        self._partitions, self._qos = list(site.partitions), list(site.qos)
+        self._lists: dict[str, list[float]] = {"resources": []}
+        for begins, names in _LISTED.items():
+            self._lists |= {begins: [0], **{name: [] for name in names}}
+
+    def add(self, at: int, row: Any, after: list[int]) -> None:
+        """Add the rows of the job ``at``, and the groups ``after`` which it runs.
+
+        Raises InputError for an unknown partition or QOS.
+        """
+        known = self._site.qos
+        every_qos = [row.qos, *filter(None, row.other_qos.split(","))]
+        if unknown := [name for name in every_qos if name not in known]:
+            raise InputError(
+                f"job {row.job_id} has the QOS {unknown[0]}, which the site's files do not name; known: {', '.join(known)}"
+            )
+        every_qos.sort(key=lambda name: -known[name].priority)  # as Slurm tries them
+        tried = [row._replace(qos=name) for name in every_qos]
+        for with_qos, partition in itertools.product(tried, row.partition.split(",")):
+            self._record(at, with_qos, partition)
+        # a limit of the only QOS counts whichever record starts the job
+        tagged = [(self._qos.index(with_qos.qos) if row.other_qos else NONE, with_qos) for with_qos in tried]
+        self._count(tagged)
+        self._measure(tagged)
+        self._lists["after"] += after
+        for begins, names in _LISTED.items():
+            self._lists[begins].append(len(self._lists[names[0]]))
+
+    def _record(self, at: int, row: Any, name: str) -> None:
+        """Add the record of a job in the partition ``name``."""
+        if name not in self._site.partitions:
+            raise InputError(
+                f"job {row.job_id} asks for the partition {name}, which slurm.conf does not name; "
+                f"known: {', '.join(self._partitions)}"
+            )
+        partition, flags = self._site.partitions[name], self._site.qos[row.qos].flags
+        limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
+        self._append(
+            job=at,
+            partition=self._partitions.index(name),
+            qos=self._qos.index(row.qos),
+            admitted=partition.admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes),
+            fixed=self._priorities.of(row, partition),
+        )
+
+    def _count(self, tagged: list[tuple[int, Any]]) -> None:
+        """Add the limits that a job counts against, those by start first."""
+        counted = [(*limit, tag) for tag, row in tagged for limit in self.slots.of(row)]
+        self._lists["resources"].append(len(self._lists["slot"]) + sum(name in PER_START for name, _, _, _ in counted))
+        for name, slot, amount, tag in sorted(counted, key=lambda limit: limit[0] not in PER_START):
+            self._append(slot=slot, amount=amount, kind=_KINDS.get(name, OTHER), limit_qos=tag)
+
+    def _measure(self, tagged: list[tuple[int, Any]]) -> None:
+        """Add the limits of minutes that a job counts against."""
+        for tag, row in tagged:
+            for name, meter, amount in self.slots.minutes_of(row):
+                self._append(meter=meter, metered=amount, metered_by=METERED.get(name, OTHER), meter_qos=tag)
+
+    def _append(self, **values: float) -> None:
+        for name, value in values.items():
+            self._lists[name].append(value)
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        return {name: np.array(values, np.float64 if name in _FLOATS else np.int64) for name, values in self._lists.items()}
+
+
+_KINDS = {"cpu": CPUS, "node": NODES}
+_FLOATS = ("fixed", "metered")
+_PLAIN = ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus", "throttle")
+"""Columns of a replay that are fields of ``Ask`` as they stand."""
+
+
 def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> SlurmRequests:
     """Return the jobs' requests; raises InputError for an unknown partition or QOS."""
     jobs = jobs.astype(object)  # Arrow would make each string anew at each access
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
-    of_group, partitions = {int(number): at for at, number in enumerate(groups)}, list(site.partitions)
+    of_group = {int(number): at for at, number in enumerate(groups)}
     task = np.array(jobs["task"], np.int64)
     whole = {name: part.exclusive for name, part in site.partitions.items()}
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
-    slots, priorities, of_wish = Slots(site, leaves), Fixed(site), dict[Suits, int]()
-    record_job, record_partition, admitted, fixed, first = list[int](), list[int](), list[bool](), list[float](), [0]
-    limits, counts, slot, amount, kind, limit_qos = [0], list[int](), list[int](), list[int](), list[int](), list[int]()
-    minutes, meter, metered, metered_by, meter_qos = [0], list[int](), list[float](), list[int](), list[int]()
-    record_qos, names_of_qos = list[int](), list(site.qos)
-    afters, after, exclusive, suits = [0], list[int](), list[bool](), list[int]()
+    listed, of_wish = _Rows(site, leaves), dict[Suits, int]()
+    exclusive, suits = list[bool](), list[int]()
     rows: Iterator[Any] = jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)
     for at, row in enumerate(rows):
-        every_qos = [row.qos, *filter(None, row.other_qos.split(","))]
-        if unknown := [name for name in every_qos if name not in site.qos]:
-            raise InputError(
-                f"job {row.job_id} has the QOS {unknown[0]}, which the site's files do not name; known: {', '.join(site.qos)}"
-            )
-        every_qos.sort(key=lambda name: -site.qos[name].priority)  # as Slurm tries them
-        for qos, name in itertools.product(every_qos, row.partition.split(",")):
-            if name not in site.partitions:
-                raise InputError(
-                    f"job {row.job_id} asks for the partition {name}, which slurm.conf does not name; known: {', '.join(partitions)}"
-                )
-            record_job.append(at)
-            record_partition.append(partitions.index(name))
-            record_qos.append(names_of_qos.index(qos))
-            flags = site.qos[qos].flags
-            limit_s = 0 if "PartitionTimeLimit" in flags else row.limit_s
-            admitted.append(site.partitions[name].admits(limit_s, 0 if "PartitionMaxNodes" in flags else row.min_nodes))
-            fixed.append(priorities.of(row._replace(qos=qos), site.partitions[name]))
-        first.append(len(record_job))
-        tried = [(names_of_qos.index(qos) if row.other_qos else NONE, row._replace(qos=qos)) for qos in every_qos]
-        counted = [(*limit, tag) for tag, with_qos in tried for limit in slots.of(with_qos)]
-        counts.append(len(slot) + sum(name in PER_START for name, _, _, _ in counted))
-        for name, where, value, tag in sorted(counted, key=lambda limit: limit[0] not in PER_START):
-            kind.append({"cpu": CPUS, "node": NODES}.get(name, OTHER))
-            slot.append(where)
-            amount.append(value)
-            limit_qos.append(tag)
-        limits.append(len(slot))
-        for tag, with_qos in tried:
-            for name, where, measure in slots.minutes_of(with_qos):
-                meter.append(where)
-                metered.append(measure)
-                metered_by.append(METERED.get(name, OTHER))
-                meter_qos.append(tag)
-        minutes.append(len(meter))
-        after += [of_group[int(group)] for group in row.after.split(",") if group and int(group) in of_group]
-        afters.append(len(after))
+        listed.add(at, row, [of_group[int(number)] for number in row.after.split(",") if number and int(number) in of_group])
         exclusive.append(bool(row.exclusive) or linear or whole[row.partition.partition(",")[0]])
         suits.append(of_wish.setdefault(Suits(row.features, row.nodelist, row.exclude, row.memory_node), len(of_wish)))
     reservations = {reservation.name: at for at, reservation in enumerate(site.reservations)}
@@ -202,9 +240,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     names = {node.name: at for at, node in enumerate(site.nodes)}
     sets = np.array([as_set([names[name] for name in suitable(site, wish)], len(names)) for wish in of_wish])
     ask = Ask(
-        **{
-            name: np.array(jobs[name], np.int64) for name in ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus")
-        },
+        **{name: np.array(jobs[name], np.int64) for name in _PLAIN},
         most_there=np.array(jobs["node_cpus"].fillna(0) if "node_cpus" in jobs else np.zeros(len(jobs)), np.int64),
         suits=np.array(suits, np.int64),
         exclusive=np.array(exclusive, np.int64),
@@ -213,33 +249,14 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         user=pd.factorize(jobs["user"])[0].astype(np.int64),
         group=group.astype(np.int64),
         array=np.where(task >= 0, group, NONE),
-        throttle=np.array(jobs["throttle"], np.int64),
-        afters=np.array(afters, np.int64),
-        after=np.array(after, np.int64),
         reservation=np.array([reservations.get(name, NONE) for name in jobs["reservation"]], np.int64),
         plain=np.array(jobs["qos"].isin(without_plans), np.int64),
         leaf=np.array([leaves.get(pair, NONE) for pair in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
         usage=np.array(jobs["qos"].map({name: qos.usage_factor for name, qos in site.qos.items()}), np.float64),
-        records=np.array(first, np.int64),
-        job=np.array(record_job, np.int64),
-        partition=np.array(record_partition, np.int64),
-        qos=np.array(record_qos, np.int64),
-        admitted=np.array(admitted, np.int64),
-        fixed=np.array(fixed, np.float64),
         counted=np.array(jobs["cpus"], np.int64),
-        limits=np.array(limits, np.int64),
-        resources=np.array(counts, np.int64),
-        slot=np.array(slot, np.int64),
-        amount=np.array(amount, np.int64),
-        kind=np.array(kind, np.int64),
-        limit_qos=np.array(limit_qos, np.int64),
-        minutes=np.array(minutes, np.int64),
-        meter=np.array(meter, np.int64),
-        metered=np.array(metered, np.float64),
-        metered_by=np.array(metered_by, np.int64),
-        meter_qos=np.array(meter_qos, np.int64),
+        **listed.arrays(),
         **times(jobs, origin),
     )
-    kinds = np.full(len(slots.most), OTHER)
+    kinds = np.full(len(listed.slots.most), OTHER)
     kinds[ask.slot] = ask.kind
-    return SlurmRequests(ask, sets, slots, kinds)
+    return SlurmRequests(ask, sets, listed.slots, kinds)

@@ -135,12 +135,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
         pressure *= math.exp((before - now) / MEMORY_S)
         before = now
         n_open, total = _close(opened, n_open, last_s, appeal, now)
-        if n_open > 0 and rng.random() < STAY * total / (total + LEAVE):
-            u = _pick(opened, n_open, appeal, rng.random() * total)
-        elif n_sessions > 0 and rng.random() < RETURN:
-            u = recent[int(rng.random() * min(n_sessions, RECENT))]
-        else:
-            u = min(np.searchsorted(cumulative, rng.random(), side="right"), users - 1)
+        u = _submitter(rng, opened[:n_open], appeal, total, recent[: min(n_sessions, RECENT)], cumulative)
         begins = now - last_s[u] >= SESSION_GAP_S
         if begins:
             opened[n_open] = u
@@ -184,6 +179,16 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
         # The longer a session already is, the likelier it goes on: session lengths have a long tail.
         appeal[u] = length[u] * math.exp(-IMPATIENCE * latest[u, a])
     return user, application, configuration, failed, size_rank, runtime_rank
+
+
+@njit(cache=True, nogil=True)
+def _submitter(rng, opened, appeal, total, recent, cumulative):
+    """Draw who submits: a user of an open session, or of one of the last sessions, or any."""
+    if len(opened) > 0 and rng.random() < STAY * total / (total + LEAVE):
+        return _pick(opened, len(opened), appeal, rng.random() * total)
+    if len(recent) > 0 and rng.random() < RETURN:
+        return recent[int(rng.random() * len(recent))]
+    return min(np.searchsorted(cumulative, rng.random(), side="right"), len(cumulative) - 1)
 
 
 @njit(cache=True, nogil=True)
