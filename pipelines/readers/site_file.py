@@ -15,7 +15,6 @@ import pipelines
 from features.errors import ADDRESS, InputError, shown
 from pipelines.lake.home import LAKE, home, local_home
 from pipelines.lake.site import NUMBERS, REGISTRY, VARIABLES
-from pipelines.readers.settings import read_settings
 
 
 def settings_file() -> Path | None:
@@ -58,6 +57,8 @@ def apply() -> None:
 
 
 def _take(path: Path) -> None:
+    from pipelines.readers.settings import read_settings  # without a site's settings, the readers of TOML and gzip are not imported
+
     for key, value in site_tables(read_settings(path), path).items():
         if not os.environ.get(VARIABLES[key]):
             os.environ[VARIABLES[key]] = str(value)
