@@ -5,11 +5,12 @@ From sched/backfill/backfill.c, ``_attempt_backfill``.
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
-from sim.slurm.choice import holds, lowest, occupy, pick, put, room_on
+from sim.slurm.choice import held_on, holds, lowest, meets, occupy, pick, put, room_on
 from sim.slurm.plans import (
     clear_map,
-    first_ending_after,
     free_throughout,
     futile_until,
     next_return,
@@ -39,6 +40,7 @@ from sim.slurm.state import (
     CYCLES,
     INTERVALS,
     LOW,
+    NO_TIME,
     NONE,
     NOW_ONLY,
     PENDING,
@@ -200,38 +202,44 @@ def plan(job, partition, others, now, slurm):
     slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
     compares = skips and len(slurm.reservations.start) == 0
     lacked = compares and others <= second  # whether all looks so far lacked processors
-    most = futile_until(job, partition, limit, slurm) if compares else 0
-    sure = slack = 0
+    most = futile_until(partition, ask.cpus[job], limit, slurm)[0] if compares else 0
+    sure = slack = enough = lacking = first = 0  # all looks so far lacked ``lacking`` processors
+    soonest, lacking_then = _soonest(ask.cpus[job], slurm) if skips else (0, 0)
     if len(slurm.reservations.start) == 0:
         open_to(job, partition, second, second, slurm, room.usable)
     while True:
         begin, end = later, later + limit
         if skips and not whole and begin > second + rules.bf_window:
             if lacked:
-                note_futile(job, partition, limit, begin, slurm)
+                note_futile(partition, lacking, limit, begin, slurm)
             return 0
-        first = first_ending_after(begin, slurm)
+        while first < slurm.numbers[INTERVALS] and slurm.plans.end[first] <= begin:
+            first += 1
         later = _next_look(job, partition, begin, end, first, slurm)
+        if begin < later < soonest:
+            skipped, lacking = True, max(lacking, lacking_then)
+            continue
         if skips and begin < later < most:
             if later >= sure or later - begin > slack:
                 slack = later - begin
-                sure = futile_until(job, partition, limit - slack, slurm)
+                sure, enough = futile_until(partition, ask.cpus[job], limit - slack, slurm)
             if later < sure:
-                skipped = True
+                skipped, lacking = True, max(lacking, enough)
                 continue
         count = free_throughout(begin, end, first, slurm)
         if skips and (later > 0 or not whole):
             until = later if later > 0 else second + rules.bf_window
             free = _count_free(until, ask.cpus[job], slurm)
             if free < ask.cpus[job]:  # a search would find nothing before the next look
+                lacking = max(lacking, free + 1)
                 if later > 0:
                     skipped = True
                     continue
                 if lacked:
-                    note_futile(job, partition, limit, begin, slurm)
+                    note_futile(partition, lacking, limit, begin, slurm)
                 return 0
         if lacked and begin > second:
-            note_futile(job, partition, limit, begin, slurm)
+            note_futile(partition, lacking, limit, begin, slurm)
         lacked = False
         when, chosen = will_run(job, partition, second, begin, later, slurm) if count >= ask.min_nodes[job] else (0, 0)
         if ask.exclusive[job] != 0 and chosen > 0:
@@ -240,7 +248,7 @@ def plan(job, partition, others, now, slurm):
             if later > 0 and not waits:
                 continue
             if whole and skipped:  # a skipped plan may have changed its size
-                later, skips, skipped = max(second, others), False, False
+                later, skips, skipped, first, soonest = max(second, others), False, False, 0, 0
                 slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
                 continue
             return 0
@@ -317,27 +325,46 @@ def _limit_to_plans(job, second, limit, slurm):
 
 @kernel
 def _begin_count(slurm):
-    """Begin to count free processors on nodes of ``mask``, as if it held no node so far."""
-    room = slurm.room
+    """Begin to count free processors on nodes of ``mask``, as if it held no node so far.
+
+    Write to ``freed`` how many are free on all nodes together once the first running jobs have ended.
+    """
+    room, state = slurm.room, slurm.now
+    room.freed[0] = 0
     for node in range(len(room.sooner)):
-        room.sooner[node] = slurm.now.cpus[node]
+        room.sooner[node] = state.cpus[node]
+        room.freed[0] += state.cpus[node]
     for word in range(len(room.counted)):
-        room.counted[word], room.coming[word] = 0, slurm.now.idle[word]
+        room.counted[word], room.coming[word] = 0, state.idle[word]
+    for row in range(slurm.numbers[RUNNING]):
+        job = state.running[row]
+        room.freed[row + 1] = room.freed[row]
+        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+            room.freed[row + 1] += state.taken[at]
     slurm.numbers[COUNTED] = slurm.numbers[TOTAL] = 0
+
+
+@kernel
+def _soonest(need, slurm):
+    """Return when all nodes together could have ``need`` processors free, s, and what lacks before."""
+    if slurm.numbers[COUNTED] == NONE:
+        _begin_count(slurm)
+    state, freed, running = slurm.now, slurm.room.freed, slurm.numbers[RUNNING]
+    ended = np.searchsorted(freed[: running + 1], need)
+    if ended == 0:
+        return 0, 0
+    return state.limit_end[state.running[ended - 1]] if ended <= running else NO_TIME, freed[ended - 1] + 1
 
 
 @kernel
 def _count_free(second, need, slurm):
     """Return the number of processors in ``mask`` free by ``second``, or one that is at least ``need``.
 
-    The count stops once ``need`` processors are free. It continues from the previous call, if that was not for a later time: then
+    The count stops once ``need`` processors are free. It continues from the previous call, forward or back in time: then
     ``COUNTED`` jobs had ended and ``TOTAL`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node,
     ``coming`` the nodes with any.
     """
-    state, room, done = slurm.now, slurm.room, slurm.numbers[COUNTED]
-    if done == NONE or (done > 0 and state.limit_end[state.running[done - 1]] > second):
-        _begin_count(slurm)
-    done, total = slurm.numbers[COUNTED], slurm.numbers[TOTAL]
+    state, room, done, total = slurm.now, slurm.room, slurm.numbers[COUNTED], slurm.numbers[TOTAL]
     for word in range(len(room.mask)):
         changed = (room.mask[word] ^ room.counted[word]) & room.coming[word]
         while changed != 0:
@@ -345,16 +372,26 @@ def _count_free(second, need, slurm):
             changed &= changed - 1
             total += room.sooner[node] if holds(room.mask, node) else -room.sooner[node]
         room.counted[word] = room.mask[word]
+    while done > 0 and state.limit_end[state.running[done - 1]] > second:
+        done -= 1
+        total -= _let_end(state.running[done], -1, slurm)
     while total < need and done < slurm.numbers[RUNNING] and state.limit_end[state.running[done]] <= second:
-        other = state.running[done]
+        total += _let_end(state.running[done], 1, slurm)
         done += 1
-        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-            node = state.node[at]
-            put(room.coming, node)
-            room.sooner[node] += state.taken[at]
-            total += state.taken[at] if holds(room.counted, node) else 0
     slurm.numbers[COUNTED], slurm.numbers[TOTAL] = done, total
     return total
+
+
+@kernel
+def _let_end(job, sign, slurm):
+    """Free what a job holds (``sign`` 1) or take it again (-1); return how much is ``counted``."""
+    state, room, held = slurm.now, slurm.room, 0
+    for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
+        node = state.node[at]
+        put(room.coming, node)
+        room.sooner[node] += sign * state.taken[at]
+        held += state.taken[at] if holds(room.counted, node) else 0
+    return held
 
 
 @kernel
@@ -391,10 +428,8 @@ def _meets_reservation(partition, begin, end, slurm):
     """Tell whether a reservation of the partition's nodes meets the time ``begin`` to ``end``."""
     kept, member = slurm.reservations, slurm.hardware.member
     for row in range(len(kept.start)):
-        if begin < kept.end[row] and end > kept.start[row]:
-            for word in range(kept.nodes.shape[1]):
-                if kept.nodes[row, word] & member[partition, word] != 0:
-                    return True
+        if begin < kept.end[row] and end > kept.start[row] and meets(kept.nodes[row], member[partition]):
+            return True
     return False
 
 
@@ -441,7 +476,7 @@ def will_run(job, partition, second, begin, later, slurm):
     while bounded and first < numbers[RUNNING] and state.limit_end[state.running[first]] < begin:
         other, first = state.running[first], first + 1
         if not (slurm.rules.preempts and may_preempt(job, partition, other, second, slurm)):
-            gain = _held_there(other, slurm)
+            gain = held_on(room.mask, other, slurm)
             freed += gain
             if gain > 0:
                 occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
@@ -464,7 +499,7 @@ def will_run(job, partition, second, begin, later, slurm):
             reach, removed = _widened(reach, ends - barrier, slurm), 0
         if bounded and 0 < later < ends:
             break
-        gain = _held_there(other, slurm)
+        gain = held_on(room.mask, other, slurm)
         just_removed = gain > 0
         if not just_removed:
             continue
@@ -502,16 +537,6 @@ def _widened(reach, ends, slurm):
 def _guessed_end(end, second, slurm):
     """Return the end of a job for planning, also if it is past its limit (``_guess_job_end``)."""
     return end if end > second else max(end + slurm.rules.kill_wait + slurm.rules.over_time, second + 1)
-
-
-@kernel
-def _held_there(other, slurm):
-    """Return the number of processors that a running job holds on nodes of ``mask``."""
-    state, mask, held = slurm.now, slurm.room.mask, 0
-    for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-        if holds(mask, state.node[at]):
-            held += state.taken[at]
-    return held
 
 
 @kernel

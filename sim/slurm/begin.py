@@ -271,22 +271,17 @@ def _reserve(site: Site, origin: int, last_s: int) -> tuple[Reservations, list[E
     """Return reservations at their first times, and events at which they begin, end, move on."""
     times = [reservation.times(origin, last_s + MOVED_ON_S) for reservation in site.reservations]
     of_node = {node.name: row for row, node in enumerate(site.nodes)}
-    events, row, starts, ends = list[Event](), list[int](), list[int](), list[int]()
+    events, moves = list[Event](), list[tuple[int, int, int]]()
     for at, held in enumerate(times):
         created = site.reservations[at].created_s
         if created is not None and created > origin:
-            events.append(((created - origin) * 1000, NONE, MADE, len(row)))
-            row.append(at)
-            starts.append(held[0][0] - origin)
-            ends.append(held[0][1] - origin)
+            events.append(((created - origin) * 1000, NONE, MADE, len(moves)))
+            moves.append((at, *held[0]))
         for number, (begins, over) in enumerate(held):
             following = held[number + 1 : number + 2]
             events.append((max(begins - origin, 0) * 1000, NONE, DRAINED, NONE))
-            events.append((max(over - origin, 0) * 1000, NONE, DRAINED, len(row) if following else NONE))
-            for begins_next, over_next in following:
-                row.append(at)
-                starts.append(begins_next - origin)
-                ends.append(over_next - origin)
+            events.append((max(over - origin, 0) * 1000, NONE, DRAINED, len(moves) if following else NONE))
+            moves += [(at, *span) for span in following]
     kept = site.reservations
     unknown = [reservation.created_s is not None and reservation.created_s > origin for reservation in kept]
     first = [(origin, origin) if later else held[0] for held, later in zip(times, unknown, strict=True)]
@@ -297,9 +292,7 @@ def _reserve(site: Site, origin: int, last_s: int) -> tuple[Reservations, list[E
         nodes.reshape(len(kept), len(as_set([], len(of_node)))),
         np.array([2 if "MAINT" in held.flags else int("OVERLAP" in held.flags) for held in kept], np.int64),
         np.array(["FLEX" in held.flags for held in kept], np.int64),
-        np.array(row, np.int64),
-        np.array(starts, np.int64),
-        np.array(ends, np.int64),
+        *(np.array(moves, np.int64).reshape(-1, 3) - (0, origin, origin)).T.copy(),
     ), events  # fmt: skip
 
 

@@ -226,6 +226,16 @@ def drop(nodes, node):
 
 
 @kernel
+def held_on(nodes, job, slurm):
+    """Return the number of processors that a running job holds on a set of nodes."""
+    now, held = slurm.now, 0
+    for at in range(now.nodes[job], now.nodes[job] + now.held[job]):
+        if holds(nodes, now.node[at]):
+            held += now.taken[at]
+    return held
+
+
+@kernel
 def occupy(job, sign, slurm, idle, cpus, memory, gpus):
     """Take what a running job holds (``sign`` -1), or give it back (1).
 

@@ -5,9 +5,11 @@ From sched/backfill/backfill.c, ``node_space_map``, which is a linked list there
 
 from __future__ import annotations
 
+import numpy as np
+
 from features.jit import apart, kernel
-from sim.slurm.choice import count_bits
-from sim.slurm.state import COUNTED, FUTILE, INTERVALS, LOW, NO_TIME, NONE, REACH, SHIFT, SPLIT
+from sim.slurm.choice import count_bits, drop, holds
+from sim.slurm.state import COUNTED, FUTILE, INTERVALS, NO_TIME, NONE, REACH, SPLIT
 
 
 @apart
@@ -29,43 +31,40 @@ def clear_map(second, slurm):
 @kernel
 def first_ending_after(second, slurm):
     """Return the first interval that ends after ``second``, or the number of intervals."""
-    plans, first, last = slurm.plans, 0, slurm.numbers[INTERVALS]
-    while first < last:
-        middle = (first + last) // 2
-        if plans.end[middle] <= second:
-            first = middle + 1
-        else:
-            last = middle
-    return first
+    return np.searchsorted(slurm.plans.end[: slurm.numbers[INTERVALS]], second, side="right")
 
 
 @kernel
-def note_futile(job, partition, limit, until, slurm):
-    """Note that all looks for ``job`` before ``until`` lacked processors.
+def note_futile(partition, lacking, limit, until, slurm):
+    """Note how many processors, ``lacking``, all looks before ``until`` lacked.
 
-    Unless an earlier note says as much: see :func:`futile_until`.
+    They were for ``limit`` seconds. The note takes the place of one that says less. None is made if another says as much: see :func:`futile_until`.
     """
-    futile, rows = slurm.room.futile, slurm.numbers[FUTILE]
-    if rows < len(futile) and futile_until(job, partition, limit, slurm) < until:
-        futile[rows, 0], futile[rows, 1] = partition, slurm.ask.cpus[job]
-        futile[rows, 2], futile[rows, 3] = limit, until
-        slurm.numbers[FUTILE] = rows + 1
+    futile, at = slurm.room.futile, slurm.numbers[FUTILE]
+    if futile_until(partition, lacking, limit, slurm)[0] >= until:
+        return
+    for row in range(slurm.numbers[FUTILE]):
+        if futile[row, 0] == partition and futile[row, 1] >= lacking and futile[row, 2] >= limit and futile[row, 3] <= until:
+            at = row
+    if at < len(futile):
+        futile[at, 0], futile[at, 1], futile[at, 2], futile[at, 3] = partition, lacking, limit, until
+        slurm.numbers[FUTILE] = max(at + 1, slurm.numbers[FUTILE])
 
 
 @kernel
-def futile_until(job, partition, shortest, slurm):
-    """Return until when earlier searches of this cycle prove that ``job`` lacks processors.
+def futile_until(partition, cpus, shortest, slurm):
+    """Return until when earlier searches of this cycle prove that ``cpus`` processors lack.
 
-    That is 0 if none does. They were for as many processors or fewer, in the same partition, whose nodes are counted whatever
-    features a job asks for, and free for ``shortest`` seconds or less: the limit of ``job`` less the time from its look to the
+    Return also how many lacked in all of them. Both are 0 if none does. They were for as many processors or fewer, in the same partition, whose nodes are counted whatever
+    features a job asks for, and free for ``shortest`` seconds or less: the job's limit less the time from its look to the
     next. Nodes free for the job from a look to the end of its limit are then free for the earlier one at the next look, too. In a
     cycle plans and jobs are only added, so what was too little remains so.
     """
-    futile, until = slurm.room.futile, 0
+    futile, until, lacking = slurm.room.futile, 0, 0
     for row in range(slurm.numbers[FUTILE]):
-        if futile[row, 2] <= shortest and futile[row, 1] <= slurm.ask.cpus[job] and futile[row, 0] == partition:
-            until = max(until, futile[row, 3])
-    return until
+        if futile[row, 3] > until and futile[row, 2] <= shortest and futile[row, 1] <= cpus and futile[row, 0] == partition:
+            until, lacking = futile[row, 3], futile[row, 1]
+    return until, lacking
 
 
 @kernel
@@ -136,8 +135,7 @@ def overlaps(first, last, chosen, slurm):
             break
         row = plans.row[k]
         for i in range(chosen):
-            node = room.chosen[i]
-            if plans.free[row, node >> SHIFT] >> (node & LOW) & 1 == 0:
+            if not holds(plans.free[row], room.chosen[i]):
                 return True
     return False
 
@@ -155,8 +153,7 @@ def reserve(begin, end, chosen, slurm):
     for k in range(first, after):
         row = plans.row[k]
         for i in range(chosen):
-            node = room.chosen[i]
-            plans.free[row, node >> SHIFT] &= ~(1 << (node & LOW))
+            drop(plans.free[row], room.chosen[i])
     for word in range(len(room.mask)):
         room.usable[word] = -1
     for k in (first - 1, after - 1):

@@ -7,7 +7,7 @@ the preempting job starts in a later pass, once the nodes have answered.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import holds, occupy, pick
+from sim.slurm.choice import held_on, occupy, pick
 from sim.slurm.queue import limited
 from sim.slurm.runs import end_by, next_poll, stop
 from sim.slurm.state import NONE, NOTICE, OFF, REQUEUE, RUNNING
@@ -60,10 +60,7 @@ def make_room(job, partition, now, slurm):
         slurm.now.preempts_since[job] = second
     for i in range(last + 1):
         other = room.candidates[i]
-        room.shared[i] = _held_of(other, chosen, slurm)
-    for i in range(last + 1):
-        other = room.candidates[i]
-        if room.shared[i] == 0:
+        if _held_of(other, chosen, slurm) == 0:
             continue
         held = kind(other, slurm.now.partition[other], slurm)
         if preemption.grace[held] > 0 and slurm.now.warned[other] == NONE:
@@ -85,8 +82,7 @@ def without_preemptable(job, partition, second, slurm):
         other = state.running[i]
         if may_preempt(job, partition, other, second, slurm):
             occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
-            for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-                freed += state.taken[at] if holds(room.mask, state.node[at]) else 0
+            freed += held_on(room.mask, other, slurm)
     return freed
 
 
@@ -133,10 +129,8 @@ def _remove_until_it_fits(job, count, slurm):
     for word in range(len(room.idle)):
         room.idle[word] = state.idle[word]
     for i in range(count):
-        other, overlaps = room.candidates[i], False
-        for at in range(state.nodes[other], state.nodes[other] + state.held[other]):
-            overlaps = overlaps or holds(room.mask, state.node[at])
-        if overlaps:
+        other = room.candidates[i]
+        if held_on(room.mask, other, slurm) > 0:
             occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
             chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:

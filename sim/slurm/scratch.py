@@ -6,6 +6,8 @@ import numpy as np
 
 from sim.slurm.state import NONE, Ask, CycleScratch, Hardware, Plans, Rules
 
+_OF_NODES = ("room", "chosen", "take", "first", "last", "total", "size", "cpus", "memory", "gpus", "able", "sooner", "clear")
+
 
 def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, groups: int) -> tuple[CycleScratch, Plans]:
     """Return room for what a pass notes for itself, allocated once."""
@@ -13,43 +15,19 @@ def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, gr
     words, users = hardware.member.shape[1], int(ask.user.max(initial=-1)) + 1
     counters = 2 * partitions + associations + 1 + users * (partitions + 1)
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
-    network = np.zeros((3, len(hardware.switch_level)), np.int64)
-    counts, masks, marks = np.zeros((13, nodes), np.int64), np.zeros((6, words), np.int64), np.full((3, groups), NONE)
+    lengths = {
+        **dict.fromkeys(_OF_NODES, nodes),
+        **dict.fromkeys(("mask", "usable", "counted", "idle", "coming"), words),
+        **dict.fromkeys(("required", "distance", "joined"), len(hardware.switch_level)),
+        **dict.fromkeys(("candidates", "shared"), count),
+        **{"freed": count + 1, "merged": len(ask.job), "submitted": counters, "left": 5},
+    }
+    marks = {"failed": partitions, "tested": counters, "foreseen": count, **dict.fromkeys(("rejected", "planned", "plans"), groups)}
     room = CycleScratch(
-        room=counts[0],
-        chosen=counts[1],
-        take=counts[2],
-        first=counts[3],
-        last=counts[4],
-        cpus=counts[5],
-        memory=counts[6],
-        gpus=counts[7],
-        clear=counts[8],
+        **{name: np.zeros(length, np.int64) for name, length in lengths.items()},
+        **{name: np.full(length, NONE) for name, length in marks.items()},
         futile=np.zeros((128, 4), np.int64),
         weight=2 * hardware.weight,
-        mask=masks[0],
-        usable=masks[1],
-        counted=masks[2],
-        idle=masks[4],
-        coming=masks[5],
-        able=counts[12],
-        sooner=counts[9],
-        total=counts[10],
-        size=counts[11],
-        rejected=marks[0],
-        planned=marks[1],
-        plans=marks[2],
-        failed=np.full(partitions, NONE),
-        tested=np.full(counters, NONE),
-        submitted=np.zeros(counters, np.int64),
-        foreseen=np.full(count, NONE),
-        left=np.zeros(5, np.int64),
-        required=network[0],
-        distance=network[1],
-        joined=network[2],
-        candidates=np.zeros(count, np.int64),
-        shared=np.zeros(count, np.int64),
-        merged=np.zeros(len(ask.job), np.int64),
     )
     spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
-    return room, Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], masks[3])
+    return room, Plans(*spans, *sets, np.zeros(words, np.int64))

@@ -390,12 +390,12 @@ class CycleScratch(NamedTuple):
 
     ``chosen`` and ``take`` [nodes]: the last chosen nodes and their processors. Sets of consecutive nodes have ``first`` and
     ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
-    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job;
-    ``weight`` are twice the nodes' weights. ``sooner`` [nodes] are processors free
-    later, ``coming`` the nodes with any then. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans``
-    [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or
-    cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]:
-    when the first plan begins, s. For topology.py: ``left``, and ``required``, ``distance`` and ``joined`` [switches].
+    those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job; ``weight`` are twice the nodes' weights.
+    ``sooner`` [nodes] are processors free later, ``coming`` the nodes with any then, ``freed`` [jobs + 1] those of all nodes once
+    so many jobs have ended. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans`` [groups] counts plans in
+    cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or cycle ``tested``: tests by
+    partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]: when the first plan begins,
+    s. For topology.py: ``left``, and ``required``, ``distance`` and ``joined`` [switches].
     ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
     """
 
@@ -426,6 +426,7 @@ class CycleScratch(NamedTuple):
     merged: np.ndarray
     clear: np.ndarray
     futile: np.ndarray
+    freed: np.ndarray
     tested: np.ndarray
     submitted: np.ndarray
     foreseen: np.ndarray
