@@ -38,7 +38,8 @@ def first_ending_after(second, slurm):
 def note_futile(partition, lacking, limit, until, slurm):
     """Note how many processors, ``lacking``, all looks before ``until`` lacked.
 
-    They were for ``limit`` seconds. The note takes the place of one that says less. None is made if another says as much: see :func:`futile_until`.
+    They were for ``limit`` seconds. The note takes the place of one that says less. None is made if another says as much: see
+    :func:`futile_until`.
     """
     futile, at = slurm.room.futile, slurm.numbers[FUTILE]
     if futile_until(partition, lacking, limit, slurm)[0] >= until:
@@ -55,10 +56,10 @@ def note_futile(partition, lacking, limit, until, slurm):
 def futile_until(partition, cpus, shortest, slurm):
     """Return until when earlier searches of this cycle prove that ``cpus`` processors lack.
 
-    Return also how many lacked in all of them. Both are 0 if none does. They were for as many processors or fewer, in the same partition, whose nodes are counted whatever
-    features a job asks for, and free for ``shortest`` seconds or less: the job's limit less the time from its look to the
-    next. Nodes free for the job from a look to the end of its limit are then free for the earlier one at the next look, too. In a
-    cycle plans and jobs are only added, so what was too little remains so.
+    Return also how many lacked in all of them. Both are 0 if none does. They were for as many processors or fewer, in the same
+    partition, whose nodes are counted whatever features a job asks for, and free for ``shortest`` seconds or less: the job's limit
+    less the time from its look to the next. Nodes free for the job from a look to the end of its limit are then free for the earlier
+    one at the next look, too. In a cycle plans and jobs are only added, so what was too little remains so.
     """
     futile, until, lacking = slurm.room.futile, 0, 0
     for row in range(slurm.numbers[FUTILE]):

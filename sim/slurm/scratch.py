@@ -30,4 +30,4 @@ def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, gr
         weight=2 * hardware.weight,
     )
     spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
-    return room, Plans(*spans, *sets, np.zeros(words, np.int64))
+    return room, Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], np.zeros(words, np.int64))
