@@ -142,7 +142,7 @@ def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
     return {"held_ms": (held - origin) * 1000 + 999, "begin_ms": begin_ms, "order": order, "het": following}
 
 
-class _Rows:
+class _RequestRows:
     """The columns of ``Ask`` in which a job has any number of rows, as lists."""
 
     def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
@@ -158,13 +158,13 @@ class _Rows:
 
         Raises InputError for an unknown partition or QOS.
         """
-        known = self._site.qos
+        site_qos = self._site.qos
         every_qos = [row.qos, *filter(None, row.other_qos.split(","))]
-        if unknown := [name for name in every_qos if name not in known]:
+        if unknown := [name for name in every_qos if name not in site_qos]:
             raise InputError(
-                f"job {row.job_id} has the QOS {unknown[0]}, which the site's files do not name; known: {', '.join(known)}"
+                f"job {row.job_id} has the QOS {unknown[0]}, which the site's files do not name; known: {', '.join(site_qos)}"
             )
-        every_qos.sort(key=lambda name: -known[name].priority)  # as Slurm tries them
+        every_qos.sort(key=lambda name: -site_qos[name].priority)  # as Slurm tries them
         tried = [row._replace(qos=name) for name in every_qos]
         for with_qos, partition in itertools.product(tried, row.partition.split(",")):
             self._record(at, with_qos, partition)
@@ -228,7 +228,7 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
     task = np.array(jobs["task"], np.int64)
     whole = {name: part.exclusive for name, part in site.partitions.items()}
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
-    listed, of_wish = _Rows(site, leaves), dict[Suits, int]()
+    listed, of_wish = _RequestRows(site, leaves), dict[Suits, int]()
     exclusive, suits = list[bool](), list[int]()
     rows: Iterator[Any] = jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)
     for at, row in enumerate(rows):

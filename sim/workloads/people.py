@@ -183,7 +183,7 @@ def _behave(rng, submit_s, cumulative, sizes, runtimes, usual):
 
 @njit(cache=True, nogil=True)
 def _submitter(rng, opened, appeal, total, recent, cumulative):
-    """Draw who submits: a user of an open session, or of one of the last sessions, or any."""
+    """Draw the user of a submission: of an open session, of one of the last sessions, or any."""
     if len(opened) > 0 and rng.random() < STAY * total / (total + LEAVE):
         return _pick(opened, len(opened), appeal, rng.random() * total)
     if len(recent) > 0 and rng.random() < RETURN:
