@@ -178,10 +178,14 @@ def schedule_table(
     corrections: np.ndarray | None = None,
     submit: np.ndarray | None = None,
 ) -> TableColumns:
-    """Return the ``jobs`` table of a Schedule from arrays [jobs] in the same order, seconds."""
+    """Return the ``jobs`` table of a Schedule from arrays [jobs] in the same order, seconds.
+
+    Columns of ``jobs`` are copied, so that either table may be edited.
+    """
     job_id, submit_s, procs, runtime_s, requested_s = (
-        np.ma.getdata(column(jobs, name)) for name in ("job_id", "submit_s", "procs", "runtime_s", "requested_s")
+        np.array(np.ma.getdata(column(jobs, name))) for name in ("job_id", "submit_s", "procs", "runtime_s", "requested_s")
     )
+    everyone = np.arange(len(jobs))
     return TableColumns(
         {
             "job_id": job_id,
@@ -191,7 +195,7 @@ def schedule_table(
             "procs": procs,
             "runtime_s": runtime_s,
             "requested_s": requested_s,
-            "user": column(jobs, "user"),
+            "user": column(jobs, "user")[everyone],
             "predicted_s": predicted,
             "corrections": np.zeros(len(jobs), np.int64) if corrections is None else corrections,
         }

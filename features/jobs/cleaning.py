@@ -142,7 +142,7 @@ def clean(trace: Trace, procs: int | None = None, missing_request: str = "drop",
         raise InputError(f"{trace.source or trace.name}: no job of {len(table)} is left after cleaning ({reasons})")
     kept = np.flatnonzero(work.kept)
     kept = kept[np.argsort(work.numbers("submit_s")[kept], kind="stable")]
-    work.table |= {name: work.numbers(name) for name in REQUIRED}
+    work.table |= {name: work.numbers(name).astype(np.int64) for name in (*REQUIRED, OVERRUN)}
     jobs = TableColumns(work.table, table.labels).rows(kept)
     return CleanTrace(
         name=trace.name,

@@ -83,7 +83,7 @@ def columns(table: Table) -> TableColumns:
         return table
     labels = table.index
     named = labels.is_unique and not labels.equals(pd.RangeIndex(len(labels)))
-    return TableColumns({str(name): column(table, name) for name in table.columns}, labels if named else None)
+    return TableColumns({str(name): _numbers(column(table, name)) for name in table.columns}, labels if named else None)
 
 
 def framed(table: Table) -> pd.DataFrame:
@@ -110,7 +110,17 @@ def present(values: np.ndarray, where: np.ndarray) -> np.ma.MaskedArray:
 
 def filled(table: Table, name: str, missing: int = 0) -> np.ndarray:
     """Return a column of numbers [rows], with ``missing`` in place of missing ones."""
-    return np.ma.filled(column(table, name), missing)
+    return np.ma.filled(_numbers(column(table, name)), missing)
+
+
+def _numbers(values: Any) -> Any:
+    """Return numbers of other types, as in a table made by hand, masked where missing."""
+    if isinstance(values, Texts) or (isinstance(values, np.ndarray) and values.dtype.kind != "f"):
+        return values
+    if values.dtype.kind not in "iuf":
+        return values
+    nullable = pd.array(values)
+    return np.ma.MaskedArray(nullable.to_numpy(np.float64, na_value=0.0), nullable.isna())
 
 
 def _as_pandas(values: Any) -> Any:
@@ -119,6 +129,8 @@ def _as_pandas(values: Any) -> Any:
         categories = pd.Categorical.from_codes(values.codes, categories=names)
         return categories.astype("str") if values.plain else categories
     if isinstance(values, np.ma.MaskedArray):
+        if values.dtype.kind == "f":
+            return np.ma.filled(values, np.nan)
         return pd.arrays.IntegerArray(np.ma.getdata(values), np.ma.getmaskarray(values))
     return values
 

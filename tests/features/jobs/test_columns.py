@@ -9,6 +9,8 @@ import pytest
 
 from features import Trace, clean, jobs_from
 from features.jobs.columns import TableColumns, Texts, changed, columns, held
+from features.jobs.usage import usage
+from sim import simulate
 
 FRAME = jobs_from(
     pd.DataFrame(
@@ -53,3 +55,24 @@ def test_a_dataclass_holds_columns_until_its_table_is_read() -> None:
     again = pickle.loads(pickle.dumps(replace(cleaned, name="u")))
     pd.testing.assert_frame_equal(again.jobs, cleaned.jobs)
     pd.testing.assert_frame_equal(again.rejected_jobs, cleaned.rejected_jobs)
+
+
+@pytest.mark.parametrize("kind", ["float64", "Float64", "int64[pyarrow]"])
+def test_other_types_of_numbers_are_cleaned_alike(kind: str) -> None:
+    """Tables of a Trace made by hand, with missing numbers among them."""
+    recorded = FRAME.assign(wait_s=pd.array([3, None, 0], "Int64"), allocated_procs=pd.array([None, 2, 3], "Int64"))
+    other = recorded.astype(dict.fromkeys(("wait_s", "runtime_s", "procs", "allocated_procs", "requested_s"), kind))
+    assert usage(other) == usage(recorded)
+    as_declared, cleaned = (clean(Trace("t", table, procs=4)) for table in (recorded, other))
+    assert cleaned.touched() == as_declared.touched() == {"no-runtime dropped": 1}
+    pd.testing.assert_frame_equal(cleaned.jobs, as_declared.jobs, check_dtype=False)
+
+
+@pytest.mark.parametrize(("column", "value"), [("procs", 3), ("runtime_s", 2), ("user", "b")])
+def test_an_edited_schedule_leaves_its_jobs_as_they_are(column: str, value: object) -> None:
+    jobs = clean(Trace("t", FRAME, procs=4)).jobs
+    as_cleaned = jobs.copy(deep=True)
+    schedule = simulate(jobs, procs=4)
+    schedule.jobs.loc[schedule.jobs.index[-1], column] = value
+    pd.testing.assert_frame_equal(jobs, as_cleaned)
+    assert schedule.jobs[column].iloc[-1] == value
