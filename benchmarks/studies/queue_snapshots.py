@@ -1,9 +1,9 @@
 """Judge predicted starts on daily snapshots of a production cluster, published by Mila with `slurm-queue-time-pred`.
 
-``FILE`` has a row a waiting job and noon. Its columns become those of :mod:`features.jobs.standing`, and the product answers: models
-and calibrations know of each day only what had happened by then (:mod:`models.starts.daily`). Columns of the future are counted and
-not read; so are ``*_run_hours``, the hours that jobs of the queue were to run. ``--days 31-61`` says which days, counted from the
-first, are judged; ``--json`` prints one object.
+``FILE`` has a row a waiting job and noon. Its columns become those of :mod:`benchmarks.studies.standing`, and hazards answer that
+learn as the product's do: models and calibrations know of each day only what had happened by then
+(:mod:`benchmarks.studies.daily_starts`). Columns of the future are counted and not read; so are ``*_run_hours``, the hours that jobs of
+the queue were to run. ``--days 31-61`` says which days, counted from the first, are judged; ``--json`` prints one object.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ import numpy as np
 import pandas as pd
 import pyarrow.parquet as pq
 
+from benchmarks.studies.daily_starts import quantiles_daily
+from benchmarks.studies.standing import SCOPES, inputs
 from features.clock import DAY_S
 from features.errors import InputError
-from features.jobs.standing import SCOPES, inputs
 from models.packed.queue_state import NOT_YET
 from models.packed.start_distribution import LEVELS
-from models.starts.daily import quantiles_daily
 from models.starts.evaluation import INTERVALS
 
 NEEDED = ("poll_time", "submit_time", "start_time", "req_cpus", "time_limit_sec")
@@ -49,7 +49,7 @@ FUTURE = re.compile(
 
 
 def waiting_jobs(path: Path, last: int) -> pd.DataFrame:
-    """Return a file of theirs up to the day ``last`` as :func:`features.jobs.standing.inputs` reads it, by moment.
+    """Return a file of theirs up to the day ``last`` as :func:`benchmarks.studies.standing.inputs` reads it, by moment.
 
     ``day`` counts from the first; ``start_s`` is known only once it has passed, and NOT_YET without a start. Rows without a moment are
     left out, and a line says so; other values may be missing. Raises InputError for a missing column.

@@ -12,12 +12,12 @@ import numpy as np
 import pandas as pd
 
 from benchmarks.common.card import Card, parser, study
+from benchmarks.studies.daily_starts import quantiles_daily
 from benchmarks.studies.queue_snapshots import asked_of, described, figures, waiting_jobs, waits_of
 from features.clock import DAY_S
 from features.statistics import Ratio, interval_of_change, surely
 from models.packed.start_distribution import LEVELS
 from models.runtime.distribution import losses
-from models.starts.daily import quantiles_daily
 
 FIRST, LAST, RENEWED_DAYS, LAST_WAITS = 31, 61, 8, 200
 OURS, BASELINES = "ours", ("LightGBM, started jobs", "partition's last waits", "all waits")

@@ -57,17 +57,6 @@ class Accounting:
         """Return users and groups as of a night at ``at_s``."""
         return states_at(self.jobs, self.start_s, at_s, self.end_s, running=False)
 
-    def asked(self, rows: np.ndarray) -> pd.DataFrame:
-        """Return the jobs ``rows`` as submitted.
-
-        Columns: ``user group executable procs requested_s submit_s local_s``.
-        """
-        jobs = self.jobs.iloc[rows]
-        submit = jobs["submit_s"].to_numpy(np.int64)
-        people = {name: jobs[name].astype(object).to_numpy() for name in ("user", "group", "executable")}
-        numbers = {name: jobs[name].to_numpy(np.int64) for name in ("procs", "requested_s")}
-        return pd.DataFrame({**people, **numbers, "submit_s": submit, "local_s": self._local(submit)}, index=jobs.index)
-
     def served(self, rows: np.ndarray, at_s: np.ndarray | int) -> pd.DataFrame:
         """Return features of jobs from the accounting of the nights ``at_s``.
 

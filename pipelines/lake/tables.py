@@ -211,14 +211,6 @@ class Lake:
             )
         return frame, metadata
 
-    def counted_as_stored(self, clean: CleanTrace) -> CleanTrace:
-        """Return ``clean`` with seconds from the origin of its stored jobs, if there are any.
-
-        Accounting counts from its first submission, which moves when it loses or gains old jobs. Nights, answers and models keep
-        their seconds.
-        """
-        return clean.counted_from(self._stored(clean.name).get("origin_unix_s"))
-
     def _stored(self, trace: str) -> dict[str, Any]:
         """Return the metadata of the published jobs, {} without any that can be read."""
         published = self.published()
@@ -230,7 +222,9 @@ class Lake:
     def write_clean(self, clean: CleanTrace) -> CleanTrace:
         """Write a cleaned trace: tables ``jobs`` and ``rejected_jobs``.
 
-        Return it :meth:`counted_as_stored`. Raises InputError if the stored names are hashed, and these are not or with another key.
+        Return it with seconds from the origin of the stored jobs, if there are any: accounting counts from its first submission,
+        which moves when it loses or gains old jobs, and nights, answers and models keep their seconds. Raises InputError if the
+        stored names are hashed, and these are not or with another key.
         """
         stored = self._stored(clean.name)
         before = stored.get("hashed_with", "")

@@ -9,9 +9,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.studies import daily_starts as daily
 from benchmarks.studies import queue_snapshots
-from models.starts import daily
-from tests.models.starts.test_standing import noons
+from tests.benchmarks.test_standing import noons
 
 
 def kept(path: Path, table: pd.DataFrame) -> Path:

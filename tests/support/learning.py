@@ -44,6 +44,14 @@ def asked_after(records: Accounting, at: int) -> np.ndarray:
     return np.flatnonzero(records.jobs["submit_s"].to_numpy() > at)
 
 
+def as_submitted(records: Accounting, rows: np.ndarray) -> pd.DataFrame:
+    """Return the jobs ``rows`` as submitted: ``user group executable procs requested_s submit_s local_s``."""
+    jobs = records.jobs.iloc[rows]
+    local_s = local_clock_s(jobs["submit_s"].to_numpy(np.int64), records.origin_unix_s, records.timezone)
+    people_of = jobs[["user", "group", "executable"]].astype(object)
+    return people_of.join(jobs[["procs", "requested_s", "submit_s"]].astype(np.int64)).assign(local_s=local_s)
+
+
 def people(jobs: pd.DataFrame) -> pd.DataFrame:
     """Add groups, executables and, for some jobs, no known user."""
     random = np.random.default_rng(7)

@@ -15,7 +15,7 @@ from models.packed.methods import PREDICTED, Boosting, Method, Quantile
 from models.packed.snapshot import UserSnapshot
 from models.registry.accounting import Accounting, accounting
 from models.registry.candidates import fit, refresh, refresh_each
-from tests.support.learning import ORIGIN_S, ZONE, asked_after
+from tests.support.learning import ORIGIN_S, ZONE, as_submitted, asked_after
 
 LEARNERS = (Boosting, Quantile)
 
@@ -62,11 +62,11 @@ def test_serving_computes_the_rows_of_the_table(records: Accounting) -> None:
     submit = records.jobs["submit_s"].to_numpy(np.int64)
     for row in range(500, 2500, 80):
         at = int(submit[row])
-        served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(records.asked(np.arange(row, row + 1))))
+        served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(as_submitted(records, np.arange(row, row + 1))))
         np.testing.assert_array_equal(served[columns], records.features[columns].iloc[[row]])
         later = int(submit[row] + 60)
         changed = (records.end_s > at) & (records.end_s <= later)
-        asked = records.asked(np.arange(row, row + 1)).assign(submit_s=later)
+        asked = as_submitted(records, np.arange(row, row + 1)).assign(submit_s=later)
         served = pd.DataFrame(UserSnapshot(*records.snapshot(at), at).features(asked))
         fresh = pd.DataFrame(UserSnapshot(*records.snapshot(later), later).features(asked))
         if not changed.any():

@@ -6,11 +6,11 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from benchmarks.studies import daily_starts as daily
+from benchmarks.studies.standing import inputs
 from features.clock import DAY_S
 from features.errors import InputError
-from features.jobs.standing import inputs
 from models.packed.start_distribution import EDGES_S, LEVELS, at_levels, at_waits
-from models.starts import daily
 from models.starts.training import spread
 
 NOON_S = DAY_S // 2
