@@ -9,7 +9,6 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 import pandas as pd
@@ -63,11 +62,6 @@ class MonitoredMachine:
             dict(zip(kinds["application"], zip(numbers[:, 0] + numbers[:, 1], numbers[:, 2], strict=True), strict=True)),
         )
 
-    @cached_property
-    def nodes_under(self) -> Mapping[str, int]:
-        """Return the number of nodes of each leaf switch."""
-        return Counter(self.leaf_of.values())
-
     def spread(self, job: PlacedJob) -> Mapping[str, int]:
         """Return how many nodes of ``job`` are under each leaf switch.
 
@@ -114,7 +108,8 @@ def situation(
     """
     nodes = len(job.nodes)
     all_under_leaves = sum(spread.values()) == nodes
-    room = sum(machine.nodes_under[leaf] for leaf in spread)
+    nodes_under = Counter(machine.leaf_of.values())
+    room = sum(nodes_under[leaf] for leaf in spread)
     shares = dict.fromkeys(TYPES, 0.0)
     beside = dict.fromkeys(TYPES, 0.0)
     for other, theirs in running:

@@ -20,7 +20,7 @@ class Accounting:
 
     The table is in order of submission. Ends are those recorded, although the runtimes that models learn are cut at the request.
     ``features`` is the table ``runtime_features`` (:mod:`features.jobs.runtime_features`), a row a job: models are trained from
-    it. ``origin_unix_s`` and ``timezone`` as in ``features.clock``.
+    it. ``origin_unix_s`` and ``timezone`` as in ``features.clock``. ``source`` says whether the starts were recorded or simulated.
     """
 
     jobs: pd.DataFrame
@@ -28,6 +28,7 @@ class Accounting:
     features: pd.DataFrame
     origin_unix_s: int | None = None
     timezone: str | None = None
+    source: str = ""
     end_s: np.ndarray = field(init=False)
 
     def __post_init__(self) -> None:
@@ -71,7 +72,7 @@ class Accounting:
 
 
 def accounting(
-    jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None
+    jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None, source: str = ""
 ) -> Accounting:
     """Return :class:`Accounting` of ended jobs, whose features are made now.
 
@@ -79,4 +80,4 @@ def accounting(
     """
     local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
     table = runtime_features(jobs, start_s, local, recorded_end_s(jobs, start_s))
-    return Accounting(jobs, start_s, table, origin_unix_s, timezone)
+    return Accounting(jobs, start_s, table, origin_unix_s, timezone, source)

@@ -68,7 +68,7 @@ def assemble(directory: Path, kind: str, write: Callable[[Path], Mapping[str, ob
     data.mkdir()
     settings = {"format": FORMAT, "model": kind, **write(data)}
     (data / SETTINGS).write_text(json.dumps(settings, indent=1) + "\n", encoding="utf-8")
-    return Assembled(Path(shutil.copyfile(packed_script(), directory / SCRIPT)), code, data)
+    return Assembled(Path(shutil.copyfile(_PACKED / SCRIPT, directory / SCRIPT)), code, data)
 
 
 def artifact(kind: str) -> str:
@@ -88,8 +88,3 @@ def packed_modules() -> dict[str, bytes]:
 def modules_in(package: Path) -> dict[str, bytes]:
     """Return the content of the modules of a packed ``package``, by file name."""
     return {module.name: module.read_bytes() for module in package.glob("*.py")}
-
-
-def packed_script() -> Path:
-    """Return the script beside them."""
-    return _PACKED / SCRIPT

@@ -63,13 +63,9 @@ def fit(method: str, questions: Questions, start_s: np.ndarray, until_s: int, se
         for kind, scenarios in ((STATE, None), (BOTH, questions.scenarios)):
             trees[kind] = grow(questions.states, plans, scenarios, waited, waits, seed=seed)
         trees[POOLED] = trees[BOTH]
-    recent = np.stack([_recent(waited[rows], waits[rows]) for rows in _by_room(questions.states)])
+    has_room = questions.states[:, SPARE_AT] >= 0
+    recent = np.stack([_recent(waited[rows], waits[rows]) for rows in (has_room, ~has_room)])
     return StartModel(method, tuple(FEATURES), PLANS, trees, {}, recent, until_s, until_s)
-
-
-def _by_room(states: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    spare = states[:, SPARE_AT]
-    return spare >= 0, spare < 0
 
 
 def _recent(waited_s: np.ndarray, waits: np.ndarray) -> np.ndarray:

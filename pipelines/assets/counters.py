@@ -31,12 +31,6 @@ counters_by_day = dg.AssetSpec(
 )
 
 
-def counters_version(store: CountersStore) -> dg.DataVersion:
-    """Return the data version of all counters of a system."""
-    parts = [part for sampler in sorted(store.samplers) for part in store.parts(sampler)]
-    return dg.DataVersion(digest([(part.file, part.rows, part.values) for part in parts]))
-
-
 def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.DataFrame) -> None:
     """Log each day with new data as a materialisation of its own partition."""
     if sampled_days.empty:
@@ -84,9 +78,9 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
         }
         for sampler, tally in sorted(report.samplers.items())
     ]
-    parts = [part for sampler in store.samplers for part in store.parts(sampler)]
+    parts = [part for sampler in sorted(store.samplers) for part in store.parts(sampler)]
     return dg.MaterializeResult(
-        data_version=counters_version(store),
+        data_version=dg.DataVersion(digest([(part.file, part.rows, part.values) for part in parts])),
         metadata={
             "dagster/row_count": sum(part.rows for part in parts),
             "values": sum(part.values for part in parts),

@@ -1,55 +1,33 @@
 """The table ``runtime_features``: what was known at each submission, from which starts."""
 
-from dataclasses import dataclass
-
 import numpy as np
 import pandas as pd
 
-from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
-from features.jobs.runtime_features import FEATURES, runtime_features
-from features.jobs.schema import recorded_end_s
-from models.registry.accounting import Accounting
+from features.jobs.runtime_features import FEATURES
+from models.registry.accounting import Accounting, accounting
 from pipelines.lake.tables import Lake
 from sim.starts.history_starts import history_starts
 
 KEYS = ("job_id", "user", "submit_s")
 
 
-@dataclass(frozen=True)
-class Features:
-    """What was known at each submission, one row per job: ``KEYS`` and ``FEATURES``.
-
-    It is computed from ``start_s``; ``source`` says whether these starts were recorded or simulated.
-    """
-
-    table: pd.DataFrame
-    start_s: np.ndarray
-    source: str
+def features_of(clean: CleanTrace) -> Accounting:
+    """Return the accounting of a cleaned trace, whose features are computed now."""
+    start_s, source = history_starts(clean.jobs, clean.procs)
+    return accounting(clean.jobs, start_s, clean.origin_unix_s, clean.timezone, source)
 
 
-def features_of(clean: CleanTrace) -> Features:
-    """Return what was known of a cleaned trace, one row per job in order of submission."""
-    jobs = clean.jobs
-    start, source = history_starts(jobs, clean.procs)
-    local = local_clock_s(jobs["submit_s"].to_numpy(), clean.origin_unix_s, clean.timezone)
-    table = runtime_features(jobs, start, local, recorded_end_s(jobs, start))
-    return Features(pd.concat([jobs[list(KEYS)], table], axis=1), start, source)
+def keep_features(lake: Lake, clean: CleanTrace) -> Accounting:
+    """Write ``runtime_features`` of ``clean`` with its starts, and return its accounting."""
+    records = features_of(clean)
+    table = pd.concat([clean.jobs[list(KEYS)], records.features], axis=1).assign(start_s=records.start_s)
+    lake.write_for(clean, "runtime_features", table, {"starts": records.source})
+    return records
 
 
-def keep_features(lake: Lake, clean: CleanTrace) -> Features:
-    """Write ``runtime_features`` of ``clean`` with its starts, and return it."""
-    features = features_of(clean)
-    lake.write_for(clean, "runtime_features", features.table.assign(start_s=features.start_s), {"starts": features.source})
-    return features
-
-
-def read_features(lake: Lake, clean: CleanTrace) -> Features:
-    """Return ``runtime_features`` as the lake keeps it of ``clean``."""
+def read_features(lake: Lake, clean: CleanTrace) -> Accounting:
+    """Return the accounting of ``clean`` with ``runtime_features`` as the lake keeps it."""
     table, marks = lake.read_for(clean, "runtime_features")
-    return Features(table.drop(columns="start_s"), table["start_s"].to_numpy(np.int64), marks["starts"])
-
-
-def whole_accounting(clean: CleanTrace, features: Features) -> Accounting:
-    """Return the accounting of the whole trace, with the table's ``features``."""
-    return Accounting(clean.jobs, features.start_s, features.table[list(FEATURES)], clean.origin_unix_s, clean.timezone)
+    start_s = table["start_s"].to_numpy(np.int64)
+    return Accounting(clean.jobs, start_s, table[list(FEATURES)], clean.origin_unix_s, clean.timezone, marks["starts"])

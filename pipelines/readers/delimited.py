@@ -345,7 +345,9 @@ class AccountingTable:
                     rows.append(fields)
                     numbers.append(number)
                 elif line.strip(self.delimiter + " "):
-                    self._set_aside(number, line)
+                    if self._free is None:
+                        raise self._wrong_width(number, line)
+                    self.set_aside.append((number, line))
             if len(numbers) > limits.JOBS:
                 raise InputError(f"{self.path}: has more than {limits.JOBS:,} lines")
             columns = list(zip(*rows, strict=True))
@@ -356,11 +358,6 @@ class AccountingTable:
                 raise self._wrong_width(*self.set_aside[0])
             raise InputError(f"{self.path}: holds no {self._what}, only a header line")
         return {place: pa.chunked_array(arrays).combine_chunks() for place, arrays in chunks.items()}, np.array(numbers)
-
-    def _set_aside(self, number: int, line: str) -> None:
-        if self._free is None:
-            raise self._wrong_width(number, line)
-        self.set_aside.append((number, line))
 
     def _wrong_width(self, number: int, line: str) -> InputError:
         width = len(self.titles)

@@ -72,7 +72,11 @@ class NodeRequests:
             return
         first = self._jobs == 0
         self._jobs += jobs
-        self.there = (self.there or first) and bool(lines) and all(_is_one(line) for line in lines)
+        self.there = (
+            (self.there or first)
+            and bool(lines)
+            and all(len(line) == 18 + _COLUMNS and line[18].startswith(b"{") for line in lines)
+        )
         for line in lines if self.there else ():
             for word, codes, texts in zip(line[19:21], self._codes, self._texts, strict=True):
                 codes.append(texts.setdefault(word.decode("utf-8", "replace"), len(texts)))
@@ -104,7 +108,3 @@ class NodeRequests:
         ):
             counted(sentences, sentence, counts[odd])
         return sentences
-
-
-def _is_one(line: list[bytes]) -> bool:
-    return len(line) == 18 + _COLUMNS and line[18].startswith(b"{")

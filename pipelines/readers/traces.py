@@ -45,7 +45,8 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     site's catalogue states, and if the name of a file already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
-    of_site = _stated_by_site()
+    site = settings_file()
+    of_site = {} if site is None else read_catalogue(site)  # without what runs left
     entry = find_entry(spec, catalogue) or _stated_file(Path(spec).absolute(), of_site)
     table: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
     if entry is None:
@@ -70,12 +71,6 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         note(f"{name}: WARNING: {doubt}")
     _change(lambda tables: tables.update({name: table}))
     return name
-
-
-def _stated_by_site() -> dict[str, Entry]:
-    """Return the entries of the site's own catalogue, without what runs left."""
-    site = settings_file()
-    return {} if site is None else read_catalogue(site)
 
 
 def _stated_file(path: Path, of_site: Mapping[str, Entry]) -> Entry | None:

@@ -95,7 +95,8 @@ def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
 
 def render_night(night: Night, run_id: str) -> str:
     """Return the page of one night."""
-    row, accuracies, table = night.row, accuracies_of(night.row), night.comparison
+    row, table = night.row, night.comparison
+    accuracies = {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
     drifted = [_NAMES.get(name, name) for name in night.drifted]
     compared = _schedules(table, night.clean.generated) if len(table) else None
     state = (
@@ -155,11 +156,6 @@ def _schedules(table: pd.DataFrame, generated: bool) -> Front:
         hint=intervals_hint(table, drawn[weighed.baseline].label, CONFIDENCE),
         picture=picture_of_changes(table, first, generated, drawn),
     )
-
-
-def accuracies_of(row: Mapping[str, Any]) -> dict[str, float]:
-    """Return the mean accuracies in the row of a night, by predictor."""
-    return {name.removeprefix("accuracy_"): value for name, value in row.items() if name.startswith("accuracy_")}
 
 
 def nights_table(nights: pd.DataFrame) -> Table:

@@ -76,8 +76,8 @@ def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
     """Do the stages that follow the published trace, where they apply."""
     if config.starts:
         date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
-        users = read_features(work.lake, clean)
-        if not keep_states(work.lake, clean, users, date, progress_reporter("states"), config.seed):
+        records = read_features(work.lake, clean)
+        if not keep_states(work.lake, clean, records, date, progress_reporter("states"), config.seed):
             keep_starts(work, clean, date, config.seed)
             work.publish()
     if (site := site_of(work.name, work.night)) is not None:

@@ -19,7 +19,7 @@ from models.registry.tracking import Tracking
 from models.registry.versions import all_versions
 from pipelines.lake.policies import checked, make_policy, registered_policy
 from pipelines.lake.registry import kept_versions, pruned, tracking
-from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.runtime_features import read_features
 from pipelines.lake.tables import Lake
 from pipelines.readers.traces import simulated_on
 from pipelines.training.cutoff import cutoff_of
@@ -35,7 +35,7 @@ from sim.settings import Campaign
 
 def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:
     """Call :func:`keep_learned_policy` with the jobs that had ended by the date."""
-    end_s = whole_accounting(clean, read_features(work.lake, clean)).end_s
+    end_s = read_features(work.lake, clean).end_s
     until_s = cutoff_of(work.lake.read_for(clean, "runtime_model")[1]).until_s
     return keep_learned_policy(work, clean, end_s, until_s, learning)
 

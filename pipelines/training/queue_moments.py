@@ -16,7 +16,7 @@ import pandas as pd
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import SCENARIOS
-from pipelines.lake.runtime_features import Features
+from models.registry.accounting import Accounting
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.queue_file import is_held, kept_queues, queue_at, read_queue
 from pipelines.studies.when import Record, queue_of, record_of
@@ -87,7 +87,7 @@ class Moments:
         return pd.concat(tables).set_index(list(wanted.names))
 
 
-def moments_of(clean: CleanTrace, users: Features, date: Cutoff) -> Moments | None:
+def moments_of(clean: CleanTrace, records: Accounting, date: Cutoff) -> Moments | None:
     """Return the moments of a trace before a date and, for a run, after it.
 
     Return None if the catalogue names neither a Slurm site nor kept queues. Raises InputError if their files cannot be read.
@@ -110,7 +110,7 @@ def moments_of(clean: CleanTrace, users: Features, date: Cutoff) -> Moments | No
     at_s = tuple(np.concatenate((chosen[chosen < until_s], later)).tolist())
     if site is None:
         names = clean.jobs["job_id"].tolist()
-        return Moments(Record(clean, users.start_s), at_s, kept, {str(job_id): job_id for job_id in names})
+        return Moments(Record(clean, records.start_s), at_s, kept, {str(job_id): job_id for job_id in names})
     table = site.jobs.table
     return Moments(
         record_of(site.site, site.jobs, site.timezone), at_s, kept, dict(zip(table["job_id"], table["number"], strict=True)), table

@@ -13,9 +13,9 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import recorded_end_s
 from models.packed.queue_state import FEATURES
 from models.packed.start_predictor import EASY, SLURM, STARTS
+from models.registry.accounting import Accounting
 from models.starts.model import Questions
 from models.starts.training import LEARNED
-from pipelines.lake.runtime_features import Features
 from pipelines.lake.tables import Lake
 from pipelines.training.cutoff import Cutoff
 from pipelines.training.queue_moments import moments_of
@@ -45,7 +45,7 @@ class QueueQuestions(NamedTuple):
     ahead: str = EASY
 
 
-def keep_states(lake: Lake, clean: CleanTrace, users: Features, date: Cutoff, progress: Progress, seed: int = 0) -> str:
+def keep_states(lake: Lake, clean: CleanTrace, records: Accounting, date: Cutoff, progress: Progress, seed: int = 0) -> str:
     """Write the table ``queue_states`` and return ""; or write nothing and return the reason.
 
     It has the last ``LEARNED`` questions before the date and, for a run, ``MOST_JUDGED`` later ones. Kept snapshots of the queue
@@ -54,33 +54,33 @@ def keep_states(lake: Lake, clean: CleanTrace, users: Features, date: Cutoff, pr
     """
     why, rows, origin_s = "", rows_by_number(clean.jobs), clean.origin_unix_s or 0
     moments, single, whole = None, _none(), _none()
-    if users.source != RECORDED:
+    if records.source != RECORDED:
         why = "waits are not recorded, so there is nothing to learn starts from"
     else:
-        moments = moments_of(clean, users, date)
+        moments = moments_of(clean, records, date)
         if moments is None or moments.site is None:
-            row, at = _wanted(clean, users.start_s, date)
+            row, at = _wanted(clean, records.start_s, date)
             single = pd.MultiIndex.from_arrays([clean.jobs["job_id"].to_numpy()[row], at], names=single.names)
             single = single[single.isin(rows.index, level=0)]
         if moments is not None:
             pairs = [(job, at - origin_s) for at, jobs in moments.wanted() for job in jobs if job in rows.index]
             whole = pd.MultiIndex.from_tuples(pairs, names=single.names).difference(single) if pairs else whole
-        came = int((users.start_s[rows[single.append(whole).get_level_values(0)]] <= date.until_s).sum())
+        came = int((records.start_s[rows[single.append(whole).get_level_values(0)]] <= date.until_s).sum())
         if came < FEWEST:
             why = f"{came:,} question{'s' * (came != 1)} before the date came true: {FEWEST} are needed"
     if why:
         return why
-    ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, users.start_s, date)
-    old, wanted = _kept_questions(lake, clean, users.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
+    ahead = SLURM if moments is not None and moments.site is not None else _ahead(lake, clean, records.start_s, date)
+    old, wanted = _kept_questions(lake, clean, records.start_s, {"seed": seed, "ahead": ahead}), single.append(whole)
     single, whole = (each[~each.isin(old.index)] for each in (single, whole))
     tables = [old[old.index.isin(wanted)]]
     if len(single):
-        tables.append(_asked(clean, users.start_s, single, rows, ahead, seed, progress))
+        tables.append(_asked(clean, records.start_s, single, rows, ahead, seed, progress))
     if moments is not None and len(whole):
         tables.append(moments.asked(whole, origin_s, ahead, seed, progress))
     table = pd.concat([each for each in tables if len(each)]).loc[wanted].reset_index()
     table = table.iloc[np.lexsort((rows[table["job_id"]], table["at_s"]))].reset_index(drop=True)
-    marks = {"why": "", "known": len(clean.jobs), "known_s": int(recorded_end_s(clean.jobs, users.start_s).max())}
+    marks = {"why": "", "known": len(clean.jobs), "known_s": int(recorded_end_s(clean.jobs, records.start_s).max())}
     marks |= {"until_s": date.until_s, "seed": seed, "ahead": ahead, "asked_anew": len(single) + len(whole)}
     lake.write_for(clean, TABLE, table, marks)
     return ""
@@ -164,8 +164,8 @@ def _before(lake: Lake, clean: CleanTrace) -> tuple[pd.DataFrame, Mapping[str, A
     return published.read(TABLE, clean.name) if published.has(TABLE, clean.name) else (_empty(), {"why": "none yet"})
 
 
-def read_states(lake: Lake, clean: CleanTrace, users: Features) -> QueueQuestions:
+def read_states(lake: Lake, clean: CleanTrace, records: Accounting) -> QueueQuestions:
     """Return the questions that :func:`keep_states` wrote."""
     table, marks = lake.read_for(clean, TABLE)
     row = rows_by_number(clean.jobs)[table["job_id"]].to_numpy(np.int64)
-    return QueueQuestions(from_states(table, row), users.start_s, marks.get("ahead", EASY))
+    return QueueQuestions(from_states(table, row), records.start_s, marks.get("ahead", EASY))

@@ -20,7 +20,7 @@ from models.registry.candidates import TRAINERS
 from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
 from pipelines.lake.registry import PREFIX, registered_name, registered_predictor
-from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.runtime_features import read_features
 from pipelines.readers.traces import simulated_on
 from pipelines.report.wording import takes_correction
 from pipelines.studies.progress import progress_reporter
@@ -62,7 +62,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
     InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
     """
     lake, store, name = work.lake, work.store, work.subject
-    records = whole_accounting(clean, read_features(lake, clean))
+    records = read_features(lake, clean)
     _, marks = lake.read_for(clean, "runtime_model")
     date, version = cutoff_of(marks), marks["simulated"]
     if date.follows:

@@ -5,7 +5,7 @@ get the chosen model with the present histories. ``pipelines.training.promote`` 
 """
 
 from features.jobs.cleaning import CleanTrace
-from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.runtime_features import read_features
 from pipelines.training.cutoff import as_of, choose_cutoff
 from pipelines.training.decided import night_marks
 from pipelines.training.ledger import ledger_of
@@ -31,15 +31,14 @@ def train(
     is loaded back, and for accounting that ends before the last night's.
     """
     lake, store, memo = work.lake, work.store, memo or Memo()
-    users = read_features(lake, clean)
-    records = whole_accounting(clean, users)
+    records = read_features(lake, clean)
     date = choose_cutoff(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
     begun = work.begin()
     ledger = ledger_of(lake, clean, date)
     if ledger.gone_jobs:
         memo.models.clear()
     present = incumbent(store, clean.name)
-    tags = {**work.tags, "history_starts": users.source}
+    tags = {**work.tags, "history_starts": records.source}
     judging = TraceJudge(store, date, clean, *as_of(clean, records, date.until_s), present, ledger, seed, tags, memo)
     ledger.keep(lake, clean, lambda: judging.served)
 

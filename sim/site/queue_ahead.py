@@ -297,7 +297,8 @@ class TraceQueue:
             tried.add((procs, requested))
             gained = self._starts(changed(self.jobs, row, procs, requested), np.array([row]))[:, 0] - starts
             low, high = np.quantile(gained, (0.1, 0.9))
-            changes.append(Gain(what, procs, requested, float(gained.mean()), float(low), float(high), surely_sooner(gained)))
+            sure = bool((gained < 0).mean() >= SURE)
+            changes.append(Gain(what, procs, requested, float(gained.mean()), float(low), float(high), sure))
         return tuple(changes)
 
 
@@ -307,11 +308,6 @@ def changed(jobs: QueueJobs, row: int, procs: int, requested_s: int) -> QueueJob
     jobs.procs[row], jobs.requested[row] = procs, requested_s
     jobs.quantiles[row] = np.minimum(jobs.quantiles[row], requested_s)
     return jobs
-
-
-def surely_sooner(gained_s: np.ndarray) -> bool:
-    """Tell whether a change surely starts a job sooner, from differences in scenarios."""
-    return bool((gained_s < 0).mean() >= SURE)
 
 
 def chance_sooner(starts_s: np.ndarray, others_s: np.ndarray, within_s: float) -> float:

@@ -24,7 +24,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
 from pipelines.lake.registry import tracking
-from pipelines.lake.runtime_features import read_features, whole_accounting
+from pipelines.lake.runtime_features import read_features
 from pipelines.lake.tables import Lake
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.models import Served
@@ -199,7 +199,7 @@ def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) ->
     clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
     store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
     date, model = cutoff_of(marks), marks["model"]["version"]
-    accounting = whole_accounting(clean, read_features(lake, clean))
+    accounting = read_features(lake, clean)
     source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
     number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
     start = schedules["start_s"].to_numpy().reshape(-1, len(clean.jobs))[number]

@@ -261,7 +261,7 @@ def test_a_job_that_runs_beyond_its_request_is_learned_from_when_it_has_ended() 
     records = accounting(cleaned.jobs, start)
     assert records.end_s.tolist() == [1000, 510]
     assert records.ended(999).tolist() == [1]
-    for past in (records.features, features_of(cleaned).table):
+    for past in (records.features, features_of(cleaned).features):
         assert past[["completed_jobs", "running_jobs", "occupied_procs", "longest_running_s"]].iloc[1].tolist() == [0, 1, 4, 500]
     at_600 = records.snapshot(600).users.iloc[0]
     assert (at_600["completed_jobs"], at_600["last_runtime_s"]) == (1, 10)  # B alone

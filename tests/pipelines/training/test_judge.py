@@ -14,7 +14,7 @@ from models.registry.as_served import quantile_columns
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
-from pipelines.lake.runtime_features import features_of, whole_accounting
+from pipelines.lake.runtime_features import features_of
 from pipelines.training import judge as judging
 from pipelines.training.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
 from pipelines.training.simulate import campaign, champion_answers
@@ -106,7 +106,7 @@ def test_retrainings_on_several_days_ask_for_the_same_nights() -> None:
 @pytest.fixture(scope="module")
 def crowded():
     clean = replace(arriving(jobs=5000), procs=24)
-    record = whole_accounting(clean, features_of(clean))
+    record = features_of(clean)
     runtime = clean.jobs["runtime_s"].to_numpy(np.float64)
     requested = clean.jobs["requested_s"].to_numpy(np.float64)
     served = pd.DataFrame(

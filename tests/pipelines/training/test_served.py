@@ -17,7 +17,7 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import refresh
 from models.registry.runtime_registration import trained_method
 from pipelines.lake.registry import registered_predictor
-from pipelines.lake.runtime_features import features_of, whole_accounting
+from pipelines.lake.runtime_features import features_of
 from pipelines.training.compare import judged, prediction_quality
 from pipelines.training.cutoff import as_of, choose_cutoff, midnights
 from pipelines.training.night import own_registry
@@ -41,7 +41,7 @@ def clean() -> CleanTrace:
 
 @pytest.fixture(scope="module")
 def record(clean: CleanTrace):
-    return whole_accounting(clean, features_of(clean))
+    return features_of(clean)
 
 
 @pytest.fixture(scope="module")
