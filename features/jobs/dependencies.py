@@ -36,23 +36,6 @@ class Graph(NamedTuple):
     first_child: np.ndarray
     last_child: np.ndarray
 
-    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return all pairs (parent batch, batch that waits for it), ordered by parent."""
-        batch, place = spread(self.first_child, self.last_child)
-        return batch, self.child[place]
-
-    def stated_rows(self) -> np.ndarray:
-        """Return the row of the one job that each job waits for, -1 for none or several.
-
-        Int64 [jobs]. -1 also where SWF cannot state it: the preceding batch has several jobs, or ``not_before`` is true.
-        """
-        parent, child = self.pairs()
-        alone = (self.parents[child] == 1) & (np.bincount(self.batch)[parent] == 1)
-        job, before = np.full(len(self.parents), -1), np.full(len(self.parents), -1)
-        job[self.batch] = np.arange(len(self.batch))
-        before[child[alone]] = job[parent[alone]]
-        return np.where(self.not_before, -1, before[self.batch])
-
     def of_rows(self, rows: np.ndarray) -> Graph:
         """Return the graph with its jobs reordered: job i is job ``rows[i]`` of this graph."""
         return self._replace(batch=self.batch[rows], after_s=self.after_s[rows], not_before=self.not_before[rows])

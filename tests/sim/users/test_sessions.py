@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from itertools import pairwise
-
 import numpy as np
 import pytest
 from hypothesis import given
@@ -52,13 +50,6 @@ def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list
     jobs = {name: [job for job, other in enumerate(user) if other == name] for name in user if name is not None}
     every = {name: plain_batches(submit, end, mine, session_s, rule) for name, mine in jobs.items()}
     of_job = {job: (name, place) for name, mine in every.items() for place, batch in enumerate(mine) for job in batch.jobs}
-    think = []
-    for mine in every.values():
-        for before, batch in pairwise(mine):
-            if before.session == batch.session:
-                first = batch.jobs[0]
-                earlier = [job for job in jobs[of_job[first][0]] if job < first]
-                think.append(submit[first] - (max(end[job] for job in earlier) if rule == "max" else end[earlier[-1]]))
     parents = [0 if each is None else len({of_job[job] for job in each.jobs}) for each in by_job]
     return Facts(
         users=len(jobs),
@@ -66,11 +57,8 @@ def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list
         batches=sum(map(len, every.values())),
         jobs=len(user),
         unnamed=user.count(None),
-        median_think_s=int(np.median(think)) if think else None,
         as_recorded=by_job.count(None),
         of_several=sum(number > 1 for number in parents),
-        most=max(parents),
-        beyond_swf=sum(each is not None and (len(each.jobs) > 1 or each.earliest > 0) for each in by_job),
     )
 
 
