@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+from pipelines.readers.slurm.requests import CPUS, GPUS, NODES
 from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME
 from pipelines.readers.slurm.times import END, START, SUBMIT
 
@@ -11,7 +12,7 @@ NAMES = {
     **{name: (name,) for name in ("user", "account", "partition", "qos", "state", "eligible", "reqmem", "reqtres", "nodelist")},
     **{name: (name,) for name in ("constraints", "flags", "reservation", "priority", "reason")},
     **{"jobid": ("jobid", "job_id"), "submit": SUBMIT, "start": START, "end": END, "submitline": ("submitline", "submit_line")},
-    **{"reqcpus": ("reqcpus", "processors_req"), "reqnodes": ("reqnodes", "nodes_req"), "gpus": ("gpus_req",)},
+    **{"reqcpus": CPUS, "reqnodes": NODES, "gpus": GPUS},
     **{"elapsed": tuple(RUNTIME), "limit": tuple(REQUESTED)},
 }
 """Names of each column: sacct's, then those of exports; the first present one is read."""

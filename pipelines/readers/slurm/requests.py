@@ -19,8 +19,9 @@ from pipelines.readers.delimited import BEYOND, AccountingTable, tells, whole
 from pipelines.readers.notes import counted
 
 TRES, ALLOCATED_TRES, MEMORY = "reqtres", "alloctres", "reqmem"
-NODES, ALLOCATED, GPUS = ("reqnodes", "nodes_req"), ("nnodes", "allocnodes"), "gpus_req"
-PROCESSORS = ("reqcpus", "processors_req", "alloccpus", "ncpus")
+NODES, ALLOCATED, GPUS = ("reqnodes", "nodes_req"), ("nnodes", "allocnodes"), ("gpus_req",)
+CPUS, ALLOCATED_CPUS = ("reqcpus", "processors_req"), ("alloccpus", "ncpus")
+"""Names of the columns, sacct's and those of exports, in lower case: the first present one is read."""
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?)([KMGTPE]?)([nc]?)", re.ASCII)
 _UNITS = {"K": 2**0, "": 2**10, "M": 2**10, "G": 2**20, "T": 2**30, "P": 2**40, "E": 2**50}
 
@@ -64,10 +65,10 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
             first = table.describe(int(np.argmax(unreadable)), [MEMORY])
             counted(notes, f"Memory requests that cannot be read, such as {first}, are taken as missing", unreadable)
         sizes, unit = table.numbers(MEMORY, _memory_or_nan)[jobs], pd.Series(table.strings(MEMORY)[jobs]).str[-1:]
-        parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *PROCESSORS)]
+        parts = [np.fmax(np.fmax(nodes, allocated), 1), _first(table, jobs, "", *CPUS, *ALLOCATED_CPUS)]
         factor = np.select([unit == "n", unit == "c"], parts, 1.0)
         kib = np.where(np.isnan(kib), sizes * factor, kib)
-    columns = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", GPUS), 1)}
+    columns = {"nodes": (nodes, 2), "memory_kib": (np.ceil(kib), 1), "gpus": (_first(table, jobs, "gpu", *GPUS), 1)}
     return {
         name: masked(np.minimum(np.nan_to_num(values), BEYOND).astype(np.int64), values >= least)
         for name, (values, least) in columns.items()
@@ -93,6 +94,6 @@ def _first(table: AccountingTable, jobs: np.ndarray, resource: str, *names: str)
 READ: dict[str, Callable[[str], float]] = {
     TRES: lambda text: len(resources(text)),
     MEMORY: memory,
-    **dict.fromkeys((GPUS, *NODES, *ALLOCATED), whole),
+    **dict.fromkeys((*GPUS, *NODES, *ALLOCATED), whole),
 }
 """Columns that are read, with their parsers."""

@@ -32,7 +32,7 @@ from pipelines.readers.hashed_names import with_hashed_names
 from pipelines.readers.localtime import MISSING_TIME, zone
 from pipelines.readers.notes import counted, some
 from pipelines.readers.slurm.ids import RAW, is_id, job_ids, job_steps, note_kinds, written_ids
-from pipelines.readers.slurm.requests import ALLOCATED_TRES, READ, TRES, asked, resources
+from pipelines.readers.slurm.requests import ALLOCATED, ALLOCATED_CPUS, ALLOCATED_TRES, CPUS, NODES, READ, TRES, asked, resources
 from pipelines.readers.slurm.sacct_json import as_table, is_json
 from pipelines.readers.slurm.times import END, START, SUBMIT, JobTimes, job_times
 from pipelines.readers.source import Source
@@ -43,8 +43,8 @@ PROCESSORS = ("cpus", "nodes")
 RUNTIME = {"elapsedraw": seconds, "elapsed": duration, "run_time": seconds}
 REQUESTED = {"timelimitraw": minutes, "timelimit": duration, "wallclock_req": seconds}
 _PROCESSORS = {
-    "cpus": {"procs": ("reqcpus", "processors_req"), "allocated_procs": ("alloccpus", "ncpus")},
-    "nodes": {"procs": ("reqnodes", "nodes_req"), "allocated_procs": ("allocnodes", "nnodes")},
+    "cpus": {"procs": CPUS, "allocated_procs": ALLOCATED_CPUS},
+    "nodes": {"procs": NODES, "allocated_procs": ALLOCATED[::-1]},
 }
 _IDENTITIES = {
     "user": ("user", "uid"),
