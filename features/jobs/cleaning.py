@@ -169,6 +169,9 @@ def _size(trace: Trace, procs: int | None, missing_request: str) -> int:
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
     name, size = trace.source or trace.name, procs if procs is not None else trace.procs
+    jobs = len(held(trace))
+    if jobs == 0:
+        raise InputError(f"{name}: has no jobs")
     if size is None:
         advice = advised(held(trace), None, usage(held(trace)).procs)
         hint = "N" if advice.procs is None else f"{advice.procs} ({advice.reason}), or the true number"
@@ -179,11 +182,8 @@ def _size(trace: Trace, procs: int | None, missing_request: str) -> int:
         raise InputError(f"{name}: a machine of {size} processors cannot run anything")
     if size > limits.PROCESSORS:
         raise InputError(f"{name}: procs must be at most {limits.PROCESSORS:,}")
-    jobs = len(held(trace))
     if jobs > limits.JOBS:
         raise InputError(f"{name}: has {jobs:,} jobs; a trace has at most {limits.JOBS:,}")
-    if jobs == 0:
-        raise InputError(f"{name}: has no jobs")
     return int(size)
 
 

@@ -98,6 +98,7 @@ def test_a_machine_beyond_the_limit_is_refused(procs: int) -> None:
         (trace(GOOD, procs=None), {}, "t.swf: the number of processors is unknown; give --procs N"),
         (trace(GOOD), {"procs": 0}, "t.swf: a machine of 0 processors cannot run anything"),
         (trace(), {}, "t.swf: has no jobs"),
+        (replace(trace(), procs=None), {}, "t.swf: has no jobs"),
         (
             trace((0, 10, 4, 4, None, "a")),
             {},
