@@ -75,21 +75,22 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
         r"a new job \(1 processor, limit 60 s\), seen at 2026-12-01 09:02: expected to start (now|in \d+ s)\n", printed
     )
     assert "Predicted by 64 simulations of the next 24 h with the Slurm of cluster 'parity'." in printed
-    waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json")[0])
+    few = "--scenarios", "8"
+    waits = json.loads(asked(path, *site, "2026-12-01T09:02:00", "--id", "902", "--json", *few)[0])
     assert waits["wait_10_s"] > 1, "only two nodes have what it asks for"
     assert (waits["reason"]["why"], waits["reason"]["by_slurm"], waits["reason"]["ahead"]) == ("resources", "Resources", 0)
-    table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902")
+    table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902", scenarios=8)
     assert table.to_dict("records") == [waits]
-    assert table.attrs["by"] == "64 simulations of the next 24 h with the Slurm of cluster 'parity'"
+    assert table.attrs["by"] == "8 simulations of the next 24 h with the Slurm of cluster 'parity'"
     (panel,) = queuecast.plot(table).axes
     assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
     assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
-    printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902")
+    printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902", *few)
     assert f"answered before, at 2026-12-01 09:02:00: {waits['at_50']}, in " in printed
     assert "it waits because too few processors, or other resources, are free (Slurm says Resources)" in printed
     with pytest.raises(InputError, match=r"queue=\*: no partition of parity has time for the job and nodes that suit it"):
         queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:03:00", jobs="procs=1 time=3-00:00:00 queue=*")
-    of_kind = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=* features=bigmem")[0]
+    of_kind = asked(path, *site, "2026-12-01T09:02:00", "--job", "procs=1 time=1:00 user=u3 queue=* features=bigmem", *few)[0]
     assert (" normal with QOS" in of_kind, " debug with QOS" in of_kind) == (True, False), "no node of debug has the feature"
 
 
