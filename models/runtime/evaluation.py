@@ -73,11 +73,3 @@ def experience(completed: np.ndarray) -> np.ndarray:
     ``completed`` counts the user's jobs that had ended at submission.
     """
     return np.digitize(completed, [1, OKCM_THRESHOLD + 1])
-
-
-def doubling_bins(completed: np.ndarray) -> np.ndarray:
-    """Return the first count of each job's bin (0, 1, 2, 3-4, 5-8, 9-16, ...), int64 [jobs]."""
-    count = np.maximum(np.asarray(completed, np.int64), 0)
-    above = 1 << np.arange(62)  # a bin of more than two counts begins one above a power of two
-    power = above[np.maximum(np.searchsorted(above, count) - 1, 0)]
-    return np.where(count <= 2, count, power + 1)

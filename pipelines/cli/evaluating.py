@@ -129,12 +129,11 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
         "MAE s",
         *(f"pinball {level:g} s" for level in levels),
         "clamped",
-        "µs a job",
     )
     cells = []
     for schedule in evaluation.schedules:
         overall = quality.figures(schedule.predictor)
-        accuracy, cost = overall["accuracy"], evaluation.costs[schedule.predictor]
+        accuracy = overall["accuracy"]
         by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
         cells.append(
             [
@@ -146,7 +145,6 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
                 f"{overall['mae_s']['value']:,.0f}",
                 *(f"{overall[loss]['value']:,.0f}" for loss in losses),
                 f"{schedule.clamped_predictions:,}",
-                "" if cost is None else f"{cost.microseconds:.2f}" if cost.microseconds >= 0.01 else "< 0.01",
             ]
         )
     remark = quality.figures(quality.baseline)["accuracy"]["note"]
@@ -154,8 +152,6 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
     if stages:
         caption += "; by stage of the user's experience: accuracy"
     Table(title, headings, cells, caption).show()
-    if not quality.calibration.empty:
-        note("--out FILE also holds how sharp and how calibrated the predicted distributions are")
 
 
 def bracketed(row: Mapping[Any, Any], low: str, high: str, form: str) -> str:

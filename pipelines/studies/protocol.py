@@ -6,15 +6,15 @@ from typing import Annotated, Any, Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from sim.predictions.names import ALL, BASELINES, PARTS, REPEATS
-from sim.settings import Count, TraceSettings
+from sim.predictions.names import ALL, BASELINES, PARTS
+from sim.settings import TraceSettings
 
 
 class Protocol(TraceSettings):
     """How predictors are asked and judged.
 
     They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
-    quantile losses of ``levels``. ``repeats`` runs measure each predictor's cost, 0 leaves it out.
+    quantile losses of ``levels``.
     """
 
     predictors: tuple[Any, ...] = Field(
@@ -37,8 +37,7 @@ class Protocol(TraceSettings):
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(0.5,), title="level", description="Level of a quantile (pinball) loss."
     )
-    seed: int = Field(default=0, description="Seed of the intervals, and of random predictors (lightgbm, quantile).")
-    repeats: Count = Field(default=REPEATS, title="repeat", description="Runs that measure the cost of a prediction; 0: none.")
+    seed: int = Field(default=0, description="Seed of random predictors (lightgbm, quantile).")
 
     @field_validator("parts", "levels")
     @classmethod

@@ -7,11 +7,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.clock import local_clock_s
 from features.jobs.cleaning import CleanTrace
 from features.jobs.shaking import moves
 from features.statistics import CONFIDENCE
-from models.packed.methods import LEVELS
 from pipelines.lake.tables import Lake
 from pipelines.training.cutoff import Cutoff, cutoff_of, date_of
 from sim.metrics.comparison import compare
@@ -21,11 +19,11 @@ from sim.schedule import Schedule, recorded, schedule_table
 BASELINE = ("EASY", "requested")
 """Scheduler and predictor that all others are compared with."""
 JUDGED_LEVELS = (0.5, 0.8)
-"""Levels of the quantile losses that predictions are judged by."""
+"""Levels of the quantiles that predictions are judged by."""
 
 
 def keep_schedules(
-    lake: Lake, clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff, model: Mapping[str, Any], seed: int = 0
+    lake: Lake, clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff, model: Mapping[str, Any]
 ) -> pd.DataFrame:
     """Write ``schedules`` of the jobs that ``date`` replays.
 
@@ -34,7 +32,7 @@ def keep_schedules(
     table, settings = pack_schedules(schedules)
     quality = pd.DataFrame({"predictor": [], "by": [], "measure": []})
     if schedules:
-        quality = prediction_quality(date.replayed(clean), schedules, date, seed)
+        quality = prediction_quality(date.replayed(clean), schedules, date)
     marks = {**date.marks, "model": dict(model)}
     lake.write_for(clean, "schedules", table, {"schedules": settings, **marks})
     lake.write_for(clean, "prediction_quality", quality, marks)
@@ -102,11 +100,10 @@ def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
     )
 
 
-def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff, seed: int = 0) -> pd.DataFrame:
+def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff) -> pd.DataFrame:
     """Judge each predictor in its first schedule, on the jobs submitted from ``date`` on.
 
-    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`. Predictors with quantiles also have rows ``by`` ``level``,
-    whose measure ``at_most`` is the share of jobs that ran at most as long.
+    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`.
     """
     first: dict[str, Schedule] = {}
     submit = clean.jobs["submit_s"].to_numpy(np.int64)
@@ -114,29 +111,7 @@ def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: C
         by_s = schedule.jobs["submit_s"] - submit
         begun = {"submit_s": submit, "start_s": schedule.jobs["start_s"] - by_s, "end_s": schedule.jobs["end_s"] - by_s}
         first.setdefault(schedule.predictor, replace(schedule, jobs=schedule.jobs.assign(**begun)))
-    local = local_clock_s(submit, clean.origin_unix_s, clean.timezone)
-    quality = judge(
-        clean.jobs, list(first.values()), local, levels=JUDGED_LEVELS, leave_out=submit < date.simulate_from_s, seed=seed
-    )
-    if quality.calibration.empty:
-        return quality.measures
-    curve = quality.calibration[quality.calibration["level"].isin(LEVELS.values())]
-    levels = pd.DataFrame(
-        {
-            "predictor": curve["predictor"],
-            "by": "level",
-            "group": curve["level"].map("{:g}".format),
-            "begin": curve["level"],
-            "measure": "at_most",
-            "jobs": quality.jobs,
-            "weeks": quality.weeks,
-            "value": curve["at_most"],
-            "low": curve["at_most_low"],
-            "high": curve["at_most_high"],
-            "note": "",
-        }
-    )
-    return pd.concat([quality.measures, levels], ignore_index=True)
+    return judge(clean.jobs, list(first.values()), levels=JUDGED_LEVELS, leave_out=submit < date.simulate_from_s).measures
 
 
 def moved(clean: CleanTrace, shake_s: int, seed: int) -> CleanTrace:

@@ -92,7 +92,7 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
         settings.replicates,
     )
     schedules += beside
-    quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]}, seed=settings.seed)
+    quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]})
     return Simulated(date, schedules, quality, model, shown)
 
 

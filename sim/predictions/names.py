@@ -10,5 +10,3 @@ PARTS = ("all", "first-half", "second-half")
 """Parts of the jobs to judge: of n jobs in order of submission the first n // 2 are the first half. All jobs are simulated."""
 BASELINES = ("last2", "requested")
 """Default baselines; the first that was simulated is used."""
-REPEATS = 5
-"""Runs that measure the cost of a prediction."""

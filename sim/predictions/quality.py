@@ -18,20 +18,26 @@ from features.errors import InputError
 from features.jobs.history import completed_jobs
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
-from models.runtime.calibration import calibration_curve
-from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, doubling_bins, experience, measures
+from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, experience, measures
 from sim.predictions.names import BASELINES, PARTS
-from sim.predictions.sharpness import JudgedJobs, Sharpness, sharpness
 from sim.schedule import Schedule
 
 MONTH_S = 30 * DAY_S
-GROUPS = ("all", "experience", "completed", "month")
-"""Groupings of jobs in ``Quality.measures``: all jobs, the user's stage of experience, its number of completed jobs in
-doubling bins, and 30 days of the trace."""
+GROUPS = ("all", "experience", "month", "level")
+"""Groupings in ``Quality.measures``: all jobs, the user's stage of experience, 30 days of the trace; and levels of quantiles."""
 STAGES = dict(zip(EXPERIENCE, ("first jobs", f"1-{OKCM_THRESHOLD} completed", f"over {OKCM_THRESHOLD}"), strict=True))
 """The stages of experience in words."""
 UNKNOWN = "unknown user"
 """The stage of jobs without a user, if others have one."""
+
+
+class JudgedJobs(NamedTuple):
+    """The jobs to judge: ``rows`` of the trace, with their weeks, 30 days and users."""
+
+    rows: np.ndarray
+    week: np.ndarray
+    month: np.ndarray
+    user: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -39,11 +45,10 @@ class Quality:
     """Quality of the predictions of some schedules of one trace.
 
     Over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
-    weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where the
-    group begins (completed jobs, or seconds from the first submission). ``difference`` is that to ``baseline`` over the jobs that
-    are in this group in the simulations of both: for other jobs one of the two knew more. Months have no intervals.
-    ``calibration`` is empty unless predictors answered with distributions: :func:`models.runtime.calibration.calibration_curve`
-    with ``predictor``, and intervals of ``at_most``. ``sharpness`` scores all predictions as distributions.
+    weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where a month
+    begins, in seconds from the first submission. ``difference`` is that to ``baseline`` over the jobs that are in this group in the
+    simulations of both: for other jobs one of the two knew more. Months have no intervals. A predictor that answers with quantiles
+    has a row by ``level``, which is also ``begin``: ``at_most``, the share of jobs that ran at most as long as its quantile.
     """
 
     part: str
@@ -52,8 +57,6 @@ class Quality:
     weeks: int
     confidence: float
     measures: pd.DataFrame
-    calibration: pd.DataFrame
-    sharpness: Sharpness
 
     @property
     def knows_users(self) -> bool:
@@ -70,24 +73,21 @@ class Quality:
 def judge(
     jobs: pd.DataFrame,
     schedules: Sequence[Schedule],
-    local_s: np.ndarray,
     *,
     part: str = "all",
     baseline: str | None = None,
     levels: Sequence[float] = (0.5,),
     leave_out: np.ndarray | None = None,
-    seed: int = 0,
 ) -> Quality:
     """Judge the predictions of ``schedules``, simulated from ``jobs``, one per predictor.
 
-    ``jobs`` is the canonical table, ``local_s`` int64 [jobs] the local wall clock at submission
-    (``features.clock.local_clock_s``), ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels``
-    those of the quantile losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown part,
+    ``jobs`` is the canonical table, ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels`` those
+    of the quantiles and their losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown part,
     level or baseline, two schedules of one predictor, and if there is nothing to judge.
     """
     names = [schedule.predictor for schedule in schedules]
     base = schedules[names.index(baseline_of(names, baseline))]
-    judged = _judged(jobs, local_s, part, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
+    judged = _judged(jobs, part, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
     if not all(0 < level < 1 for level in levels):
         raise InputError(
             f"quantile levels must be above 0 and below 1, not {next(level for level in levels if not 0 < level < 1):g}"
@@ -95,31 +95,26 @@ def judge(
 
     runtime = jobs["runtime_s"].to_numpy(np.float64)[judged.rows]
     against = measures(_predicted(base, judged), runtime, levels)
-    its_groups = dict(_groups(jobs, base, local_s, judged))
+    its_groups = dict(_groups(jobs, base, judged))
     no_jobs = np.zeros(len(judged.rows), bool)
     rows: list[dict[str, Any]] = []
-    curves = []
+    levels_held: list[dict[str, Any]] = []
     for schedule in schedules:
         predicted = _predicted(schedule, judged)
         values = measures(predicted, runtime, levels)
         change = values - against
-        for group, chosen in _groups(jobs, schedule, local_s, judged):
+        for group, chosen in _groups(jobs, schedule, judged):
             both = chosen & its_groups.get(group, no_jobs)
             own = _means(values[chosen], judged.week[chosen], group)
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group))
-        quantiles = schedule.quantiles
-        if quantiles is not None:
-            judged_quantiles = quantiles.iloc[judged.rows]
-            curves.append(_curve(judged_quantiles, runtime, judged).assign(predictor=schedule.predictor))
+        levels_held += _held(schedule, runtime, judged, levels)
     return Quality(
         part=part,
         baseline=base.predictor,
         jobs=len(judged.rows),
         weeks=int(judged.week.max()) + 1,
         confidence=CONFIDENCE,
-        measures=pd.DataFrame(rows).astype({"begin": "float64"}),
-        calibration=pd.concat(curves, ignore_index=True) if curves else pd.DataFrame(),
-        sharpness=sharpness(schedules, judged, seed),
+        measures=pd.DataFrame([*rows, *levels_held]).astype({"begin": "float64"}),
     )
 
 
@@ -135,7 +130,7 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
     return wanted
 
 
-def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.ndarray) -> JudgedJobs:
+def _judged(jobs: pd.DataFrame, part: str, leave_out: np.ndarray) -> JudgedJobs:
     if part not in PARTS:
         raise InputError(f"unknown part {part!r}; known: {', '.join(PARTS)}")
     half = len(jobs) // 2
@@ -147,10 +142,8 @@ def _judged(jobs: pd.DataFrame, local_s: np.ndarray, part: str, leave_out: np.nd
         left_out = f", {int(leave_out.sum()):,} of all {len(jobs):,} left out" if leave_out.any() else ""
         raise InputError(f"no job is left to judge predictions by (part {part}{left_out})")
     since = jobs["submit_s"].to_numpy(np.int64) - int(jobs["submit_s"].iloc[0])
-    user, day = codes(jobs, "user"), np.asarray(local_s, np.int64) // DAY_S
-    cluster = np.unique(np.column_stack([user, day]), axis=0, return_inverse=True)[1].ravel()
     week = np.unique(since[rows] // WEEK_S, return_inverse=True)[1]
-    return JudgedJobs(rows, week, since[rows] // MONTH_S, cluster, user[rows])
+    return JudgedJobs(rows, week, since[rows] // MONTH_S, codes(jobs, "user")[rows])
 
 
 def _predicted(schedule: Schedule, judged: JudgedJobs) -> np.ndarray:
@@ -162,7 +155,7 @@ Group = tuple[str, str, float | None]
 EVERYONE: Group = ("all", "all", None)
 
 
-def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged: JudgedJobs) -> Iterator[tuple[Group, np.ndarray]]:
+def _groups(jobs: pd.DataFrame, schedule: Schedule, judged: JudgedJobs) -> Iterator[tuple[Group, np.ndarray]]:
     """Yield every group of jobs with the mask of its jobs among those judged.
 
     A stage of experience may be empty, other groups are not.
@@ -171,14 +164,11 @@ def _groups(jobs: pd.DataFrame, schedule: Schedule, local_s: np.ndarray, judged:
     has_user = judged.user >= 0
     if has_user.any():
         done = completed_jobs(jobs, schedule.jobs["start_s"].to_numpy(np.int64))[judged.rows].astype(np.int64)
-        stage, first_count = experience(done), doubling_bins(done)
+        stage = experience(done)
         for number, name in enumerate(EXPERIENCE):
             yield ("experience", name, None), has_user & (stage == number)
         if not has_user.all():
             yield ("experience", UNKNOWN, None), ~has_user
-        for begin in np.unique(first_count[has_user]):
-            last = 2 * (begin - 1)
-            yield ("completed", f"{begin}" if begin <= 2 else f"{begin}-{last}", float(begin)), has_user & (first_count == begin)
     for month in np.unique(judged.month):
         yield ("month", f"{month + 1}", float(month * MONTH_S)), judged.month == month
 
@@ -214,12 +204,19 @@ def _measured(predictor: str, group: Group, own: _Means, change: _Means) -> list
     return rows
 
 
-def _levels(quantiles: pd.DataFrame) -> np.ndarray:
-    return np.array(quantiles.columns, np.float64)
-
-
-def _curve(quantiles: pd.DataFrame, runtime: np.ndarray, judged: JudgedJobs) -> pd.DataFrame:
-    predicted = quantiles.to_numpy(np.float64)
-    curve = calibration_curve(predicted, _levels(quantiles), runtime)
-    low, high = mean_intervals((runtime[:, None] <= predicted).astype(np.float64), judged.week)
-    return curve.assign(at_most_low=low, at_most_high=high)
+def _held(schedule: Schedule, runtime: np.ndarray, judged: JudgedJobs, levels: Sequence[float]) -> list[dict[str, Any]]:
+    """Return the rows by level: how many jobs ran at most as long as each quantile that the predictor has."""
+    quantiles = schedule.quantiles
+    if quantiles is None:
+        return []
+    rows: list[dict[str, Any]] = []
+    for level in levels:
+        if level not in quantiles:
+            continue
+        held = runtime <= quantiles[level].to_numpy(np.float64)[judged.rows]
+        group: Group = ("level", f"{level:g}", level)
+        mean = _means(pd.DataFrame({"at_most": held.astype(np.float64)}), judged.week, group)
+        value, low, high = mean.figures[0]
+        identity = {"predictor": schedule.predictor, "by": "level", "group": group[1], "begin": level, "measure": "at_most"}
+        rows.append({**identity, "jobs": mean.jobs, "weeks": mean.weeks, "value": value, "low": low, "high": high, "note": ""})
+    return rows

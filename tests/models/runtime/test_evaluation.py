@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.runtime.evaluation import EXPERIENCE, doubling_bins, evaluate_predictions, experience
+from models.runtime.evaluation import EXPERIENCE, evaluate_predictions, experience
 
 
 def test_measures_equal_values_worked_out_by_hand():
@@ -37,8 +37,3 @@ def test_stages_of_experience_share_out_the_jobs():
 def test_values_that_make_no_sense_are_refused(predicted, runtime, levels, says):
     with pytest.raises(ValueError, match=says):
         evaluate_predictions(np.array(predicted), np.array(runtime), levels)
-
-
-def test_bins_of_completed_jobs_double():
-    expected = {0: 0, 1: 1, 2: 2, 3: 3, 4: 3, 5: 5, 8: 5, 9: 9, 16: 9, 17: 17, 1024: 513, 1025: 1025}
-    assert doubling_bins(np.array(list(expected))).tolist() == list(expected.values())
