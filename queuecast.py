@@ -192,20 +192,20 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
     return sim.recorded(workload.jobs, workload.procs, workload.name, workload.generated)
 
 
-def write(what: Schedule | ScheduleComparison | Results, path: str | Path, trace: Trace | None = None) -> None:
-    """Write a schedule, a comparison or a campaign in the format of ``path``'s ending.
+def write(what: Schedule | ScheduleComparison | Results, path: str | Path) -> None:
+    """Write a schedule as Parquet, or a comparison or campaign in the format of ``path``'s ending.
 
-    SWF also needs the ``trace``, which has more columns. Of a comparison and of a campaign ``.md`` and ``.tex`` are tables with
-    intervals, a campaign's of each trace and then pooled; ``.csv`` and ``.parquet`` are all rows.
+    Of a comparison and of a campaign ``.md`` and ``.tex`` are tables with intervals, a campaign's of each trace and then pooled;
+    ``.csv`` and ``.parquet`` are all rows.
 
     >>> kth = read("kth-sp2")
-    >>> write(simulate(kth), "easy.swf", kth)
+    >>> write(simulate(kth), "easy.parquet")
     >>> write(simulate(kth), "easy.txt")
     Traceback (most recent call last):
-    features.errors.InputError: path easy.txt: must end in .parquet, .csv, .swf, which says what is written
+    features.errors.InputError: path easy.txt: schedules are written as Parquet: its name must end in .parquet
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
-    from pipelines.lake.schedule_files import check_ending, check_unchanged, write_schedules
+    from pipelines.lake.schedule_files import check_ending, write_schedules
     from pipelines.report.comparison import ScheduleComparison, write_comparison
     from sim.campaigns.results import Results
     from sim.schedule import checked
@@ -214,10 +214,8 @@ def write(what: Schedule | ScheduleComparison | Results, path: str | Path, trace
         write_comparison(Path(path), what)
         return
     schedule = checked(what)
-    check_ending("path", Path(str(path)), 1)
-    check_unchanged("path", Path(path), schedule.policy.changes)
-    workload = None if trace is None else read(trace)
-    write_schedules(Path(path), [schedule], workload, {"trace": schedule.trace, "generated": schedule.generated})
+    check_ending("path", Path(str(path)))
+    write_schedules(Path(path), [schedule], {"trace": schedule.trace, "generated": schedule.generated})
 
 
 def compare(schedules: Sequence[Schedule], baseline: tuple[str, str] | None = None, **settings: Any) -> ScheduleComparison:

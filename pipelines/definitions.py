@@ -22,7 +22,7 @@ from pipelines.assets import (
 )
 from pipelines.assets.described import external
 from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining, nightly_variability_retraining
+from pipelines.assets.sensors import drift, failed_nights, nightly_retraining, nightly_variability_retraining
 
 os.umask(0o077)  # what is written holds users' names and accounting
 
@@ -76,7 +76,7 @@ defs = dg.Definitions(
     ],
     jobs=[full_run, variability, nightly, nightly_variability],
     schedules=[nightly_retraining, nightly_variability_retraining],
-    sensors=[changed_traces, failed_nights, drift],
+    sensors=[failed_nights, drift],
     resources={
         "lake": LakeResource(),
         "system_lake": LakeResource(kind="variability"),

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
 from models.runtime.options import named, whole
-from pipelines.lake import site
 from pipelines.lake.provenance import code_version, software
 from sim.campaigns.maps import Map, threads
 
@@ -30,6 +29,8 @@ if TYPE_CHECKING:
 VARIABLE = "QUEUECAST_ON"
 JOBS = 4
 """Default number of Slurm jobs."""
+WAIT_S = 60.0
+"""Seconds to wait for a scheduler, and for a first worker of a running cluster."""
 _TASKS = 2000
 """Max tasks of one map: a scheduler needs about a millisecond for each."""
 _RETRIES = 2
@@ -64,10 +65,10 @@ def mapped(on: str = "", workers: int | None = None, say: Say = lambda line: Non
     with ExitStack() as stack:
         try:
             jobs = stack.enter_context(_slurm(options)) if system else None
-            client = stack.enter_context(client_of(jobs or on, timeout=site.wait_s(), set_as_default=False))
+            client = stack.enter_context(client_of(jobs or on, timeout=WAIT_S, set_as_default=False))
             if not client.nthreads():
                 say(f"{place}: waiting for workers")
-                client.wait_for_workers(1, timeout=None if jobs else site.wait_s())  # jobs may wait in Slurm's queue for long
+                client.wait_for_workers(1, timeout=None if jobs else WAIT_S)  # jobs may wait in Slurm's queue for long
         except (OSError, ValueError, TypeError, RuntimeError) as error:
             raise InputError(one_line(f"{place}: there are no workers: {masked(str(error))}")) from error
         yield partial(_over, client, place)

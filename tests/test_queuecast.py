@@ -18,7 +18,6 @@ import pytest
 
 import queuecast
 from features import CleanTrace, InputError
-from pipelines.readers.swf import read_swf
 from sim import View
 from sim.own.decide import Job
 
@@ -100,14 +99,12 @@ def test_tables_of_jobs_and_few_metrics_do(tmp_path: Path, capsys: pytest.Captur
     for ask, error in (
         (lambda: queuecast.plot(few), "the comparison lacks mean_bounded_slowdown"),
         (lambda: queuecast.compare([schedule, schedule]), "give one another name"),
-        (lambda: queuecast.write(schedule, tmp_path / "t.swf"), "SWF has fields that only the trace knows"),
-        (lambda: queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(frame, procs=3)), "are not those of jobs"),
     ):
         with pytest.raises(InputError, match=error):
             ask()
 
 
-def test_what_is_odd_but_clear_is_taken_or_told(tmp_path: Path) -> None:
+def test_what_is_odd_but_clear_is_taken_or_told() -> None:
     jobs = pd.DataFrame({"submit_s": [0, 1, 2], "runtime_s": [90, 9, 9], "procs": [2, 2, 1], "requested_s": 90})
     schedule = queuecast.simulate(jobs, procs=2)
     with pytest.raises(InputError, match="baseline 'EASY': must be a scheduler and a predictor"):
@@ -117,29 +114,6 @@ def test_what_is_odd_but_clear_is_taken_or_told(tmp_path: Path) -> None:
     assert queuecast.compare(schedule, metrics="mean_wait_s")["value"].tolist() == [(0 + 89 + 97) / 3]
     assert len(queuecast.campaign(jobs, "EASY", "requested", procs=2)) == 1
     assert queuecast.evaluate(schedule)["max_wait_s"] == 97
-    other = queuecast.decide(jobs, lambda view: [job for job in view.queue if view.fits(job)][:1], procs=2, name="two\n7 lines")
-    queuecast.write(other, tmp_path / "two.swf", queuecast.read(jobs, procs=2))
-    lines = (tmp_path / "two.swf").read_text().splitlines()
-    assert len([line for line in lines if not line.startswith(";")]) == len(jobs)
-    assert any("two 7 lines" in line for line in lines)
-    with pytest.raises(InputError, match="are not those of jobs"):  # numbered alike, of another trace
-        queuecast.write(schedule, tmp_path / "t.swf", queuecast.read(jobs.assign(procs=1), procs=2))
-
-
-def test_swf_has_each_job_once_with_its_own_fields_where_numbers_repeat(tmp_path: Path) -> None:
-    rows = {
-        "job_id": [7, 7, 7],
-        "submit_s": [5, 0, 2],
-        "runtime_s": [9, 90, 9],
-        "procs": 2,
-        "requested_s": 90,
-        "user": ["3", "1", "2"],
-    }
-    trace = queuecast.read(pd.DataFrame({**rows, "group": ["30", "10", "20"]}, index=[9, 9, 4]), procs=2)
-    queuecast.write(queuecast.simulate(trace), tmp_path / "t.swf", trace)
-    back = read_swf(tmp_path / "t.swf").jobs
-    assert back[["job_id", "submit_s", "wait_s"]].to_numpy().tolist() == [[7, 0, 0], [7, 2, 88], [7, 5, 94]]
-    assert back[["user", "group"]].to_numpy().tolist() == [["1", "10"], ["2", "20"], ["3", "30"]]
 
 
 def test_the_figure_of_a_comparison_shows_whole_intervals_and_the_mean_wait() -> None:

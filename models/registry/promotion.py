@@ -8,8 +8,7 @@ ended. The challenger is promoted if
 * the evidence that it is better by more than ``TIE`` reaches candidates / ``LEVEL`` (:mod:`models.registry.evidence`);
 * at least ``FEWEST_JOBS`` of the jobs that ended in the last ``JUDGED_DAYS`` days judge, and over these its mean accuracy is higher by more than ``TIE``;
 * its share of under-predicted jobs is at most ``UNDERPREDICTION_MARGIN`` above the champion's;
-* if both have quantiles, the challenger's are no worse by more than margins (:func:`of_quantiles`);
-* no metric of its simulated schedules is worse beyond its interval (:func:`of_schedules`).
+* if both have quantiles, the challenger's are no worse by more than margins (:func:`of_quantiles`).
 
 The unit of evidence is the mean difference of accuracy over the jobs of one user that ended on one day, less ``TIE``: a user's
 jobs resemble each other, so a burst of a thousand counts as one observation. Assumptions for an equal challenger: given the past,
@@ -19,7 +18,7 @@ champion is at most ``LEVEL``, whatever the number of nights. The evidence start
 
 The mean difference over the last days is also shown with an interval, which decides nothing: jobs of one user and day of
 submission count as one observation (cluster-robust variance, Liang & Zeger 1986), with Student's t; with several candidates its
-level is Bonferroni's. The last three conditions can only keep the champion, so they add nothing to the chance of a wrong
+level is Bonferroni's. The last two conditions can only keep the champion, so they add nothing to the chance of a wrong
 promotion, and their intervals need no validity over all nights.
 """
 
@@ -28,7 +27,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
-import pandas as pd
 from scipy.special import stdtrit
 
 from features.clock import DAY_S
@@ -48,7 +46,6 @@ SETTLING_DAYS = 1
 FEWEST_CLUSTERS = 10
 PINBALL_MARGIN = 0.10
 CALIBRATION_MARGIN = 0.05
-VETOING = {"mean_bounded_slowdown": "mean bounded slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _LARGEST = 700.0
 """Logarithm of the largest evidence reported."""
 
@@ -296,21 +293,5 @@ def of_quantiles(
             shares = " against ".join(f"{jobs_held.mean():.1%}" for jobs_held in held)
             reasons.append(
                 f"its {level:.0%} quantiles hold for {shares} of jobs and may be off by over {100 * CALIBRATION_MARGIN:g} points more"
-            )
-    return reasons
-
-
-def of_schedules(comparison: pd.DataFrame) -> list[str]:
-    """Return reasons against the challenger's schedules: metrics worse beyond their interval.
-
-    Rows ``scheduler metric relative low high`` against the champion's, from ``sim.metrics.comparison.compare``. A metric is worse
-    if ``low`` is above 0.
-    """
-    reasons = []
-    for row in comparison[comparison["metric"].isin(VETOING)].to_dict("records") if len(comparison) else []:
-        if row["low"] > 0:
-            change = f"{row['relative']:+.1%} [{row['low']:+.1%}, {row['high']:+.1%}]"
-            reasons.append(
-                f"{row['scheduler']} with its predictions has a worse {VETOING[row['metric']]} beyond its interval: {change}"
             )
     return reasons

@@ -35,9 +35,8 @@ _TAGS = {
     "mlflow.note.content": "Models that Queuecast trained. The registered ones stand under *Model registry*.",
 }
 """Tags of experiments. MLflow opens this kind on its runs; from 3.17 on in pages for model training alone."""
-WAIT_S = 60.0
-"""Default max seconds to wait for a server's answer."""
-_MOST_RETRIES = 10  # MLflow allows no more
+_PATIENCE = {"MAX_RETRIES": "5", "BACKOFF_FACTOR": "2", "TIMEOUT": "30"}
+"""MLflow's own settings of requests to a server: without an answer they are repeated for about a minute."""
 
 
 @dataclass(frozen=True)
@@ -69,18 +68,18 @@ class Tracking:
         return masked(self.uri)
 
 
-def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True, wait_s: float = WAIT_S) -> Tracking:
+def connect(tracking_uri: str, artifact_location: str, experiment: str, *, site: bool = True) -> Tracking:
     """Open the store at ``tracking_uri`` (or, if ``site``, the site's); make ``experiment``.
 
     A ``tracking_uri`` of SQLite must be absolute (``sqlite:////path/mlflow.db``), ``artifact_location`` an absolute path or URI;
-    a server decides itself where artifacts lie. This call and later ones give up after ``wait_s`` seconds on a server that does
-    not answer; MLflow waits 20 s for a locked SQLite database. Raises ValueError for relative paths, OSError for a database that does not answer
+    a server decides itself where artifacts lie. Raises ValueError for relative paths, OSError for a database that does not answer
     or is empty, and MLflow's own errors.
     """
     for logger in _CHATTY:
         logging.getLogger(logger).setLevel(logging.WARNING)
     logging.getLogger(_TELLS_ALL).setLevel(logging.CRITICAL)
-    _wait_for_server(wait_s)
+    for name, setting in _PATIENCE.items():
+        os.environ.setdefault(f"MLFLOW_HTTP_REQUEST_{name}", setting)
     os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
     os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
     uri = (_SITE if site else None) or tracking_uri
@@ -166,11 +165,3 @@ def _answers(uri: str) -> None:
             engine.dispose()
     except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
         raise OSError(first_line(getattr(error, "orig", None) or error)) from error
-
-
-def _wait_for_server(seconds: float) -> None:
-    """Make MLflow repeat unanswered requests for about ``seconds``, unless the site set it."""
-    retries = next((tries for tries in range(_MOST_RETRIES) if 2**tries - 2 >= seconds), _MOST_RETRIES)
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", str(retries))
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_BACKOFF_FACTOR", str(max(round(seconds / max(2**retries - 2, 1)), 1)))
-    os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "30")

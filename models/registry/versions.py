@@ -1,4 +1,4 @@
-"""Removal of versions beyond a site's limit.
+"""Removal of old versions.
 
 A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published, or if a kept
 version was refreshed from it.
@@ -7,7 +7,6 @@ version was refreshed from it.
 import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
 
 from mlflow.entities import LoggedModel, Run
 from mlflow.entities.model_registry import ModelVersion
@@ -17,6 +16,7 @@ from mlflow.store.artifact.artifact_repository_registry import get_artifact_repo
 from models.registry.tracking import Tracking
 
 DAY_MS = 86_400_000
+KEPT_VERSIONS, KEPT_DAYS = 50, 90
 READS = "reads"
 """Tag of a version of a runtime model: the columns of ``runtime_features`` that it reads, with blanks between."""
 REFRESHED_FROM = "refreshed_from"
@@ -29,26 +29,18 @@ def why_of(version: ModelVersion) -> str:
     return (version.description or "").partition("\n\n")[0]
 
 
-@dataclass(frozen=True)
-class Keep:
-    """Limits of :func:`prune`: it keeps the last ``versions`` and those of the last ``days``."""
+def prune(tracking: Tracking, name: str, published: Collection[str] = ()) -> int:
+    """Remove old versions of ``name``; return their number.
 
-    versions: int = 50
-    days: float = 90.0
-
-
-def prune(tracking: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> int:
-    """Remove versions of ``name`` that ``keep`` does not keep; return their number.
-
-    ``published`` are the numbers that stay although no alias may name them. Versions are removed with their runs and files.
-    Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
+    The last :data:`KEPT_VERSIONS` stay, and those of the last :data:`KEPT_DAYS` days. ``published`` are the numbers that stay
+    although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
     """
-    oldest_ms = time.time() * 1000 - keep.days * DAY_MS
+    oldest_ms = time.time() * 1000 - KEPT_DAYS * DAY_MS
     every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))
     kept = {
         str(version.version)
         for place, version in enumerate(every)
-        if place < keep.versions or version.creation_timestamp >= oldest_ms
+        if place < KEPT_VERSIONS or version.creation_timestamp >= oldest_ms
     }
     kept |= {*aliases(tracking, name).values(), *published}
     kept |= {version.tags[REFRESHED_FROM] for version in every if str(version.version) in kept and REFRESHED_FROM in version.tags}

@@ -1,9 +1,8 @@
-"""Schedules and sensors: nights, runs for replaced trace files, and alerts.
+"""Schedules and sensors: nights, and alerts.
 
 Alerts tell of failed nights and drift. A night is a run with the tag :data:`pipelines.assets.partitions.NIGHT_TAG`.
 """
 
-import json
 from collections.abc import Sequence
 
 import dagster as dg
@@ -14,7 +13,7 @@ from pipelines.lake.home import home
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.systems import systems as remembered_systems
-from pipelines.readers.traces import grows, remembered_files
+from pipelines.readers.traces import grows
 from pipelines.training.ledger import days_to_come
 
 
@@ -78,37 +77,6 @@ def _nights(context: dg.ScheduleEvaluationContext, job: str, names: Sequence[str
         )
         for name in names
     ]
-
-
-@dg.sensor(
-    job_name="full_run",
-    description="Runs a trace again once its file was replaced; one that grows is left to its nights.",
-    minimum_interval_seconds=60,
-    default_status=dg.DefaultSensorStatus.RUNNING,
-)
-def changed_traces(context: dg.SensorEvaluationContext):
-    """Run a remembered trace again if its file was replaced and is stable for a minute.
-
-    A trace that grows is left to its nights.
-    """
-    before = json.loads(context.cursor or "{}")
-    names = set(context.instance.get_dynamic_partitions(str(traces.name)))
-    files = {name: mark for name, mark in remembered_files().items() if name in names}
-    # a file that is seen for the first time has not changed; a file that still changes is not complete
-    now = {name: [before.get(name, [mark])[0], mark] for name, mark in files.items()}
-    ready = [name for name, (ran, mark) in now.items() if ran != mark and before[name][1] == mark]
-    assert context.repository_def is not None  # a daemon gives it
-    full_run = context.repository_def.get_job("full_run")
-    requests = [
-        dg.RunRequest(run_key=f"{name}/{files[name]}", partition_key=name, asset_selection=applicable(full_run, name))
-        for name in ready
-    ]
-    cursor = json.dumps(now | {name: [files[name], files[name]] for name in ready})
-    return dg.SensorResult(
-        run_requests=requests,
-        skip_reason=None if requests else f"no file of {len(files):,} remembered traces was replaced",
-        cursor=cursor,
-    )
 
 
 @dg.run_failure_sensor(

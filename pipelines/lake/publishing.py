@@ -10,9 +10,9 @@ import sys
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING
 
-from features.errors import Damaged, InputError
+from features.errors import InputError
 from pipelines.lake.locks import Busy, held
 from pipelines.lake.tables import Lake
 from pipelines.lake.versions import Published, SetAliases
@@ -65,25 +65,16 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 
 
 def finish(lake: Lake, store: Tracking, name: str) -> list[str]:
-    """Bring pages and aliases up to what was published; return a line for each that was not.
+    """Bring pages and aliases up to what was published; return a line if they were not.
 
-    An alias that was deleted since is set to a published version that exists. Call it within :func:`alone`. Raises InputError as
-    :func:`check_registry` does.
+    Call it within :func:`alone`. Raises InputError as :func:`check_registry` does.
     """
-    from models.registry.versions import aliases
-
     check_registry(lake, store, name)
-    versions, lines = lake.versions(name), []
-    if not versions.follows:
-        problem = versions.follow(aliases_of(store, name))
-        lines.append(f"the aliases that an earlier night or run published cannot be set: {problem}" if problem else FINISHED)
-    named = aliases(store, name)
-    for alias, published in versions.current().models.items():
-        numbers = candidates(lake, store, name, alias) if published and alias not in named else []
-        if numbers:
-            store.client.set_registered_model_alias(name, alias, numbers[0])
-            lines.append(f"{name}: its alias {alias} or version {published} was deleted: {alias} is version {numbers[0]}")
-    return lines
+    versions = lake.versions(name)
+    if versions.follows:
+        return []
+    problem = versions.follow(aliases_of(store, name))
+    return [f"the aliases that an earlier night or run published cannot be set: {problem}" if problem else FINISHED]
 
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
@@ -121,49 +112,19 @@ def publish(lake: Lake, name: str, made_by: str, store: Tracking, accepted: Call
 
 PUBLISHED_KINDS = ("runtime-", "variability-")
 """Beginnings of the names of registered models that have a pointer."""
-Model = TypeVar("Model")
 
 
-def candidates(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> list[str]:
-    """Return the versions that may answer for ``name`` at ``alias``, the best first.
+def version_of(lake: Lake, store: Tracking, name: str, alias: str = "champion") -> str:
+    """Return the version's number of ``name`` at ``alias``; "" if there is none.
 
-    They are the one of the registry's alias, and those that were published; only ones that exist. A number is its own candidate.
+    ``alias`` may be a number itself. The version is that of the registry's alias, which a person may have moved. Until the aliases
+    follow a publication, it is the published version.
     """
-    from models.registry.versions import aliases, all_versions
+    from models.registry.versions import aliases
 
     if alias.isdecimal():
-        return [alias]
-    existing = {str(version.version) for version in all_versions(store, name)}
-    numbers = [aliases(store, name).get(alias, "")]
-    if name.startswith(PUBLISHED_KINDS):
-        versions = lake.versions(name)
-        published = [version.models.get(alias, "") for version in versions.kept()]
-        # aliases that were not set since the last publication are those of the version before
-        numbers = [*numbers, *published] if versions.follows else [*published, *numbers]
-    return [number for number in dict.fromkeys(numbers) if number in existing]
-
-
-def loaded(lake: Lake, store: Tracking, name: str, alias: str, load: Callable[[str], Model]) -> Model:
-    """Return the result of ``load`` for the first whole candidate.
-
-    A line says which it is, if it is not the first. ``load`` gets a number, or ``alias`` if there is no candidate, and raises Damaged
-    for a version that cannot be used.
-    """
-    numbers = candidates(lake, store, name, alias)
-    problem = ""
-    for number in numbers[:-1]:
-        try:
-            model = load(number)
-        except Damaged as error:
-            problem = problem or str(error)
-            continue
-        _say(name, alias, number, problem)
-        return model
-    model = load(numbers[-1] if numbers else alias)
-    _say(name, alias, numbers[-1] if numbers else "", problem)
-    return model
-
-
-def _say(name: str, alias: str, number: str, problem: str) -> None:
-    if problem:
-        print(f"{problem}; version {number} of {name} answers in place of its {alias}: queuecast doctor", file=sys.stderr)
+        return alias
+    published = ""
+    if name.startswith(PUBLISHED_KINDS) and not (versions := lake.versions(name)).follows:
+        published = versions.current().models.get(alias, "")
+    return published or aliases(store, name).get(alias, "")

@@ -17,12 +17,10 @@ from features.clock import local_clock_s
 from features.errors import InputError, first_line, is_plain, masked
 from features.jobs.cleaning import CleanTrace
 from models.runtime.protocol import TablePredictor
-from pipelines.lake import site
 from pipelines.lake.home import home, local_home
 
 if TYPE_CHECKING:
     from models.registry.tracking import Tracking
-    from models.registry.versions import Keep
 
 EXPERIMENT = "runtime prediction"
 
@@ -45,7 +43,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         )
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
-        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri, wait_s=site.wait_s())
+        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri)
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
         raise InputError(f"registry {masked(address or place)}: {line}") from error
@@ -57,19 +55,8 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
     return store
 
 
-def kept_versions() -> Keep:
-    """Return how many versions of a model the site keeps.
-
-    They are ``keep_versions`` and ``keep_days`` of its settings, or the default. Raises InputError for an invalid value.
-    """
-    from models.registry.versions import Keep
-
-    versions = site.number(site.VARIABLES["keep_versions"], Keep.versions, whole=True)
-    return Keep(int(versions), site.number(site.VARIABLES["keep_days"], Keep.days))
-
-
-def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = ()) -> str:
-    """Remove versions of ``name`` neither kept nor ``published``; return how many, in words.
+def pruned(store: Tracking, name: str, published: Collection[str] = ()) -> str:
+    """Remove old versions of ``name`` that are not ``published``; return how many, in words.
 
     An error of the registry is in that phrase and does not stop the run.
     """
@@ -78,7 +65,7 @@ def pruned(store: Tracking, name: str, keep: Keep, published: Collection[str] = 
     from models.registry.versions import prune
 
     try:
-        return f"{prune(store, name, keep, published):,} old versions with their runs"
+        return f"{prune(store, name, published):,} old versions with their runs"
     except (MlflowException, OSError) as error:
         return f"incomplete, because the registry refused: {first_line(error)}"
 
@@ -95,7 +82,7 @@ def predict_registered(
     from mlflow.exceptions import MlflowException
 
     from models.registry.runtime_registration import load
-    from pipelines.lake.publishing import check_registry, loaded
+    from pipelines.lake.publishing import check_registry, version_of
     from pipelines.lake.tables import Lake
 
     name, _, alias = spec.partition("@")
@@ -103,8 +90,8 @@ def predict_registered(
         store = store or tracking()
         lake, registry = Lake((place or home()) / "lake"), store
         check_registry(lake, registry, name)
-        model = loaded(lake, registry, name, alias or "champion", lambda number: load(registry, name, number))
-        return model.predict(submitted)
+        alias = alias or "champion"
+        return load(registry, name, version_of(lake, registry, name, alias) or alias).predict(submitted)
     except (MlflowException, OSError, ValueError) as error:
         if isinstance(error, InputError):
             raise

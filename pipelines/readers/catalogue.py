@@ -20,7 +20,7 @@ from pipelines.lake.home import archive, home
 from pipelines.lake.places import exists, is_url
 from pipelines.readers.localtime import zone
 from pipelines.readers.settings import read_settings
-from pipelines.readers.site_file import settings_file, site_tables
+from pipelines.readers.site_file import settings_file, site_table
 from pipelines.readers.source import Source
 
 if TYPE_CHECKING:
@@ -183,8 +183,8 @@ def read_catalogue(path: Path) -> dict[str, Entry]:
 
 def _toml(path: Path) -> dict[str, Any]:
     settings = read_settings(path, "catalogue")
-    site_tables(settings, path)
-    if unknown := settings.keys() - {"traces", "registry", "site"}:
+    site_table(settings, path)
+    if unknown := settings.keys() - {"traces", "site"}:
         raise InputError(f"{path}: unknown key {shown(min(unknown))}: traces are tables [traces.NAME]")
     return settings
 

@@ -1,4 +1,4 @@
-"""A site's settings file: the tables [site] and [registry].
+"""A site's settings file: the table [site].
 
 The file is $QUEUECAST_CATALOGUE, which must exist (/dev/null: none), or ``queuecast.toml`` in the working directory. A command,
 and Dagster when it loads the definitions, puts the settings into the environment, where the rest of the code and child processes
@@ -14,7 +14,7 @@ from urllib.parse import unquote
 import pipelines
 from features.errors import ADDRESS, InputError, shown
 from pipelines.lake.home import LAKE, home, local_home
-from pipelines.lake.site import NUMBERS, REGISTRY, VARIABLES
+from pipelines.lake.site import REGISTRY, VARIABLES
 
 
 def settings_file() -> Path | None:
@@ -59,9 +59,9 @@ def apply() -> None:
 def _take(path: Path) -> None:
     from pipelines.readers.settings import read_settings  # without a site's settings, the readers of TOML and gzip are not imported
 
-    for key, value in site_tables(read_settings(path), path).items():
+    for key, value in site_table(read_settings(path), path).items():
         if not os.environ.get(VARIABLES[key]):
-            os.environ[VARIABLES[key]] = str(value)
+            os.environ[VARIABLES[key]] = value
 
 
 def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Path) -> dict[str, Any]:
@@ -76,16 +76,13 @@ def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Pa
     return table
 
 
-def site_tables(settings: dict[str, Any], path: Path) -> dict[str, Any]:
-    """Return the tables [site] and [registry] of the settings in ``path`` as one.
+def site_table(settings: dict[str, Any], path: Path) -> dict[str, str]:
+    """Return the table [site] of the settings in ``path``.
 
     Raises InputError with file and key, never with a value.
     """
-    values = {}
-    for name, allowed in (("registry", NUMBERS), ("site", VARIABLES.keys() - {"keep_versions", "keep_days"})):
-        for key, value in known_table(settings, name, allowed, path).items():
-            right = isinstance(value, (int, float)) and not isinstance(value, bool) if key in NUMBERS else isinstance(value, str)
-            if not right or not str(value).isprintable() or value == "":
-                raise InputError(f"{path}: {key} of [{name}] must be {'a number' if key in NUMBERS else 'text'}")
-            values[key] = value
-    return values
+    table = known_table(settings, "site", VARIABLES.keys(), path)
+    for key, value in table.items():
+        if not isinstance(value, str) or not value.isprintable() or value == "":
+            raise InputError(f"{path}: {key} of [site] must be text")
+    return table

@@ -166,20 +166,6 @@ def grows(entry: Entry) -> bool:
     return is_accounting(entry.path)
 
 
-def remembered_files() -> dict[str, str]:
-    """Return time and size of each remembered trace file that does not grow.
-
-    A change shows that the file was replaced. Only files of this machine are listed.
-    """
-    stamps = {}
-    for name in _remembered_tables():
-        entry = load_catalogue()[name]
-        if entry.format not in MADE and not entry.remote and entry.path.exists() and not grows(entry):
-            stat = entry.path.stat()
-            stamps[name] = f"{stat.st_mtime_ns}-{stat.st_size}"
-    return stamps
-
-
 def first_night() -> date:
     """Return the first day on which a nightly run is expected of any trace.
 

@@ -8,11 +8,10 @@ from typing import TYPE_CHECKING
 
 from features.errors import InputError, first_line, masked
 from models.packed.runtime_predictor import RuntimePredictor
-from models.packed.settings import FORMAT
 from models.packed.site_names import check_key
 from models.packed.start_predictor import StartModel
 from pipelines.lake.home import home
-from pipelines.lake.publishing import candidates
+from pipelines.lake.publishing import version_of
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake
 
@@ -33,26 +32,18 @@ class SiteRegistry:
     def __init__(self) -> None:
         for name, value in (("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1"), ("MLFLOW_HTTP_REQUEST_TIMEOUT", "10")):
             os.environ.setdefault(name, value)
-        self._faults: dict[tuple[str, str], str] = {}
 
     @cached_property
     def _store(self) -> Tracking:
         return tracking()
 
     def version(self, name: str, alias: str) -> str:
-        """Return the first version that can answer for ``alias``, "" if there is none."""
+        """Return the version at ``alias``, "" if there is none."""
         from mlflow.exceptions import MlflowException
-
-        from models.registry.loading import fault_of
 
         store = self._store
         try:
-            numbers = candidates(Lake(home() / "lake"), store, name, alias)
-            for number in numbers:
-                if (name, number) not in self._faults:
-                    written = store.client.get_model_version(name, number).tags.get("queuecast_format")
-                    self._faults[name, number] = fault_of(name, number) or ("" if written == str(FORMAT) else "another format")
-            return next((number for number in numbers if not self._faults[name, number]), "".join(numbers[:1]))
+            return version_of(Lake(home() / "lake"), store, name, alias)
         except (MlflowException, OSError) as error:
             why = first_line(error)
             raise InputError(f"registry {masked(store.uri)}: {masked(why)}") from error

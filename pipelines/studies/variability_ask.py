@@ -22,7 +22,7 @@ from models.registry.tracking import Tracking
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.model import VariabilityModel
 from pipelines.lake.counters import CountersStore
-from pipelines.lake.publishing import check_registry, loaded
+from pipelines.lake.publishing import check_registry, version_of
 from pipelines.lake.run_store import RUNS, application_types, machine_of, stored
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import settings_of
@@ -97,7 +97,7 @@ def ask(
     """
     lake, name = Lake(home / "lake"), VARIABILITY.registered(system)
     check_registry(lake, store, name)
-    champion = loaded(lake, store, name, "champion", lambda number: registered_classifier(store, name, number))
+    champion = registered_classifier(store, name, version_of(lake, store, name) or "champion")
     model, scope = champion.model, champion.scope
     lag_s, machine, types = settings_of(home, system).lag_s, machine_of(lake, system), application_types(lake, system)
     applications = {*map(str, model.baselines.index), *types}

@@ -30,7 +30,7 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
     """
     clean, records, ledger, rival = judging.clean, judging.records, judging.ledger, judging.rival
     local = local_clock_s(records.jobs["submit_s"].to_numpy(np.int64), clean.origin_unix_s, clean.timezone)
-    learned = rival.trained_until_s if rival is not None and rival.method is not None else records.until_s
+    learned = rival.trained_until_s if rival is not None else records.until_s
     drift = input_drift(clean.jobs, records.end_s, local, records.until_s, learned, JUDGED_DAYS * DAY_S)
     method = rival.method.name if rival is not None and rival.method is not None else ""
     if result.promoted:
@@ -53,7 +53,6 @@ def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[
     Values are JSON's. Accuracies are mean shares over the judged window; evidence is of all jobs since the champion's training.
     """
     clean, rival, compared = judging.clean, judging.rival, result.comparison
-    serves = rival is not None and rival.serves
     row: dict[str, Any] = {
         "night": judging.date.night,
         "until_s": judging.records.until_s,
@@ -62,14 +61,14 @@ def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[
         "new_jobs": judging.ledger.new_jobs,
         "gone_jobs": judging.ledger.gone_jobs,
         "champion": result.champion,
-        "champion_before": rival.version if rival else "",
+        "champion_before": judging.present.version if judging.present else "",
         "trained_version": rival.trained_version if rival is not None and not result.promoted else result.champion,
         "method": method,
         "challenger": result.challenger,
         "challenger_method": result.challenger_method,
         "promoted": result.promoted,
         "why": result.why,
-        "judged_jobs": len(judging.answered if serves else judging.window),
+        "judged_jobs": len(judging.window if rival is None else judging.answered),
         "champion_accuracy": compared.champion.value if compared else np.nan,
         "challenger_accuracy": compared.challenger.value if compared else np.nan,
         "difference": compared.difference.value if compared else np.nan,

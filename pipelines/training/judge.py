@@ -3,45 +3,22 @@
 The rule by which the judged challenger is promoted is in ``models.registry.promotion``.
 """
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.jobs.cleaning import CleanTrace
 from models.packed.methods import PREDICTED
 from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.registry.evidence import EPOCH_DAYS
 from models.registry.judged_window import STRAGGLERS, JudgedWindow, judged_window
 from models.registry.performance import clusters
-from models.registry.promotion import TIE, Duel, duel, of_quantiles, of_schedules, served_evidence
+from models.registry.promotion import TIE, Duel, duel, of_quantiles, served_evidence
 from models.runtime.evaluation import accuracy
 from models.runtime.protocol import TablePredictor
-from pipelines.readers.traces import simulated_on
 from pipelines.training.cutoff import COMPARED_DAYS
-from sim.campaigns.campaign import campaign_schedules
-from sim.metrics.comparison import compare
-from sim.settings import Campaign
-
-Schedules = Callable[[str], pd.DataFrame]
-"""Compares a method's schedules with the champion's; returns rows for ``models.registry.promotion.of_schedules``."""
-SCHEDULERS = ("EASY", "EASY-SJBF")
-"""Schedulers that each night simulates. A challenger's schedules are judged under them, too."""
-REPLICATES, SHAKE_S = 10, 60
-"""Replays for a veto, and max seconds by which submissions move: one replay of a chaotic schedule is only one draw."""
-_CHALLENGER = "challenger"
-
-
-@dataclass(frozen=True)
-class Judged:
-    """The challenger's name, its duel with the champion, and further reasons against it."""
-
-    challenger: str
-    duel: Duel
-    vetoes: tuple[str, ...]
 
 
 def judge(
@@ -50,14 +27,15 @@ def judge(
     names: Sequence[str],
     trained: tuple[str, int],
     until_s: int,
-    schedules: Schedules | None = None,
-) -> Judged:
+) -> tuple[str, Duel, tuple[str, ...]]:
     """Judge the candidates ``names`` tonight, at ``until_s``.
+
+    Returns the challenger's name, its duel with the champion, and further reasons against it.
 
     ``served`` has the jobs of :func:`models.registry.as_served.predict_served` and ``window`` those of them that ended in the last
     days. In both, only jobs count that the champion of ``trained`` (version and instant of training) answered. The challenger is
     the most accurate candidate in the window, or the simplest within ``TIE`` of it. Only candidates with enough evidence count,
-    if there are any. ``schedules`` is called only if it could decide.
+    if there are any.
     """
     version, trained_until_s = trained
     own, judged = (rows[rows["champion_version"] == version] for rows in (served, window))
@@ -75,9 +53,7 @@ def judge(
         judged[challenger].to_numpy(), judged[CHAMPION].to_numpy(), runtime, cluster, evidence[challenger], candidates=len(names)
     )
     vetoes = of_quantiles(_quantiles(judged, challenger), _quantiles(judged, CHAMPION), runtime, cluster)
-    if fought.evidence.enough and schedules is not None:
-        vetoes += of_schedules(schedules(challenger))
-    return Judged(challenger, fought, tuple(vetoes))
+    return challenger, fought, tuple(vetoes)
 
 
 def judging_instants(window: JudgedWindow, trained_until_s: int | None) -> list[int]:
@@ -117,40 +93,6 @@ def best(judged: pd.DataFrame, names: Sequence[str]) -> str:
 def mean_accuracy(rows: pd.DataFrame, name: str) -> float:
     """Return the mean accuracy of a column of ``served``; NaN without jobs."""
     return float(_accuracies(rows, name).mean()) if len(rows) else float("nan")
-
-
-def against_the_champion(
-    clean: CleanTrace,
-    records: Accounting,
-    served: pd.DataFrame,
-    trained_until_s: int,
-) -> Schedules:
-    """Return a function that compares a challenger's schedules with the champion's.
-
-    It compares the last jobs submitted after the champion's training. Rows are of :func:`sim.metrics.comparison.compare` for each
-    of :data:`SCHEDULERS`, over shaken replicates and weeks, with the champion as baseline. Without such jobs there are no rows.
-    """
-
-    def of(name: str) -> pd.DataFrame:
-        if not len(served):
-            return pd.DataFrame()
-        first_s = max(records.until_s - COMPARED_DAYS * DAY_S, trained_until_s + 1, int(served["at_s"].min()))
-        rows = np.flatnonzero(records.jobs["submit_s"].to_numpy(np.int64) >= first_s)
-        if len(rows) == 0:
-            return pd.DataFrame()
-        place = rows_served(records, rows, served)
-        seconds = {CHAMPION: served[CHAMPION].fillna(served["requested"]), _CHALLENGER: served[name]}
-        pair = [answers_table(method, column.to_frame(PREDICTED).iloc[place]) for method, column in seconds.items()]
-        campaign = Campaign(schedulers=SCHEDULERS, predictors=tuple(pair), seeds=tuple(range(REPLICATES)), shake_s=SHAKE_S)
-        jobs = clean.jobs.iloc[rows].reset_index(drop=True)
-        schedules = campaign_schedules(jobs, campaign, **simulated_on(clean))
-        tables = []
-        for scheduler in SCHEDULERS:
-            table = compare([schedule for schedule in schedules if schedule.scheduler == scheduler], (scheduler, CHAMPION))
-            tables.append(table[table["predictor"] == _CHALLENGER])
-        return pd.concat(tables, ignore_index=True)
-
-    return of
 
 
 def rows_served(records: Accounting, rows: np.ndarray, served: pd.DataFrame) -> np.ndarray:

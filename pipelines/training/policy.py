@@ -18,7 +18,7 @@ from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
 from models.registry.versions import all_versions
 from pipelines.lake.policies import checked, make_policy, registered_policy
-from pipelines.lake.registry import kept_versions, pruned, tracking
+from pipelines.lake.registry import pruned, tracking
 from pipelines.lake.runtime_features import read_features
 from pipelines.lake.tables import Lake
 from pipelines.readers.traces import simulated_on
@@ -147,6 +147,6 @@ def register_policy(
             opened.client.set_registered_model_alias(model, alias, version)
     except MlflowException as error:
         raise InputError(f"{model}: {first_line(error)}") from error
-    pruned(opened, model, kept_versions())
+    pruned(opened, model)
     doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
     return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias}){policy.behind}", doubt)

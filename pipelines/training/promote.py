@@ -16,6 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
+from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
@@ -26,7 +27,7 @@ SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""
 MADE_FROM = "made_from"
 """Tag of a version: the fingerprint by :func:`made_from` of its data, settings and rule."""
-RULES = {"runtime": "2", "variability": "1", "policy": "1", "start": "5"}
+RULES = {"runtime": "3", "variability": "1", "policy": "1", "start": "5"}
 """The version of how each kind of model is learned, judged and chosen.
 
 It is raised by hand when that changes, here or in what it calls. The next run or night then registers candidates again.
@@ -45,8 +46,7 @@ class Incumbent(Generic[Method]):
     """The champion before a retraining.
 
     ``version`` has the alias. It may be a refresh of ``trained_version``, whose training data end at ``trained_until_s`` and
-    whose model is ``method``. ``method`` is None if the champion can be neither judged nor refreshed: ``note`` says why, and
-    ``stays`` is true if it was chosen by hand, so that it keeps its place.
+    whose model is ``method``. ``method`` is None if the champion can be neither judged nor refreshed: ``note`` says why.
     """
 
     version: str
@@ -54,38 +54,33 @@ class Incumbent(Generic[Method]):
     trained_until_s: int
     method: Method | None
     tags: Mapping[str, str]
-    stays: bool = False
     note: str = ""
-
-    @property
-    def serves(self) -> bool:
-        """Tell whether it can be compared with candidates, or stays without a comparison."""
-        return self.method is not None or self.stays
 
 
 def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], Method]) -> Incumbent[Method] | None:
     """Return the present champion of ``subject``, None if there is none.
 
-    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it.
+    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it. Raises InputError for a
+    version that no run registered, or whose records were edited.
     """
-    present = version_at(store, kind.registered(subject))
+    name = kind.registered(subject)
+    present = version_at(store, name)
     if present is None:
         return None
     tags, number = dict(present.tags), str(present.version)
-    recorded = unrecorded(tags, kind) == ""
+    if missing := unrecorded(tags, kind):
+        raise InputError(
+            f"{name}@champion: version {number} has no readable tag {missing}, so it cannot be judged: point the alias to a version that "
+            "a run registered, or delete the alias"
+        )
     trained = trained_number(store, present)
     try:
-        if recorded and tags.get("queuecast_format") != str(FORMAT):
+        if tags.get("queuecast_format") != str(FORMAT):
             raise Outdated(f"is of format {tags.get('queuecast_format')}, not {FORMAT}")
         method = read(trained)
     except Outdated as error:
         note = f"The champion before, version {number}, {error}: it can be neither judged nor refreshed."
         return Incumbent(number, number, 0, None, tags, note=note)
-    if not recorded:
-        note = (
-            f"The champion, version {number}, does not record how it was trained and judged: it was chosen by hand, and it stays."
-        )
-        return Incumbent(number, number, 0, None, tags, stays=True, note=note)
     return Incumbent(number, trained, int(tags["training_window_s"].split("..")[1]), method, tags)
 
 
@@ -107,12 +102,12 @@ class CandidateScore:
 class PromotionVerdict:
     """A judge's challenger, its score, and its comparison with the champion.
 
-    ``comparison`` is None for a champion chosen by hand. ``vetoes`` are further reasons against the challenger.
+    ``vetoes`` are further reasons against the challenger.
     """
 
     challenger: str
     score: CandidateScore
-    comparison: Comparison | None
+    comparison: Comparison
     vetoes: tuple[str, ...] = ()
 
 
@@ -206,14 +201,14 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
     """Judge the candidates, register new versions, and choose the versions to serve.
 
     Without a champion, all candidates are registered, and the best becomes champion; if it is too weak, it is only simulated.
-    With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion chosen by hand stays. So
-    does a champion that has learned from the jobs to simulate; the best candidate is simulated in its place. If champion or
-    challenger has the same ``key``, nothing is done. Raises InputError if a new version does not answer when it is loaded back.
+    With a champion, the best candidate is registered as challenger, and promoted by the rule. A champion that has learned from the
+    jobs to simulate stays; the best candidate is simulated in its place. If champion or challenger has the same ``key``, nothing is
+    done. Raises InputError if a new version does not answer when it is loaded back.
     """
     name = judge.kind.registered(judge.subject)
     if present is not None and judge.instead:
         return _beside(store, judge, name, present)
-    if present is None or not present.serves:
+    if present is None or present.method is None:
         return _first(store, judge, name, present.note if present else "")
     if same := _made_from_the_same(store, name, judge.key):
         return _nothing_new(store, judge, name, present, same)
@@ -222,24 +217,18 @@ def promote(store: Tracking, judge: Judge, present: Incumbent[Any] | None) -> Pr
     judge.load_back(new)
     champion, challenger, simulated = present.version, new.version, present.trained_version
     versions = {present.version, new.version}
-    promoted, why, instead = False, present.note, ""
-    if verdict.comparison is not None and not present.stays:
-        promoted, reasons = decide(verdict.comparison, verdict.vetoes)
-        verb = "Promoted over" if promoted else "Not promoted over"
-        why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
-        if promoted:
-            champion, challenger, simulated = new.version, present.version, new.version
-        elif (refreshed := judge.refresh(present, verdict)) is not None:
-            champion = refreshed.version
-            versions = {new.version, champion}
-    if not promoted and present.method is None:
-        simulated, instead = new.version, _by_hand(champion, new.version)
+    promoted, reasons = decide(verdict.comparison, verdict.vetoes)
+    verb = "Promoted over" if promoted else "Not promoted over"
+    why = f"{verb} version {present.version} ({present.tags.get('method')}): {reasons}."
+    if promoted:
+        champion, challenger, simulated = new.version, present.version, new.version
+    elif (refreshed := judge.refresh(present, verdict)) is not None:
+        champion = refreshed.version
+        versions = {new.version, champion}
     _describe(store, name, new.version, why)
-    count = verdict.comparison.jobs if verdict.comparison is not None else verdict.score.judged
     kept = tuple(sorted(versions, key=int))
-    return Promotion(
-        name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count, instead
-    )
+    count = verdict.comparison.jobs
+    return Promotion(name, champion, challenger, verdict.challenger, promoted, why, simulated, kept, verdict.comparison, count)
 
 
 def _describe(store: Tracking, name: str, number: str, why: str) -> None:
@@ -304,23 +293,15 @@ def _nothing_new(store: Tracking, judge: Judge, name: str, present: Incumbent[An
     method = next((version.tags.get("method", "") for version in same if str(version.version) == challenger), "")
     why = "Nothing new: champion or challenger was made from the same data by the same rule, so nothing was registered."
     count = _count(present.tags, judge.kind)
-    simulated, instead = present.trained_version, ""
-    if present.method is None:
-        simulated = challenger or present.version
-        instead = _by_hand(present.version, simulated)
     versions = tuple(str(version.version) for version in same)
     return Promotion(
-        name, present.version, challenger, method, False, why, simulated, versions, None, count, instead, nothing_new=True
+        name, present.version, challenger, method, False, why, present.trained_version, versions, None, count, nothing_new=True
     )
 
 
 def _count(tags: Mapping[str, str], kind: Kind) -> int:
     """Return the recorded number of jobs or runs that judged a version, 0 if unknown."""
     return int(np.nan_to_num(number_in(tags, f"judged_{kind.things}")))
-
-
-def _by_hand(champion: str, simulated: str) -> str:
-    return f"The champion, version {champion}, was chosen by hand and cannot be simulated as served; version {simulated} is."
 
 
 def _made_from_the_same(store: Tracking, name: str, key: str) -> list[Any]:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from models.registry.policy_registration import POLICY
 from models.registry.start_registration import START
 from models.registry.tracking import Tracking
-from models.registry.versions import Keep, aliases
+from models.registry.versions import aliases
 from pipelines.lake.publishing import finish, publish
-from pipelines.lake.registry import kept_versions, pruned
+from pipelines.lake.registry import pruned
 from pipelines.lake.tables import Lake
 from pipelines.lake.versions import Published
 
@@ -66,15 +66,15 @@ class Work:
             point_start_champion(seen, self.name, self.store)
         return published
 
-    def tidy(self, keep: Keep | None = None) -> str:
-        """Remove registered versions that ``keep``, by default the site's, drops; list them.
+    def tidy(self) -> str:
+        """Remove old registered versions; return how many, in words.
 
         What the pointer's versions or the draft name stays, wherever a person moved the aliases.
         """
         versions = self.lake.versions(self.subject)
         models = [versions.draft().models, *(version.models for version in versions.kept())]
         named = {number for by_alias in models for number in by_alias.values()}
-        return pruned(self.store, self.subject, keep or kept_versions(), named)
+        return pruned(self.store, self.subject, named)
 
 
 RUN = "dagster_run_id"

@@ -27,22 +27,22 @@ from pipelines.training.cutoff import Cutoff, date_of, midnights
 class ServedModel:
     """A version whose answers are simulated, by its number of the training.
 
-    ``trained`` is None for a version chosen by hand. ``predictor`` is it in the simulator, if it was asked for.
+    ``predictor`` is it in the simulator, if it was asked for.
     """
 
     model: str
     version: str
     method: str
     learned_until_s: int
-    trained: Method | None = None
+    trained: Method
     predictor: TablePredictor | None = None
 
 
 def served_model(name: str, version: str, store: Tracking) -> ServedModel:
     """Read the method of a ``version`` of ``name``; raise InputError if it cannot be read."""
     registered = store.client.get_model_version(name, version)
-    if unrecorded(registered.tags, RUNTIME):
-        return ServedModel(name, version, "chosen by hand", 0)
+    if missing := unrecorded(registered.tags, RUNTIME):
+        raise InputError(f"models:/{name}/{version}: has no readable tag {missing}, so it cannot be simulated as served")
     trained = trained_number(store, registered)
     method = trained_method(store, name.removeprefix("runtime-"), trained)
     learned = int(registered.tags["training_window_s"].split("..")[1])
@@ -63,7 +63,7 @@ def simulated_model(
 ) -> ServedModel:
     """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
 
-    Tables call it ``shown``. Raises InputError if chosen by hand, if not loadable and, unless ``seen``, if learned after ``date``.
+    Tables call it ``shown``. Raises InputError if it cannot be loaded and, unless ``seen``, if it learned after ``date``.
     """
     served = served_model(name, version, store)
     if served.learned_until_s > date.until_s and not seen:
@@ -72,8 +72,6 @@ def simulated_model(
             "simulated, so it would predict jobs that it was trained on; add (seen=yes) to simulate it anyway, with its results marked"
         )
     rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
-    if served.trained is None:
-        raise InputError(f"models:/{name}/{version}: was chosen by hand, and cannot be simulated as served")
     answers = serve(served.trained, records, rows, midnights(clean, date.until_s), progress)
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])

@@ -36,7 +36,7 @@ from sim.replays import in_order, moved_by_seed
 from sim.schedule import Schedule
 from sim.settings import Campaign
 
-LAST_DAYS = RunSettings(schedulers=(*judge.SCHEDULERS, "Harm"), predictors=("requested",), corrections=("requested",))
+LAST_DAYS = RunSettings(schedulers=("EASY", "EASY-SJBF", "Harm"), predictors=("requested",), corrections=("requested",))
 """Settings of a night's simulations of the last days, beside the champion."""
 
 

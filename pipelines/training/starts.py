@@ -125,9 +125,7 @@ class StartJudge:
         return by_method
 
     def against(self, present: Incumbent[StartModel]) -> PromotionVerdict:
-        if present.method is None:
-            scores = self.scores()
-            return PromotionVerdict(HAZARD, scores[HAZARD], None)
+        assert present.method is not None
         rows = self._held_out_rows(present.method) if self.ledger.empty else self.ledger
         mine = (rows["trained_version"] == present.trained_version) | self.ledger.empty
         rows = rows[mine & rows["score"].notna() & rows["challenger_score"].notna()]

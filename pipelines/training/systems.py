@@ -168,10 +168,7 @@ class ClassifierJudge:
 
     def against(self, present: Incumbent[VariabilityModel]) -> PromotionVerdict:
         names = self.learning.names
-        if present.method is None:
-            scores = self.scores()
-            best = max(names, key=lambda learner: (np.nan_to_num(scores[learner].value, nan=-1.0), -names.index(learner)))
-            return PromotionVerdict(best, scores[best], None)
+        assert present.method is not None
         judged = forward(self.features, self.table.runs, present.trained_until_s, self.learning)
         theirs = present.method.varies(self.features.iloc[judged["row"].to_numpy(np.intp)])
         evidence = {name: self._evidence(judged, name, theirs, present) for name in names}

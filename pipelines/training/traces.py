@@ -21,7 +21,7 @@ from models.registry.as_served import Models, answer_columns, by_column, predict
 from models.registry.candidates import TRAINERS, fit, outdated, refresh
 from models.registry.judged_window import judged_window
 from models.registry.performance import record
-from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number, unrecorded
+from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number
 from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, load_version, trained_method
 from models.registry.tracking import Tracking
 from models.registry.versions import all_versions, run_of
@@ -32,7 +32,6 @@ from pipelines.studies.progress import progress_reporter
 from pipelines.training import promote
 from pipelines.training.cutoff import Cutoff, date_of
 from pipelines.training.judge import (
-    against_the_champion,
     instants_of_nights,
     job_keys,
     judge,
@@ -130,7 +129,8 @@ class TraceJudge:
     @cached_property
     def rival(self) -> Incumbent | None:
         """Return the champion if candidates compete with it, None if only with each other."""
-        return None if self.instead else self.present
+        present = self.present
+        return None if self.instead or present is None or present.method is None else present
 
     @cached_property
     def served(self) -> pd.DataFrame:
@@ -138,7 +138,7 @@ class TraceJudge:
         rival, records = self.rival, self.records
         submit = records.jobs["submit_s"].to_numpy(np.int64)
         if self.date.follows:
-            learned_s = rival.trained_until_s if rival is not None and rival.method is not None else None
+            learned_s = rival.trained_until_s if rival is not None else None
             instants = judging_instants(judged_window(submit, records.end_s), learned_s)
         else:
             instants = instants_of_nights(submit, records.end_s, self.ledger.until_s, records.until_s)
@@ -180,7 +180,7 @@ class TraceJudge:
 
     def _champions(self, submit_s: np.ndarray) -> dict[int, tuple[str, Method]]:
         """Return by night the champions that answered jobs submitted at ``submit_s``."""
-        learned_s = self.rival.trained_until_s if self.rival is not None and self.rival.method else 2**62
+        learned_s = self.rival.trained_until_s if self.rival is not None else 2**62
         nights = self.ledger.nights
         every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
         readable = {str(version.version) for version in every if version.tags.get("queuecast_format") == str(FORMAT)}
@@ -202,7 +202,7 @@ class TraceJudge:
     @property
     def answered(self) -> pd.DataFrame:
         """Return the rows of ``window`` that the champion answered."""
-        if self.rival is None or self.rival.method is None:
+        if self.rival is None:
             return self.window.iloc[:0]
         return self.window[self.window["champion_version"] == self.rival.trained_version]
 
@@ -235,12 +235,11 @@ class TraceJudge:
 
     def against(self, present: Incumbent) -> PromotionVerdict:
         names = [name for name, trainer in TRAINERS.items() if trainer.learns or present.tags.get("method") != name]
-        schedules = against_the_champion(self.clean, self.records, self.served, present.trained_until_s)
         trained = (present.trained_version, present.trained_until_s)
-        judged = judge(self.served, self.window, names, trained, self.records.until_s, schedules)
+        challenger, duel, vetoes = judge(self.served, self.window, names, trained, self.records.until_s)
         rows = self.answered
-        score = self._score(judged.challenger, rows if len(rows) else self.window)
-        return PromotionVerdict(judged.challenger, score, judged.duel, judged.vetoes)
+        score = self._score(challenger, rows if len(rows) else self.window)
+        return PromotionVerdict(challenger, score, duel, vetoes)
 
     def register(self, name: str, score: CandidateScore) -> Candidate:
         content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
@@ -253,8 +252,7 @@ class TraceJudge:
         load_back(self.clean, candidate)
 
     def refresh(self, present: Incumbent, verdict: PromotionVerdict) -> Candidate | None:
-        if present.method is None or verdict.comparison is None:
-            return None
+        assert present.method is not None
         judged = (verdict.comparison.champion.value, verdict.comparison.jobs) if verdict.comparison.jobs else None
         numbers = window_metrics(self.answered, "champion")
         tags = {**self.tags, MADE_FROM: self.key}
@@ -269,8 +267,7 @@ class TraceJudge:
         tags = dict(version.tags)
         data = fingerprint(self.whole.jobs)
         current = tags.get("snapshot_s") == str(records.until_s) and tags.get("snapshot_fingerprint") == data
-        ours = not unrecorded(tags, self.kind) and tags.get("queuecast_format") == str(FORMAT)
-        if current or not ours:
+        if current:
             return champion
         method = trained_method(self.store, self.subject, trained_number(self.store, version))
         own_tags = {**self.tags, **{name: value for name, value in tags.items() if name == MADE_FROM}}

@@ -231,10 +231,6 @@ since = "2026-03-01"
 [traces.made]
 format = "generated"
 options = {{jobs = 500, procs = 64, users = 10, load = 0.6, seed = 3}}
-
-[registry]
-keep_versions = 5
-keep_days = 30
 """
     return [text.encode()]
 

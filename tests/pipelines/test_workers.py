@@ -136,7 +136,7 @@ def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.
             dask_cluster.close()
             with pytest.raises(InputError, match="the scheduler stopped"):
                 list(results)
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    monkeypatch.setattr(workers, "WAIT_S", 0.2)
     with pytest.raises(InputError, match=rf"^{address}: there are no workers: "), mapped(address):
         pass
 
@@ -151,7 +151,7 @@ def test_a_scheduler_that_is_gone_ends_the_work_in_one_line(monkeypatch: pytest.
     ],
 )
 def test_an_unknown_place_is_refused(on: str, words: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "0.2")
+    monkeypatch.setattr(workers, "WAIT_S", 0.2)
     with pytest.raises(InputError, match=words) as refused, mapped(on):
         pass
     assert "planted" not in str(refused.value)

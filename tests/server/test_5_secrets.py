@@ -44,7 +44,7 @@ def test_nothing_that_was_written_has_a_secret(site: Site) -> None:
         "run",
         "--trace",
         str(site.root / "arriving.parquet"),
-        env=site.machine("desk", MLFLOW_TRACKING_URI="http://127.0.0.1:9", QUEUECAST_WAIT_S="1"),
+        env=site.machine("desk", MLFLOW_TRACKING_URI="http://127.0.0.1:9", MLFLOW_HTTP_REQUEST_MAX_RETRIES="1"),
     )
     assert failed.returncode == 2
     secrets = [secret.encode() for secret in SECRETS.values()]

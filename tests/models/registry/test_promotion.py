@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 from scipy import stats
 
@@ -24,7 +23,6 @@ from models.registry.promotion import (
     decide,
     duel,
     of_quantiles,
-    of_schedules,
     served_evidence,
 )
 from models.runtime.evaluation import accuracy, pinball
@@ -184,16 +182,3 @@ def test_quantiles_beyond_a_margin_or_not_surely_within_it_keep_the_champion() -
     few = slice(0, 40)  # seven clusters are too few to be sure of anything
     small = [{level: each[few] for level, each in quantiles.items()} for quantiles in (true, true)]
     assert len(of_quantiles(*small, runtime[few], cluster[few])) == 4
-
-
-def test_schedules_keep_the_champion_only_if_they_are_surely_worse() -> None:
-    columns = ("scheduler", "metric", "relative", "low", "high")
-    rows = [
-        ("EASY-SJBF", "mean_bounded_slowdown", 0.2, 0.05, 0.4),
-        ("EASY-SJBF", "awf_s", 0.3, -0.01, 0.6),
-        ("EASY", "p2sf_s", 0.3, np.nan, np.nan),
-        ("EASY", "mean_wait_s", 0.3, 0.2, 0.4),
-    ]
-    worse = of_schedules(pd.DataFrame(rows, columns=columns))
-    assert worse == ["EASY-SJBF with its predictions has a worse mean bounded slowdown beyond its interval: +20.0% [+5.0%, +40.0%]"]
-    assert of_schedules(pd.DataFrame()) == []

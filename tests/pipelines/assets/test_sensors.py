@@ -1,7 +1,6 @@
-"""What starts by itself: nights of traces that grow, runs of files that were replaced, and lines about nights that failed or drifted."""
+"""What starts by itself: nights of traces that grow, and lines about nights that failed or drifted."""
 
 import json
-import os
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +11,7 @@ import yaml
 from features.errors import InputError
 from pipelines.assets.checks import holds
 from pipelines.assets.partitions import NIGHT_TAG, traces
-from pipelines.assets.sensors import changed_traces, drift, failed_nights, nightly_retraining
+from pipelines.assets.sensors import drift, failed_nights, nightly_retraining
 from pipelines.assets.stages import trace_stage
 from pipelines.definitions import defs
 from pipelines.lake.alerts import alerts_file
@@ -101,30 +100,6 @@ def test_a_night_done_late_sees_what_had_ended_when_its_day_began(place: Path) -
     with pytest.raises(InputError, match="has no dates, so what had ended by 2023-12-01 is not known"):
         accounting_of(undated, "2023-12-01")
     assert accounting_of(undated, f"{datetime.now(UTC):%Y-%m-%d}") is undated
-
-
-def test_a_file_that_was_replaced_and_is_whole_starts_one_run(place: Path) -> None:
-    name = remembered(place, "old.swf", SWF)
-    remembered(place, "site.txt", SACCT, timezone="UTC")
-    with dg.DagsterInstance.ephemeral() as instance:
-        instance.add_dynamic_partitions("traces", [name, "site", "generated"])
-        cursor = None
-
-        def tick() -> list[str]:
-            nonlocal cursor
-            context = dg.build_sensor_context(instance, cursor=cursor, repository_def=defs.get_repository_def())
-            outcome = changed_traces(context)
-            cursor = outcome.cursor
-            return [str(request.partition_key) for request in outcome.run_requests or ()]
-
-        assert tick() == tick() == []
-        (place / "old.swf").write_text(SWF * 2)
-        (place / "site.txt").write_text(SACCT * 2)
-        assert tick() == [], "it may still be being written"
-        assert tick() == ["old"]
-        assert tick() == tick() == []
-        os.utime(place / "old.swf", ns=(1, 1))
-        assert [tick(), tick(), tick()] == [[], ["old"], []]
 
 
 def lines() -> list[dict[str, str]]:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.readers.swf import read_swf
 from tests.conftest import SHARED, needs_shared
 from tests.support.command import queuecast
 
@@ -105,37 +104,6 @@ def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: 
     assert easy.to_dict() == {1: 0, 2: 100, 3: 20}
     strict = table[table["scheduler"] == "Strict"].set_index("job_id")["start_s"]
     assert strict.to_dict() == {1: 0, 2: 100, 3: 200}
-
-
-@pytest.mark.slow
-def test_a_schedule_is_written_as_its_files_ending_says(trace: Path, tmp_path: Path) -> None:
-    for ending in ("csv", "swf"):
-        done = queuecast("simulate", str(trace), "--schedule-out", str(tmp_path / f"out.{ending}"), home=tmp_path)
-        assert done.returncode == 0, done.stderr
-    table = pd.read_csv(tmp_path / "out.csv").set_index("job_id")
-    assert table["start_s"].to_dict() == {1: 0, 2: 100, 3: 20}
-    back = read_swf(tmp_path / "out.swf")
-    assert (back.jobs["submit_s"] + back.jobs["wait_s"]).tolist() == table["start_s"].tolist()
-    assert (back.jobs["runtime_s"].tolist(), back.procs) == ((table["end_s"] - table["start_s"]).tolist(), 4)
-    for more, words in (
-        (
-            ("--schedule-out", str(tmp_path / "out.txt")),
-            "out.txt: must end in .parquet, .csv, .swf, which says what is written",
-        ),
-        (("--scheduler", "EASY", "--scheduler", "List", "--schedule-out", str(tmp_path / "two.swf")), "holds one schedule, not 2"),
-    ):
-        done = queuecast("simulate", str(trace), *more, home=tmp_path)
-        assert (done.returncode, words in done.stderr) == (2, True), done.stderr
-
-
-def test_swf_of_changed_jobs_is_refused_before_anything_runs(trace: Path, tmp_path: Path) -> None:
-    out = tmp_path / "out.swf"
-    done = queuecast("simulate", str(trace), "--users", "closed", "--load", "2", "--schedule-out", str(out), home=tmp_path)
-    assert done.returncode == 2
-    [line] = done.stderr.splitlines()
-    assert line.startswith(
-        f"queuecast: --schedule-out {out}: .swf repeats the trace's fields, and with users closed, load 2 the jobs differ"
-    )
 
 
 @pytest.mark.parametrize(

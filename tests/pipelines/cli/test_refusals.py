@@ -61,8 +61,7 @@ def test_two_outputs_do_not_overwrite_each_other_and_go_where_they_can(trace: Pa
             "a replay of a Slurm site takes no --starvation, --shake, --users, --load",
         ),
         (("--predictor", "clairvoyant", "--correction", "nonsense"), "Slurm site takes no --predictor, --correction"),
-        (("--schedule-out", "foo.txt"), "--schedule-out foo.txt: must end in .parquet"),
-        (("--schedule-out", "foo.swf"), "foo.swf: a replay of a site has nodes, which SWF has no field for"),
+        (("--schedule-out", "foo.txt"), "--schedule-out foo.txt: schedules are written as Parquet"),
         (("--scheduler", "EASY"), "is a Slurm site, which runs under --scheduler Slurm alone"),
     ],
 )

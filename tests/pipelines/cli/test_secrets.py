@@ -27,7 +27,7 @@ def unreachable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for name, value in {
         "QUEUECAST_LAKE": "s3://bucket/site",
         "QUEUECAST_DATABASE": f"postgresql://reader:{PLANTED}-database@{address}/jobs",
-        "QUEUECAST_WAIT_S": "0",
+        "MLFLOW_HTTP_REQUEST_MAX_RETRIES": "0",
         "QUEUECAST_HASH_KEY": f"{PLANTED}-hash-key",
         "PGPASSWORD": f"{PLANTED}-pgpassword",
         "AWS_ENDPOINT_URL": f"http://{address}",
@@ -96,7 +96,7 @@ def test_no_refusal_of_an_address_shows_its_password(form: str, monkeypatch: pyt
     address = MISTYPED[form].format(PLANTED)
     monkeypatch.setattr("models.registry.tracking._SITE", address)  # what a new process would read
     monkeypatch.setenv("MLFLOW_TRACKING_URI", address)
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "0")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     for opened in (tracking, lambda: place_of(address), lambda: connected(address)):
         with pytest.raises(InputError) as refused:
             opened()
@@ -124,7 +124,7 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     (unreachable / "queuecast.toml").write_text(f'[site]\npassword = "{PLANTED}"\n')
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
     assert done.returncode == 2
-    allowed = ", ".join(sorted(set(site.VARIABLES) - {"keep_versions", "keep_days"}))
+    allowed = ", ".join(sorted(site.VARIABLES))
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {allowed}\n")
 
 

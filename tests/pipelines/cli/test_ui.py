@@ -112,14 +112,14 @@ def test_what_is_launched_in_the_browser_runs_and_states_stay_over_a_restart(tmp
         state = f'{{ runOrError(runId: "{run["launchRun"]["run"]["runId"]}") {{ ... on Run {{ status }} }} }}'
         assert wait_for(lambda: ask(state)["runOrError"]["status"], ("SUCCESS", "FAILURE")) == "SUCCESS"
         stop = ask(
-            f"{{ sensorOrError(sensorSelector: {literal({**PLACE, 'sensorName': 'changed_traces'})}) {{ ... on Sensor {{ sensorState {{ id }} }} }} }}"
+            f"{{ sensorOrError(sensorSelector: {literal({**PLACE, 'sensorName': 'failed_nights'})}) {{ ... on Sensor {{ sensorState {{ id }} }} }} }}"
         )
         ask(f'mutation {{ stopSensor(id: "{stop["sensorOrError"]["sensorState"]["id"]}") {{ __typename }} }}')
         ticked = f"{{ sensorOrError(sensorSelector: {literal({**PLACE, 'sensorName': 'drift'})}) {{ ... on Sensor {{ sensorState {{ ticks {{ id }} }} }} }} }}"
         ticks = wait_for(lambda: len(ask(ticked)["sensorOrError"]["sensorState"]["ticks"]), range(1, 99))
     with served(tmp_path) as ask:
         left = ask(
-            f"{{ sensorOrError(sensorSelector: {literal({**PLACE, 'sensorName': 'changed_traces'})}) {{ ... on Sensor {{ sensorState {{ status }} }} }} }}"
+            f"{{ sensorOrError(sensorSelector: {literal({**PLACE, 'sensorName': 'failed_nights'})}) {{ ... on Sensor {{ sensorState {{ status }} }} }} }}"
         )
         assert left["sensorOrError"]["sensorState"]["status"] == "STOPPED"
         assert len(ask(ticked)["sensorOrError"]["sensorState"]["ticks"]) >= ticks

@@ -32,7 +32,7 @@ def test_a_registry_that_cannot_be_reached_is_one_line_and_soon(
     store = uri.format(file=tmp_path / "no.db")
     monkeypatch.setenv("MLFLOW_TRACKING_URI", store)
     monkeypatch.setattr("models.registry.tracking._SITE", store)  # what a new process would read
-    monkeypatch.setenv("QUEUECAST_WAIT_S", "1")
+    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "1")
     monkeypatch.delenv("DAGSTER_HOME", raising=False)
     began = time.monotonic()
     done = queuecast(*arguments, home=tmp_path / "home", cwd=tmp_path)

@@ -11,7 +11,7 @@ import pytest
 from features.errors import InputError
 from models.registry.tracking import Tracking
 from pipelines.lake import publishing
-from pipelines.lake.publishing import FINISHED, aliases_of, alone, finish, loaded, lock_of
+from pipelines.lake.publishing import FINISHED, aliases_of, alone, finish, lock_of, version_of
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import Version
 
@@ -61,24 +61,20 @@ def test_one_night_or_run_of_a_trace_at_a_time(tmp_path: Path) -> None:
     assert lock_of("variability-s") == "variability-s"
 
 
-def test_a_reader_loads_the_published_version_until_the_aliases_were_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_readers_take_the_published_version_until_the_aliases_were_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(publishing, "check_registry", lambda *_: None)
     client, lake = Client(champion="0", challenger="0"), Lake(tmp_path / "lake", "first")
     store = cast(Tracking, SimpleNamespace(client=client))
 
     def served(alias: str = "champion") -> str:
-        return loaded(lake, store, MODEL, alias, str)
+        return version_of(lake, store, MODEL, alias)
 
     lake.name_models(MODEL, {"champion": "1", "challenger": "2"})
     lake.versions(MODEL).put([Version(models={"champion": "1", "challenger": "2"}, version="a")])
-    assert [served(alias) for alias in ("champion", "challenger", "mine")] == ["1", "2", "mine"]
+    assert [served(alias) for alias in ("champion", "challenger", "mine")] == ["1", "2", ""]
     assert finish(lake, store, MODEL) == [FINISHED]
     assert client.aliases == {"champion": "1", "challenger": "2"}
     assert served() == "1"
     client.aliases["champion"] = "2"
     assert served() == "2", "a person moved it"
     assert finish(lake, store, MODEL) == []
-    del client.aliases["champion"]
-    assert served() == "1", "a person deleted it"
-    assert finish(lake, store, MODEL) == ["runtime-t: its alias champion or version 1 was deleted: champion is version 1"]
-    assert client.aliases["champion"] == "1"

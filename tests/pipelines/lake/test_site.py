@@ -6,18 +6,11 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from models.registry.versions import Keep
 from pipelines.lake import site
 from pipelines.lake.home import home
-from pipelines.lake.registry import kept_versions
 from pipelines.readers import site_file
 
 FILE = """\
-[registry]
-wait_s = 5
-keep_versions = 7
-keep_days = 30
-
 [site]
 lake = "s3://bucket/prefix"
 database = "postgresql://queuecast@db.example.org/queuecast"
@@ -43,23 +36,17 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
         "database": "postgresql://queuecast@db.example.org/queuecast",
         "registry": "http://mlflow.example.org:5000",
         "on": "slurm",
-        "wait_s": "5",
-        "keep_versions": "7",
-        "keep_days": "30",
     }
-    assert kept_versions() == Keep(7, 30)
-    assert site.wait_s() == 5
 
 
 @pytest.mark.parametrize(
     ("text", "error"),
     [
-        ("[site]\nlakes = 'x'\n", "unknown key 'lakes' in [site]; known: database, lake, on, registry, wait_s"),
-        ("site = 3\n", "site is not a table; known: database, lake, on, registry, wait_s"),
+        ("[site]\nlakes = 'x'\n", "unknown key 'lakes' in [site]; known: database, lake, on, registry"),
+        ("site = 3\n", "site is not a table; known: database, lake, on, registry"),
         ("[site]\ndatabase = ['secret']\n", "database of [site] must be text"),
         ("[site]\nlake = ''\n", "lake of [site] must be text"),
         ("[site]\nlake = 'a\\u0000b'\n".replace("'", '"'), "lake of [site] must be text"),
-        ("[site]\nwait_s = '5'\n", "wait_s of [site] must be a number"),
     ],
 )
 def test_a_bad_table_is_refused_with_file_and_key_and_without_its_value(text: str, error: str, elsewhere: Path) -> None:

@@ -1,4 +1,4 @@
-"""Which candidate is the challenger, what is asked of its schedules, and from which nights a retraining without nights judges."""
+"""Which candidate is the challenger, how answers are simulated, and from which nights a retraining without nights judges."""
 
 from __future__ import annotations
 
@@ -15,8 +15,7 @@ from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
 from pipelines.lake.runtime_features import features_of
-from pipelines.training import judge as judging
-from pipelines.training.judge import REPLICATES, against_the_champion, answers_table, judge, judging_instants, rows_served
+from pipelines.training.judge import answers_table, judge, judging_instants, rows_served
 from pipelines.training.simulate import campaign, champion_answers
 from sim import simulate
 from tests.support.arriving import arriving
@@ -47,42 +46,26 @@ def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
     )
 
 
-def verdict(served: pd.DataFrame, schedules=None, names=("last2", Boosting.name), version="1"):
+def verdict(served: pd.DataFrame, names=("last2", Boosting.name), version="1"):
     until = DAYS * DAY_S
     recent = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
-    return judge(served, recent, names, (version, 0), until, schedules)
-
-
-def worse(name: str) -> pd.DataFrame:
-    return pd.DataFrame([{"scheduler": "EASY-SJBF", "metric": "awf_s", "relative": 0.5, "low": 0.1, "high": 0.9, "of": name}])
+    return judge(served, recent, names, (version, 0), until)
 
 
 def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -> None:
     served = answered()
-    choice = verdict(served)
-    assert choice.challenger == "last2"
-    assert choice.duel.evidence.enough
-    without = verdict(
+    challenger, fought, _ = verdict(served)
+    assert challenger == "last2"
+    assert fought.evidence.enough
+    challenger, fought, _ = verdict(
         served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
     )
-    assert without.challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
-    assert not without.duel.evidence.enough
+    assert challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
+    assert not fought.evidence.enough
 
 
 def test_jobs_that_another_champion_answered_do_not_judge() -> None:
-    assert verdict(answered(), version="2").duel.evidence.units == 0
-
-
-def test_schedules_are_asked_for_only_where_they_could_decide() -> None:
-    assert verdict(answered(), worse).vetoes == (
-        "EASY-SJBF with its predictions has a worse AWF beyond its interval: +50.0% [+10.0%, +90.0%]",
-    )
-
-    def never(name: str) -> pd.DataFrame:
-        raise AssertionError(name)
-
-    served = answered()
-    assert verdict(served.assign(last2=served["champion"]), never).vetoes == ()
+    assert verdict(answered(), version="2")[1].evidence.units == 0
 
 
 def window(until_s: int) -> JudgedWindow:
@@ -124,21 +107,6 @@ def crowded():
     return clean, record, served
 
 
-def test_schedules_with_the_challenger_s_predictions_are_compared_with_the_champion_s(
-    crowded, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    clean, record, served = crowded
-    monkeypatch.setattr(judging, "SCHEDULERS", ("EASY-SJBF",))
-    changes = against_the_champion(clean, record, served.sample(frac=1, random_state=0), 0)("inverse")
-    slowdown = changes.set_index("metric").loc["mean_bounded_slowdown"]
-    assert set(changes["scheduler"]) == {"EASY-SJBF"}
-    assert slowdown["relative"] > 0.1  # the worst order of all against the best
-    assert (changes["replicates"] == REPLICATES).all()
-    assert slowdown["least"] < slowdown["relative"] < slowdown["most"]
-    same = against_the_champion(clean, record, served, 0)("champion")
-    assert (same["value"] == same["baseline"]).all()
-
-
 def test_harm_weighs_the_quantiles_that_were_served_and_easy_goes_by_the_point(crowded) -> None:
     clean, record, served = crowded
     rows = np.arange(len(served))
@@ -176,13 +144,3 @@ def test_jobs_that_no_champion_answered_have_the_stand_in_s_answer_and_those_wit
     np.testing.assert_array_equal(answers, expected)
     assert champion_answers(served.iloc[1:], "last2").to_numpy().tolist() == [[50], [80]]
     assert champion_answers(served, "retired")[PREDICTED].tolist() == [40, 50, 900]
-
-
-def test_jobs_submitted_before_the_champion_was_trained_are_left_out(crowded, monkeypatch: pytest.MonkeyPatch) -> None:
-    clean, record, served = crowded
-    monkeypatch.setattr(judging, "SCHEDULERS", ("EASY",))
-    trained = record.until_s - 8 * DAY_S
-    recent = served[served["submit_s"] > trained]
-    part = against_the_champion(clean, record, recent.assign(at_s=trained), trained)("inverse")
-    assert part["weeks"].max() <= 2
-    assert against_the_champion(clean, record, served, record.until_s)("inverse").empty

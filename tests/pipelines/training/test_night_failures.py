@@ -147,18 +147,8 @@ def test_a_champion_of_a_learner_that_is_no_more_is_not_judged_and_the_note_says
     store.client.set_model_version_tag("runtime-arriving", trained, "method", "lightgbm-users")
     present = traces.incumbent(store, "arriving")
     assert present is not None
-    assert not present.serves
+    assert present.method is None
     assert f"version {old}, is of the method lightgbm-users, which this Queuecast does not train" in present.note
-
-
-def test_a_champion_chosen_by_hand_stays_and_is_not_refreshed(prepared, home: Path) -> None:
-    store = own_registry(home)
-    chosen = aliases(home)["champion"]
-    for tag in ("judged_accuracy", "method"):
-        store.client.delete_model_version_tag("runtime-arriving", chosen, tag)
-    outcome = do(home, prepared[1], 1)
-    assert aliases(home)["champion"] == chosen == outcome.row["champion"]
-    assert "it was chosen by hand, and it stays" in str(outcome.row["why"])
 
 
 def test_aliases_that_cannot_be_set_stop_no_night(prepared, home: Path, capsys: pytest.CaptureFixture[str]) -> None:

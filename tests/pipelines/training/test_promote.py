@@ -158,16 +158,12 @@ def test_a_version_that_does_not_load_back_is_an_error_and_no_champion(opened: T
 
 
 @pytest.mark.parametrize("unstated", ["judged_accuracy", "method", "training_window_s"])
-def test_a_champion_chosen_by_hand_stays_whatever_is_better(opened: Tracking, unstated: str) -> None:
+def test_a_champion_without_records_is_refused(opened: Tracking, unstated: str) -> None:
     subject = f"by-hand-without-{unstated.replace('_', '-')}"
-    judge = served(opened, subject)
+    served(opened, subject)
     opened.client.delete_model_version_tag(KIND.registered(subject), "1", unstated)
-    present = incumbent(opened, KIND, subject, read)
-    assert present is not None
-    assert present.stays
-    outcome = promote(opened, judge, present)
-    assert (outcome.champion, outcome.challenger, outcome.promoted, judge.registered) == ("1", "3", False, ["clever"])
-    assert "it was chosen by hand, and it stays" in outcome.why
+    with pytest.raises(InputError, match=f"version 1 has no readable tag {unstated}, so it cannot be judged"):
+        incumbent(opened, KIND, subject, read)
 
 
 def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why(opened: Tracking) -> None:
