@@ -33,7 +33,8 @@ def prune(tracking: Tracking, name: str, published: Collection[str] = ()) -> int
     """Remove old versions of ``name``; return their number.
 
     The last :data:`KEPT_VERSIONS` stay, and those of the last :data:`KEPT_DAYS` days. ``published`` are the numbers that stay
-    although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or OSError if the registry or the artifact store refuses; earlier removals stay.
+    although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or OSError if the
+    registry or the artifact store refuses; earlier removals stay.
     """
     oldest_ms = time.time() * 1000 - KEPT_DAYS * DAY_MS
     every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))

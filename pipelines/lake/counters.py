@@ -1,10 +1,10 @@
 """Stored counters: Parquet files of a sampler and a UTC day, sorted by time and node.
 
 No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column
-per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). New rows are merged into the parts
-whose time they fall in, and these are replaced; so a part is never changed, memory is bounded by a part and the new rows, and a
-reader takes one part after the other. A system's counters are a subject of :mod:`pipelines.lake.versions`: a version lists the
-valid parts, the table ``counter_parts`` that describes each, and the table ``counter_files`` of the files read.
+per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A day that gets new rows is read,
+merged, sorted and replaced whole, one stretch of its time after the other, so that memory is bounded by a stretch and a reader
+takes one part after the other. A system's counters are a subject of :mod:`pipelines.lake.versions`: a version lists the valid
+parts, the table ``counter_parts`` that describes each, and the table ``counter_files`` of the files read.
 """
 
 from __future__ import annotations
@@ -13,8 +13,10 @@ import json
 import math
 import os
 import secrets
+import shutil
+import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from concurrent.futures import Executor, wait
 from contextlib import ExitStack, contextmanager
 from dataclasses import astuple, dataclass, field, fields, replace
 from itertools import pairwise
@@ -24,19 +26,23 @@ from typing import Any
 import numpy as np
 import pandas as pd
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyarrow import feather
 
 from features.errors import InputError
 from features.names import check_name
 from pipelines.lake.locks import Busy, held
 from pipelines.lake.parquet import told_of
-from pipelines.lake.places import made_folder, opened, writing
+from pipelines.lake.places import is_url, made_folder, opened, writing
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS, FILES, PARTS, Version, subject_of
 
 FORMAT = 1
 PART_BYTES = 48 << 20
-"""Max size of a part before compression, but for one time of very many nodes."""
+"""Approximate size of a part before compression."""
+HELD_BYTES = 96 << 20
+"""Size of the new rows that are held in memory before they are put aside in files."""
 GROUP_BYTES = 8 << 20
 """Approximate size of a row group, of which a reader holds one."""
 DAY_US = 86_400_000_000
@@ -98,33 +104,21 @@ class StoredSampler:
     parts: list[Part] = field(default_factory=list)
 
 
-@dataclass
-class SamplerLedger:
-    """Samplers by name, and the entry of each file read, by the SHA-256 of its text."""
-
-    samplers: dict[str, StoredSampler] = field(default_factory=dict)
-    files: dict[str, dict[str, Any]] = field(default_factory=dict)
-
-    def copy(self) -> SamplerLedger:
-        """Return a copy that can be changed."""
-        samplers = {name: StoredSampler([*kept.metrics], [*kept.parts]) for name, kept in self.samplers.items()}
-        return SamplerLedger(samplers, dict(self.files))
-
-
 class CountersStore:
-    """The counters of one system under ``lake``. Times are Unix seconds, days UTC."""
+    """The counters of one system under ``lake``. Times are Unix seconds, days UTC.
+
+    ``stored`` has the samplers by name; ``files`` the entry of each file read, by the SHA-256 of its text, in order of ingestion.
+    """
 
     def __init__(self, lake: Path, system: str) -> None:
         self.system, self.lake = system, Lake(lake)
         self.root = lake / COUNTERS / check_name(system, COUNTERS)
         self.versions = self.lake.versions(subject_of(COUNTERS, system))
-        self.ledger = SamplerLedger()
-        self._version = Version()
         self._load(self.versions.current())
 
     @property
     def samplers(self) -> tuple[str, ...]:
-        return tuple(sorted(self.ledger.samplers))
+        return tuple(sorted(self.stored))
 
     def metrics(self, sampler: str) -> tuple[str, ...]:
         """Return the metrics of all parts together, in order of first appearance."""
@@ -135,7 +129,7 @@ class CountersStore:
 
     def parts(self, sampler: str, day: str | None = None) -> list[Part]:
         """Return parts by time; an empty list for an unknown sampler."""
-        return [part for part in self.ledger.samplers.get(sampler, StoredSampler()).parts if day in (None, part.day)]
+        return [part for part in self.stored.get(sampler, StoredSampler()).parts if day in (None, part.day)]
 
     def path(self, part: Part) -> Path:
         return self.root / part.file
@@ -148,18 +142,6 @@ class CountersStore:
                 return bool(pq.read_metadata(opened(place)).num_rows == part.rows)
         except InputError:
             return False
-
-    def files(self) -> pd.DataFrame:
-        """Return one row per file read: checksum, counts, time span and time of ingestion."""
-        return pd.DataFrame(self.entries())
-
-    def entry_of(self, digest: str) -> dict[str, Any] | None:
-        """Return the ledger's entry of a file by the SHA-256 of its text."""
-        return self.ledger.files.get(digest)
-
-    def entries(self) -> list[dict[str, Any]]:
-        """Return the ledger's entries, in order of ingestion."""
-        return list(self.ledger.files.values())
 
     def batches(
         self, sampler: str, start_s: float = -math.inf, end_s: float = math.inf, metrics: Sequence[str] | None = None
@@ -179,7 +161,7 @@ class CountersStore:
                     yield from table.combine_chunks().to_batches()
 
     @contextmanager
-    def changing(self, writers: Executor) -> Iterator[Change]:
+    def changing(self) -> Iterator[Change]:
         """Lock the store and yield a change of it; what was not committed is dropped at the end.
 
         What a dead process left is removed first. Raises InputError while another process changes the store.
@@ -192,7 +174,7 @@ class CountersStore:
                 raise InputError(f"{self.root}: another process is changing these counters") from None
             self.versions.sweep()
             self._load(self.versions.current())
-            change = Change(self, writers)
+            change = Change(self)
             try:
                 yield change
             finally:
@@ -201,107 +183,166 @@ class CountersStore:
                 self.versions.sweep()
 
     def publish(self, parts: dict[str, Path]) -> None:
-        """Publish the ledger in its present state; ``parts`` are local files of new parts.
+        """Publish the store in its present state; ``parts`` are local files of new parts.
 
         Raises Overtaken if another process published first.
         """
         rows = [astuple(part) for sampler in self.samplers for part in self.parts(sampler)]
-        metrics = {name: kept.metrics for name, kept in self.ledger.samplers.items()}
+        metrics = {name: kept.metrics for name, kept in self.stored.items()}
         tables = {
             PARTS: self.lake.part(PARTS, self.system, pd.DataFrame(rows, columns=_COLUMNS), {"metrics": metrics}),
-            FILES: self.lake.part(FILES, self.system, self.files()),
+            FILES: self.lake.part(FILES, self.system, pd.DataFrame(self.files.values())),
         }
         named = {row[0] for row in rows}
         gone = [file for file in self._version.files if file not in (PARTS, FILES) and file not in named]
         self._version = self.versions.commit({**parts, **tables}, self._version, "variability ingest", gone)
 
     def _sampler(self, name: str) -> StoredSampler:
-        if name not in self.ledger.samplers:
+        if name not in self.stored:
             raise InputError(f"{self.root}: holds no counters of {name}, only of {', '.join(self.samplers) or 'no sampler'}")
-        return self.ledger.samplers[name]
+        return self.stored[name]
 
     def _load(self, version: Version) -> None:
-        """Load the ledger of a version."""
-        self._version, self.ledger = version, SamplerLedger()
+        """Load what a version holds."""
+        self._version = version
+        self.stored: dict[str, StoredSampler] = {}
+        self.files: dict[str, dict[str, Any]] = {}
         if PARTS not in version.files:
             return
         lake = replace(self.lake, seen=(self.versions.subject, version))
         parts, metadata = lake.read(PARTS, self.system)
-        samplers = {name: StoredSampler(metrics) for name, metrics in metadata["metrics"].items()}
+        self.stored = {name: StoredSampler(metrics) for name, metrics in metadata["metrics"].items()}
         for row in parts.sort_values("first_us")[_COLUMNS].itertuples(index=False, name=None):
             part = Part(*row)
-            samplers[part.sampler].parts.append(part)
+            self.stored[part.sampler].parts.append(part)
         files = pa.Table.from_pandas(lake.read(FILES, self.system)[0], preserve_index=False).to_pylist()
-        self.ledger = SamplerLedger(samplers, {entry["sha256"]: entry for entry in files})
+        self.files = {entry["sha256"]: entry for entry in files}
 
 
 _COLUMNS = [column.name for column in fields(Part)]
 
 
-@dataclass(frozen=True)
-class Repeated:
-    """Rows left out because their time and node were there before, and the rows kept.
+class Change:
+    """A change of a store: new rows are put aside, and each of their days is replaced.
 
-    They are the same number, in the same order.
+    ``left_out`` counts rows of a time and node that was there before: by sampler, source, and whether they contradict the row that
+    stays.
     """
 
-    left_out: pa.Table
-    kept: pa.Table
-
-
-class Change:
-    """A change of a store: rows are merged into new parts, which are committed together."""
-
-    def __init__(self, store: CountersStore, writers: Executor) -> None:
-        self.store, self._writers = store, writers
+    def __init__(self, store: CountersStore) -> None:
+        self.store = store
         self._staged: dict[str, Path] = {}
+        self._aside = Path(tempfile.gettempdir(), f"queuecast-{os.getpid()}") if is_url(store.root) else store.root / ".new"
+        self.end()  # what a killed process left
+        self.left_out: Counter[tuple[str, int, bool]] = Counter()
+        self._held: dict[tuple[str, str], list[pa.Table]] = {}
+        self._held_bytes = 0
+        self._files: dict[tuple[str, str], list[Path]] = {}
 
-    def merge(self, sampler: str, rows: pa.Table) -> list[Repeated]:
-        """Merge new rows (``time_us source node`` and metrics) into the parts of their times.
+    def add(self, sampler: str, rows: pa.Table) -> None:
+        """Take new rows of a sampler: ``time_us source node`` and its metrics."""
+        day = rows[TIME_US].to_numpy() // DAY_US
+        for number in np.unique(day).tolist():
+            own = rows.filter(pa.array(day == number))
+            self._held.setdefault((sampler, day_of(number * DAY_US)), []).append(own)
+            self._held_bytes += own.nbytes
+        if self._held_bytes > HELD_BYTES:
+            self._put_aside()
 
-        Of several rows of one time and node the first stays, that of the store before those of ``rows``; the others are returned.
-        """
-        kept = self.store.ledger.samplers.setdefault(sampler, StoredSampler())
-        kept.metrics.extend(name for name in rows.column_names if name not in (*_OF_ROWS, *kept.metrics))
-        limit = part_rows(len(kept.metrics) + len(KEYS))
+    def _put_aside(self) -> None:
+        """Write the rows that are held to files of their sampler and day."""
+        made_folder(self._aside)
+        for key, tables in self._held.items():
+            if not tables:
+                continue
+            files = self._files.setdefault(key, [])
+            files.append(self._aside / f"{'-'.join(key)}-{len(files)}.arrow")
+            table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
+            with writing(files[-1]):
+                feather.write_feather(table, files[-1], compression="uncompressed")
+        self._held, self._held_bytes = {}, 0
+
+    def drop(self, source: int) -> None:
+        """Remove the new rows of a source."""
+        for key, tables in self._held.items():
+            self._held[key] = [table for table in tables if table[SOURCE][0].as_py() != source]
+        for files in self._files.values():
+            for file in files:
+                rows = feather.read_table(file, memory_map=False)
+                left = rows.filter(pc.not_equal(rows[SOURCE], source))
+                if left.num_rows < rows.num_rows:
+                    unknown = [name for name in left.column_names if left[name].null_count == left.num_rows]
+                    feather.write_feather(left.drop_columns(unknown), file, compression="uncompressed")
+
+    def merge(self) -> None:
+        """Replace the days of the new rows."""
+        self._put_aside()
+        for (sampler, day), files in sorted(self._files.items()):
+            self._replace(sampler, day, files)
+
+    def commit(self) -> None:
+        """Publish all replaced days at once."""
+        self.store.publish(self._staged)
+        self._staged = {}
+
+    def _replace(self, sampler: str, day: str, files: Sequence[Path]) -> None:
+        """Merge new rows in ``files`` with those of a day, in stretches of time."""
+        new = [rows for file in files if (rows := feather.read_table(file, memory_map=True)).num_rows]
+        if not new:
+            return
+        kept = self.store.stored.setdefault(sampler, StoredSampler())
+        for rows in new:
+            kept.metrics.extend(name for name in rows.column_names if name not in (*_OF_ROWS, *kept.metrics))
+        parts = self.store.parts(sampler, day)
+        kept.parts = [part for part in kept.parts if part not in parts]
+        spans_us = [pc.min_max(rows[TIME_US]).as_py() for rows in new]
+        first_us = min([span["min"] for span in spans_us] + [part.first_us for part in parts])
+        behind_us = max([span["max"] for span in spans_us] + [part.last_us for part in parts]) + 1
+        count = sum(rows.num_rows for rows in new) + sum(part.rows for part in parts)
+        stretches = -(-count // part_rows(len(kept.metrics) + len(KEYS)))
+        edges = [first_us + (behind_us - first_us) * number // stretches for number in range(stretches + 1)]
+        for low_us, high_us in pairwise(edges):
+            tables = [table for part in parts for table in self._rows_of(part, low_us, high_us)]
+            tables += [_between(rows, low_us, high_us) for rows in new]
+            merged = self._merged(sampler, pa.concat_tables(tables, promote_options="default"))
+            if merged.num_rows:
+                kept.parts.append(self._write(sampler, day, merged))
+        kept.parts.sort(key=lambda part: part.first_us)
+
+    def _rows_of(self, part: Part, low_us: int, high_us: int) -> Iterator[pa.Table]:
+        """Yield the rows of a part from ``low_us`` to before ``high_us`` as new rows are, of no source."""
+        if part.last_us < low_us or part.first_us >= high_us:
+            return
+        schema = schema_of(self.store.metrics(part.sampler))
+        for table in read_part(self.store.path(part), part, schema, low_us / 1e6 - 1e-6, high_us / 1e6 + 1e-6):
+            micro = np.rint(table["time_s"].to_numpy() * 1e6).astype(np.int64)
+            table = table.set_column(0, TIME_US, pa.array(micro))
+            yield _between(table.append_column(SOURCE, pa.array(np.full(table.num_rows, -1))), low_us, high_us)
+
+    def _merged(self, sampler: str, rows: pa.Table) -> pa.Table:
+        """Return rows by time and node, of several of one time and node the first; count the others."""
         rows = rows.unify_dictionaries().combine_chunks()
+        if not rows.num_rows:
+            return rows
         time_us, rank = rows[TIME_US].to_numpy(), _ranks(rows)
-        order = np.lexsort((rank, time_us))
-        repeated, written = [], []
-        for part, first, behind in _targets(kept.parts, time_us[order], limit):
-            table, when, which, chosen = rows, time_us, rank, order[first:behind]
-            if part is not None:
-                kept.parts.remove(part)
-                table = pa.concat_tables([self._rows_of(part), rows.take(pa.array(chosen))], promote_options="default")
-                table = table.unify_dictionaries().combine_chunks()
-                when, which = table[TIME_US].to_numpy(), _ranks(table)
-                chosen = np.lexsort((which, when))  # stable: the rows of the store stay first
-            leads = np.ones(len(chosen), bool)
-            leads[1:] = (np.diff(when[chosen]) != 0) | (np.diff(which[chosen]) != 0)
-            if not leads.all():
-                lead = np.maximum.accumulate(np.where(leads, np.arange(len(chosen)), 0))
-                left_out, instead = chosen[~leads], chosen[lead[~leads]]
-                repeated.append(Repeated(table.take(pa.array(left_out)), table.take(pa.array(instead))))
-                chosen = chosen[leads]
-            for low, high in _cuts(when[chosen], limit):
-                written.append(self._writers.submit(self._write, sampler, table, chosen[low:high]))
-        wait(written)
-        kept.parts = sorted([*kept.parts, *(future.result() for future in written)], key=lambda part: part.first_us)
-        return repeated
+        order = np.lexsort((rank, time_us))  # stable: the rows of the store stay first
+        leads = np.ones(len(order), bool)
+        leads[1:] = (np.diff(time_us[order]) != 0) | (np.diff(rank[order]) != 0)
+        if not leads.all():
+            lead = np.maximum.accumulate(np.where(leads, np.arange(len(order)), 0))
+            left_out, stay = rows.take(pa.array(order[~leads])), rows.take(pa.array(order[lead[~leads]]))
+            contradicts = np.zeros(left_out.num_rows, bool)
+            for name in rows.column_names:
+                if name not in _OF_ROWS:
+                    value = left_out[name].to_numpy()
+                    contradicts |= ~((stay[name].to_numpy() == value) | np.isnan(value))
+            sources = left_out[SOURCE].to_numpy().tolist()
+            self.left_out.update((sampler, *repeated) for repeated in zip(sources, contradicts.tolist(), strict=True))
+        return rows.take(pa.array(order[leads]))
 
-    def _rows_of(self, part: Part) -> pa.Table:
-        """Return the rows of a part as new rows are, of no source."""
-        path = self._staged.get(part.file) or self.store.path(part)
-        table = pa.concat_tables(read_part(path, part, schema_of(self.store.metrics(part.sampler))))
-        micro = np.rint(table["time_s"].to_numpy() * 1e6).astype(np.int64)
-        table = table.set_column(0, TIME_US, pa.array(micro))
-        return table.append_column(SOURCE, pa.array(np.full(table.num_rows, -1)))
-
-    def _write(self, sampler: str, rows: pa.Table, chosen: np.ndarray) -> Part:
-        """Write chosen rows of one day, in order of time and node, to a staged file; return the part."""
-        rows = rows.take(pa.array(chosen))
+    def _write(self, sampler: str, day: str, rows: pa.Table) -> Part:
+        """Write sorted rows of one day to a staged file; return the part."""
         time_us = rows[TIME_US].to_numpy()
-        day = day_of(int(time_us[0]))
         file = f"{sampler}/day={day}/part-{secrets.token_hex(12)}.parquet"
         path = self._staged[file] = self.store.versions.part(file)
         metrics = [name for name in rows.column_names if name not in _OF_ROWS]
@@ -323,14 +364,9 @@ class Change:
         values = sum(rows.num_rows - rows[name].null_count for name in metrics)
         return Part(file, day, rows.num_rows, values, int(time_us[0]), int(time_us[-1]), path.stat().st_size)
 
-    def commit(self) -> None:
-        """Make everything merged so far part of the store, atomically."""
-        named = {part.file for sampler in self.store.ledger.samplers.values() for part in sampler.parts}
-        self.store.publish({file: path for file, path in self._staged.items() if file in named})
-        self._staged = {file: path for file, path in self._staged.items() if file not in named}
-
     def end(self) -> None:
-        """Remove staged parts that were not committed."""
+        """Remove rows put aside, and staged parts that were not committed."""
+        shutil.rmtree(self._aside, ignore_errors=True)
         for path in self._staged.values():
             path.unlink(missing_ok=True)
 
@@ -347,30 +383,10 @@ def _ranks(rows: pa.Table) -> np.ndarray:
     return rank[node.indices.to_numpy()]
 
 
-def _targets(parts: list[Part], time_us: np.ndarray, limit: int) -> Iterator[tuple[Part | None, int, int]]:
-    """Yield slices of sorted times, and the part that each is merged with, None for a new one.
-
-    Rows before the end of a part go to it, so parts stay apart. Rows after the last part of their day go to that if it is small.
-    """
-    cuts = [0, *(np.flatnonzero(np.diff(time_us // DAY_US)) + 1).tolist(), len(time_us)]
-    for first, behind in pairwise(cuts):
-        day = day_of(int(time_us[first]))
-        own = [part for part in parts if part.day == day]
-        open_at_end = bool(own) and 2 * own[-1].rows < limit
-        edges = [part.last_us for part in own[: -1 if open_at_end else None]]
-        place = np.searchsorted(np.array(edges, np.int64), time_us[first:behind])
-        steps = [0, *(np.flatnonzero(np.diff(place)) + 1).tolist(), behind - first]
-        for low, high in pairwise(steps):
-            target = int(place[low])
-            yield own[target] if target < len(own) else None, first + low, first + high
-
-
-def _cuts(time_us: np.ndarray, limit: int) -> Iterator[tuple[int, int]]:
-    """Yield the bounds of equal pieces of at most about ``limit`` rows, cut where the time changes."""
-    pieces = math.ceil(len(time_us) / limit)
-    wanted = [len(time_us) * piece // pieces for piece in range(pieces)]
-    cuts = sorted({int(np.searchsorted(time_us, time_us[cut])) for cut in wanted})
-    yield from zip(cuts, [*cuts[1:], len(time_us)], strict=True)
+def _between(rows: pa.Table, low_us: int, high_us: int) -> pa.Table:
+    """Return the rows from ``low_us`` to before ``high_us``."""
+    time_us = rows[TIME_US].to_numpy()
+    return rows.filter(pa.array((time_us >= low_us) & (time_us < high_us)))
 
 
 def read_part(

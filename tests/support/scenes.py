@@ -306,7 +306,7 @@ def _ingest_seen(place: Path) -> dict[str, Any]:
     lake = Lake(place / "home" / "lake")
     store = CountersStore(lake.root, "quartz")
     times = [float(time) for batch in store.batches("sysclassib") for time in batch.column("time_s").to_pylist()]
-    assert len(times) == 10 * len(store.entries()), f"{len(times)} samples of {len(store.entries())} files"
+    assert len(times) == 10 * len(store.files), f"{len(times)} samples of {len(store.files)} files"
     return {"times": times, "runs": stored(lake, RUNS, "quartz")["run_id"].tolist()}
 
 

@@ -7,7 +7,6 @@ unreadable, is quarantined: nothing of it is stored, and the next file is read.
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,9 +14,6 @@ from features.errors import InputError
 from pipelines.lake.counters import CountersStore
 from pipelines.readers.ldms.files import counter_files, scan
 from pipelines.readers.ldms.intake import BrokenFileError, IntakeRun, SamplerTally
-
-_WRITERS = 2
-"""Parts written at once."""
 
 
 @dataclass
@@ -53,7 +49,7 @@ def ingest_counters(
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
     report = IngestReport()
-    with ThreadPoolExecutor(_WRITERS) as writers, store.changing(writers) as change:
+    with store.changing() as change:
         run = IntakeRun(store, change, sampler)
         for number, path in enumerate(files):
             progress(path.name, sum(sizes[:number]), sum(sizes))
@@ -63,7 +59,7 @@ def ingest_counters(
                 report.quarantined.append(str(broken))
         run.commit()
         progress("", sum(sizes), sum(sizes))
-    for intake in run.intakes:
+    for intake in run.intakes.values():
         report.damaged += intake.reader.damaged
         report.text_columns.update(intake.reader.text)
         for name, tally in intake.tallies.items():
@@ -76,10 +72,10 @@ def _ingest(run: IntakeRun, path: Path, report: IngestReport) -> None:
         scanned = scan(path, run.lengths)
     except InputError as error:
         raise BrokenFileError(str(error)) from error
-    if run.store.entry_of(scanned.sha256) is not None:
+    if scanned.sha256 in run.store.files:
         report.unchanged += 1
     else:
-        base = run.store.entry_of(run.lengths[scanned.first][scanned.known_length]) if scanned.known_length else None
+        base = run.store.files.get(run.lengths[scanned.first][scanned.known_length]) if scanned.known_length else None
         run.read(path, scanned, base)
         report.ingested += base is None
         report.continued += base is not None

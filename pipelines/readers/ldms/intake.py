@@ -1,4 +1,4 @@
-"""LDMS files on their way into the store: rows are held until they are many, then merged.
+"""LDMS files on their way into the store: read one by one, published together.
 
 Of several rows of one node at one time, the first is kept. A further one, from any file, is a duplicate if its values are equal or
 missing, else a contradiction. Duplicates, contradictions and damaged lines are counted.
@@ -16,12 +16,10 @@ import numpy as np
 import pyarrow as pa
 
 from features.errors import InputError
-from pipelines.lake.counters import DAY_US, SOURCE, TIME_US, Change, CountersStore, Repeated, SamplerLedger, day_of
+from pipelines.lake.counters import DAY_US, SOURCE, TIME_US, Change, CountersStore, day_of
 from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
 from pipelines.readers.ldms.files import Scanned
 
-HELD_BYTES = 96 << 20
-"""Size of the rows that are held before they are merged into the store."""
 _COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions")
 
 
@@ -135,86 +133,55 @@ class Intake:
 
 
 class IntakeRun:
-    """Many files on their way into a store; ``intakes`` are those read."""
+    """Many files on their way into a store; ``intakes`` are those read, by number."""
 
     def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
         self.store, self.change, self.sampler = store, change, sampler
         self.nodes = NodeTable()
-        self.intakes: list[Intake] = []
+        self.intakes: dict[int, Intake] = {}
         self.lengths: dict[str, dict[int, str]] = {}
-        for entry in store.entries():
+        self._begun = 0
+        for entry in store.files.values():
             self._remember(entry)
-        self._held: dict[str, list[pa.Table]] = {}
-        self._held_bytes = 0
-        self._unsettled: list[Intake] = []
 
-    def read(self, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> Intake:
-        """Read a file. After any error, such as BrokenFileError, nothing of it stays."""
-        if base is not None and any(intake.scanned.sha256 == base["sha256"] for intake in self._unsettled):
-            self.commit()  # else its beginning is not yet counted
-            base = self.store.entry_of(base["sha256"])
+    def read(self, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> None:
+        """Read a file; of one that raises BrokenFileError no row is stored."""
+        number, self._begun = self._begun, self._begun + 1
         intake = Intake(path, scanned, base, self.nodes, self.sampler)
-        held: dict[str, list[pa.Table]] = {}
-        size = 0
-        before: SamplerLedger | None = None
-        self.intakes.append(intake)
         try:
-            for sampler, table in intake.tables(len(self.intakes) - 1):
-                held.setdefault(sampler, []).append(table)
-                size += table.nbytes
-                if size > HELD_BYTES:
-                    if before is None:
-                        self.commit()
-                        before = self.store.ledger.copy()
-                    self._merge(held)
-                    held, size = {}, 0
+            for sampler, rows in intake.tables(number):
+                self.change.add(sampler, rows)
         except BrokenFileError:
-            self.intakes.pop()
-            self.store.ledger = before or self.store.ledger
+            if intake.reader.rows:
+                self.change.drop(number)
             raise
-        for name, tables in held.items():
-            self._held.setdefault(name, []).extend(tables)
-        self._held_bytes += size
-        self._unsettled.append(intake)
-        self.store.ledger.files.pop(intake.base.get("sha256", ""), None)
-        self.store.ledger.files[scanned.sha256] = intake.entry()
-        self._remember(self.store.ledger.files[scanned.sha256])
-        if self._held_bytes > HELD_BYTES:
-            self.commit()
-        return intake
+        self.intakes[number] = intake
+        self._keep(intake)
+        self._remember(intake.entry())
 
     def commit(self) -> None:
-        """Make the files read so far part of the store; without any, nothing is written."""
-        if not self._unsettled:
+        """Make the files read part of the store; without any, nothing is written."""
+        if not self.intakes:
             return
-        self._merge(self._held)
-        self._held, self._held_bytes = {}, 0
-        for intake in self._unsettled:
-            if intake.scanned.sha256 in self.store.ledger.files:  # no later file continues it
-                self.store.ledger.files[intake.scanned.sha256] = intake.entry()
-        self._unsettled = []
+        self.change.merge()
+        for (sampler, number, contradicts), count in self.change.left_out.items():
+            tally = self.intakes[number].tallies[sampler]
+            tally.contradictions += count * contradicts
+            tally.duplicates += count * (not contradicts)
+        settled = {}
+        for intake in self.intakes.values():
+            # a file that continues one of this run has that one's counts, which are known now
+            intake.base = settled.get(intake.base.get("sha256"), intake.base)
+            settled[intake.scanned.sha256] = self._keep(intake)
         self.change.commit()
+
+    def _keep(self, intake: Intake) -> dict[str, Any]:
+        """Put a file's entry into the ledger, in place of that of the text it continues; return it."""
+        self.store.files.pop(intake.base.get("sha256", ""), None)
+        entry = self.store.files[intake.scanned.sha256] = intake.entry()
+        return entry
 
     def _remember(self, entry: dict[str, Any]) -> None:
         """Remember a file's text, which other files may continue."""
         if entry["header"] and entry["lines"] > 1:
             self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
-
-    def _merge(self, held: dict[str, list[pa.Table]]) -> None:
-        for sampler, tables in held.items():
-            for repeated in self.change.merge(sampler, pa.concat_tables(tables, promote_options="default")):
-                self._judge(sampler, repeated)
-
-    def _judge(self, sampler: str, repeated: Repeated) -> None:
-        """Count rows left out as duplicates or contradictions of those kept."""
-        rows = repeated.left_out
-        contradicts = np.zeros(rows.num_rows, bool)
-        for name in rows.column_names:
-            if name not in (TIME_US, SOURCE, "node"):
-                left, kept = rows[name].to_numpy(), repeated.kept[name].to_numpy()
-                contradicts |= ~((kept == left) | np.isnan(left))
-        source = rows[SOURCE].to_numpy()
-        for number in np.unique(source):
-            tally, own = self.intakes[number].tallies[sampler], source == number
-            tally.contradictions += int((own & contradicts).sum())
-            tally.duplicates += int((own & ~contradicts).sum())

@@ -66,7 +66,7 @@ def registered(model, monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     version = Registered("variability-small", "7", model, "own", (1.2, 1.5))
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
     monkeypatch.setattr(variability_ask, "check_registry", lambda *_: None)
-    monkeypatch.setattr(variability_ask, "loaded", lambda lake, store, name, alias, load: load(alias))
+    monkeypatch.setattr(variability_ask, "version_of", lambda *_: "8")
     return SimpleNamespace(uri="here")
 
 
@@ -115,7 +115,7 @@ def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeyp
     version = Registered("variability-small", "8", model, "own", DELAYS)
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)
     monkeypatch.setattr(variability_ask, "check_registry", lambda *_: None)
-    monkeypatch.setattr(variability_ask, "loaded", lambda lake, store, name, alias, load: load(alias))
+    monkeypatch.setattr(variability_ask, "version_of", lambda *_: "8")
     for name in ("r1", "r20"):  # while both long runs run, and while one does
         row = table.runs["run_id"].tolist().index(name)
         run = table.runs.iloc[row]
