@@ -88,13 +88,12 @@ def _near(rows: list[int], submit: np.ndarray, at_s: int, before_s: int = BEFORE
     return sorted(rows[first:last], key=lambda row: abs(int(submit[row]) - at_s))
 
 
-def scores(version: str, rows: pd.DataFrame) -> dict[str, Any]:
+def scores(rows: pd.DataFrame) -> dict[str, Any]:
     """Return counts and scores of rows of :func:`joined`; NaN without jobs."""
     judged = rows[rows["runtime_s"].notna()]
     runtime, predicted = judged["runtime_s"].to_numpy(np.float64), judged["predicted_s"].to_numpy(np.float64)
     mean = (lambda values: float(np.mean(values))) if len(judged) else (lambda values: float("nan"))
     figures: dict[str, Any] = {
-        "version": version,
         "answers": len(rows),
         "judged": len(judged),
         "not_joined": len(rows) - len(judged) - int(rows["later"].sum()),

@@ -21,7 +21,6 @@ _COMMANDS = {
     "traces": "list the catalogue",
     "predict": "predict runtimes with a registered model",
     "serve": "answer over HTTP from registered models, following their aliases",
-    "judge": "judge what a service answered by what the jobs then ran",
     "fetch": "download a trace of the catalogue, checked",
     "campaign": "compare many combinations over the weeks or months of a trace",
     "parity": "say how far replays of a Slurm site are from its accounting",

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import os
-import re
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import wraps
@@ -91,23 +90,6 @@ def simulating(on: str | None, workers: int | None = None) -> Iterator[Map]:
     chosen = on if on is not None else configured() if workers is None else ""
     with mapped(chosen, workers, note) as map_points:
         yield map_points
-
-
-_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400}
-
-
-class Duration(click.ParamType):
-    """Seconds from a text such as 36h, 2d, 90m or 45s."""
-
-    name = "duration"
-
-    def convert(self, value: str | float, parameter: click.Parameter | None, context: click.Context | None) -> float:
-        if isinstance(value, (int, float)):
-            return value
-        match = re.fullmatch(r"(\d{1,6}(?:\.\d+)?)([smhd])", value)
-        if match is None:
-            self.fail(f"{value!r} is not a duration such as 36h, 2d, 90m or 45s", parameter, context)
-        return float(match[1]) * _UNITS[match[2]]
 
 
 def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:

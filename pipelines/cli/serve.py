@@ -11,7 +11,7 @@ import click
 from features.errors import InputError
 from features.names import check_name
 from pipelines.cli.notes import note
-from pipelines.cli.options import Duration, listening
+from pipelines.cli.options import listening
 
 if TYPE_CHECKING:
     from fastapi import FastAPI
@@ -27,9 +27,9 @@ that a request never meets a connection that is being closed."""
 @click.argument("models", nargs=-1, required=True, metavar="NAME[@ALIAS]...")
 @listening(8765)
 @click.option(
-    "--stale-after", type=Duration(), default="2d", show_default=True, help="Age from which a snapshot is stale: 36h, 2d."
+    "--stale-after", type=click.FloatRange(0), default=48.0, show_default=True, help="Hours from which a snapshot is stale."
 )
-@click.option("--poll", type=Duration(), default="5s", show_default=True, help="Time between looks at the registry.")
+@click.option("--poll", type=click.FloatRange(0), default=5.0, show_default=True, help="Seconds between looks at the registry.")
 @click.option(
     "--log",
     "log_directory",
@@ -55,13 +55,11 @@ def command(
     """
     served = _served(models)
     from models.registry.unregistered import unregistered
-    from pipelines.cli.web import check_port
     from pipelines.serving.app import Service, application
     from pipelines.serving.asked_log import AskedLog, asked_place
     from pipelines.serving.models import follow_registry
     from pipelines.serving.site_registry import SiteRegistry
 
-    check_port(host, port)
     registry = SiteRegistry()
     for model in served:
         loaded = model.follow(registry)
@@ -74,7 +72,7 @@ def command(
     over = Event()
     Thread(target=follow_registry, args=(served, registry, poll, over, _tell), name="registry", daemon=True).start()
     try:
-        _run(application(Service(served, stale_after, log)), host, port, names)
+        _run(application(Service(served, 3_600 * stale_after, log)), host, port, names)
     finally:
         over.set()
         if log is not None:
@@ -127,7 +125,6 @@ def _run(app: FastAPI, host: str, port: int, names: tuple[str, ...]) -> None:
         host,
         port,
         names,
-        around=app.state.metrics.measured,
         log_level="info",
         server_header=False,
         lifespan="off",

@@ -28,11 +28,9 @@ def command(port: int, host: str, names: tuple[str, ...], only: str | None) -> N
 
     It has no passwords: any user that reaches the port can start runs and read what is in the home directory.
     """
-    from pipelines.cli.web import answer, check_port, dagster_application
+    from pipelines.cli.web import answer, dagster_application
     from pipelines.lake.instance import LOCATION, check_reads, dagster_home
 
-    if only != "daemon":
-        check_port(host, port)
     folder = dagster_home()
     check_reads()
     signal.signal(signal.SIGTERM, lambda *_: sys.exit())  # leave by the end of this function, which ends the children

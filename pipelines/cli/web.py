@@ -4,12 +4,10 @@ A page of any site may send requests to this machine, and Dagster takes changes 
 answers by the same rules.
 """
 
-import errno
 import html
 import mimetypes
 import re
-import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
@@ -23,7 +21,6 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from features.errors import InputError
 from pipelines.lake.home import PAGES, home
 
 _PAGE = re.compile(r"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.(html|csv|png)")
@@ -51,30 +48,11 @@ def answer(
     host: str,
     port: int,
     names: tuple[str, ...],
-    around: Callable[[ASGIApp], ASGIApp] = lambda app: app,
     **options: Any,
 ) -> None:
-    """Serve ``app`` under the names of this machine's loopback interface and ``names``.
-
-    ``around`` wraps the application with its guards, so that it also sees what they refuse.
-    """
+    """Serve ``app`` under the names of this machine's loopback interface and ``names``."""
     guarded = TrustedHostMiddleware(OwnPages(app), ["localhost", "127.0.0.1", "[::1]", host, *names], www_redirect=False)
-    uvicorn.run(around(guarded), host=host, port=port, http="h11", h11_max_incomplete_event_size=_HEAD, access_log=False, **options)
-
-
-def check_port(host: str, port: int) -> None:
-    """Raise InputError if a server cannot listen at a port of ``host``.
-
-    uvicorn says so only after it has said that startup is complete.
-    """
-    try:
-        family, kind, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
-        with socket.socket(family, kind) as listener:
-            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            listener.bind(address)
-    except OSError as error:
-        why = "is in use by another program" if error.errno == errno.EADDRINUSE else f"cannot be used: {error.strerror}"
-        raise InputError(f"port {port} of {host} {why}: name another one with --port") from error
+    uvicorn.run(guarded, host=host, port=port, http="h11", h11_max_incomplete_event_size=_HEAD, access_log=False, **options)
 
 
 class OwnPages:

@@ -153,8 +153,7 @@ def application(service: Service) -> FastAPI:
     app.add_api_route("/start", service.start, methods=["POST"], response_model=StartAnswer, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
-    app.state.metrics = Metrics(service.models)
-    app.add_api_route("/metrics", scraped(app.state.metrics), methods=["GET"], response_class=Response, response_model=None)
+    app.add_api_route("/metrics", scraped(Metrics(service.models)), methods=["GET"], response_class=Response, response_model=None)
     return app
 
 

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 import pandas as pd
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from features.clock import DAY_S
 from pipelines.serving.models import Served
@@ -21,28 +20,22 @@ from pipelines.serving.queue_heads import Heads, heads_of
 from pipelines.serving.site_registry import RUNTIMES, STARTS
 
 if TYPE_CHECKING:
-    from prometheus_client import CollectorRegistry
     from prometheus_client.core import Metric
 
 EVERY_S = 300.0
 CONTENT_TYPE = "application/openmetrics-text; version=1.0.0; charset=utf-8"
 WAITS = {"0.5": 0.5, "0.9": 0.9}
 """Levels of the quantiles of the last day's waits, by their label; OpenMetrics keeps the label "quantile" for summaries."""
-PATHS = ("/predict", "/start", "/health", "/metrics", "/openapi.json")
-"""Paths that are counted by name; all others are one, so that a client cannot make labels."""
-BOUNDS_S = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
-"""Upper bounds of the histogram of answers: an answer about a job takes milliseconds, one about a queue up to a second."""
 
 
 @dataclass(eq=False)
 class Metrics:
-    """Metrics of the served ``models``, of the traces that they are of, and of requests."""
+    """Metrics of the served ``models``, and of the traces that they are of."""
 
     models: Sequence[Served]
     _of_traces: list[Metric] = field(default_factory=list)
     _heads: list[Heads] = field(default_factory=list)
     _read_s: float = -EVERY_S
-    _registry: CollectorRegistry | None = None
 
     async def text(self) -> bytes:
         """Return all metrics as OpenMetrics text."""
@@ -53,59 +46,15 @@ class Metrics:
             self._of_traces = await asyncio.to_thread(lambda: [*_of_traces(self.models)])
             self._heads = await heads_of(self.models)
             self._read_s = time.monotonic()
-        if self._registry is None:
-            self._registry = CollectorRegistry(auto_describe=False)
-            self._registry.register(self)
-        text: bytes = generate_latest(self._registry)
+        registry = CollectorRegistry(auto_describe=False)
+        registry.register(self)
+        text: bytes = generate_latest(registry)
         return text
 
     def collect(self) -> list[Metric]:
         """Return the metrics of models and traces, for a registry of prometheus_client."""
         now_s = time.time()
         return [*_of_models(self.models, now_s), *self._of_traces, *of_heads(self._heads, now_s)]
-
-    def measured(self, app: ASGIApp) -> ASGIApp:
-        """Return ``app`` with its requests counted and timed, as it is without prometheus_client."""
-        try:
-            from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector
-        except ImportError:
-            return app
-        self._registry = CollectorRegistry(auto_describe=False)
-        self._registry.register(self)
-        ProcessCollector(registry=self._registry)
-        labels = ["path", "status"]
-        requests = Counter(
-            "queuecast_requests", "Requests by path and status; 400 and more are refusals.", labels, registry=self._registry
-        )
-        seconds = Histogram(
-            "queuecast_request_seconds",
-            "Seconds from a request's head to the end of its answer.",
-            ["path"],
-            unit="seconds",
-            registry=self._registry,
-            buckets=BOUNDS_S,
-        )
-
-        async def counted(scope: Scope, receive: Receive, send: Send) -> None:
-            if scope["type"] != "http":
-                await app(scope, receive, send)
-                return
-            path = scope["path"] if scope["path"] in PATHS else "other"
-            began_s, status = time.perf_counter(), 500
-
-            async def noted(message: Message) -> None:
-                nonlocal status
-                if message["type"] == "http.response.start":
-                    status = message["status"]
-                await send(message)
-
-            try:
-                await app(scope, receive, noted)
-            finally:
-                requests.labels(path, status).inc()
-                seconds.labels(path).observe(time.perf_counter() - began_s)
-
-        return counted
 
 
 def _of_models(models: Sequence[Served], now_s: float) -> Iterable[Metric]:

@@ -35,7 +35,7 @@ class Serving:
 def serving(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Serving]:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     jobs, port = register(SHARED, ["lightgbm"]), free_port()
-    options = ["--port", str(port), "--poll", "0.2s", "--log", str(tmp_path / "asked")]
+    options = ["--port", str(port), "--poll", "0.2", "--log", str(tmp_path / "asked")]
     env = {**os.environ, "PYTHONPATH": str(HOUSE)}
     command = [sys.executable, "-m", "pipelines", "serve", MODEL, *options]
     service = Service("serve", command, tmp_path, env, answers(f"http://{LOOPBACK}:{port}/health"))

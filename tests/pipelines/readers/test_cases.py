@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import io
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 from rich.console import Console
 
 import sim
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts, usage
-from pipelines.cli import cli
 from pipelines.lake.counters import CountersStore
 from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.queue_file import read_queue
@@ -24,6 +21,7 @@ from pipelines.readers.read import read_trace
 from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import load_site
 from pipelines.report.inspection import render
+from pipelines.serving.judging import answered
 from pipelines.studies.inspection import inspect_trace
 from tests.conftest import SHARED, needs
 from tests.support.refusals import refusal
@@ -144,8 +142,8 @@ def test_easy_waits_as_the_processors_say(procs_from: str, wait_s: float) -> Non
 
 
 def test_a_log_of_perfect_answers_is_judged_perfect() -> None:
-    asked = ["judge", str(CASES / "asked3"), str(CASES / "noraw2.txt"), "--time-zone", "UTC", "--procs", "300", "--json"]
-    row = json.loads(CliRunner().invoke(cli, asked, catch_exceptions=False).stdout)
+    row = answered(cleaned("noraw2.txt", 300), CASES / "asked3")
+    assert row is not None
     assert (row["answers"], row["judged"], row["accuracy"]) == (200, 200, 1.0)
 
 

@@ -6,14 +6,11 @@ import json
 
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
 from models.runtime.answers import rows_of
-from pipelines.cli.judge import command
-from pipelines.readers.canonical import write_canonical
-from pipelines.serving.judging import answered, judge
+from pipelines.serving.judging import answered
 
 ORIGIN_S = 1_700_000_000
 JOBS = {
@@ -47,15 +44,13 @@ def test_answers_are_joined_by_number_else_by_user_processors_request_and_time(t
         entry(131, 800, quantiles={"0.9": 500}),  # job 13, though job 12 is within reach too
         entry(5000, 25, user=None, procs=1, job_id=14, version="4"),
     ]
-    judged = judge(log(tmp_path / "asked", *lines), clean(MADE))
-    assert judged.answers["runtime_s"].tolist() == [100, 200, 400, 50]
-    third, fourth, every = judged.versions()
-    assert (third["version"], third["answers"], third["judged"]) == ("3", 3, 3)
-    assert third["accuracy"] == pytest.approx((1 + 0.5 + 0.5) / 3)
-    assert third["underpredicted"] == pytest.approx(1 / 3)
-    assert third["at_most_p0.9"] == 0.5
-    assert fourth["accuracy"] == 0.5
-    assert every["mean_error_s"] == pytest.approx((0 + 100 + 400 + 25) / 4)
+    figures = answered(clean(MADE), log(tmp_path / "asked", *lines))
+    assert figures is not None
+    assert (figures["answers"], figures["judged"]) == (4, 4)
+    assert figures["accuracy"] == pytest.approx((1 + 0.5 + 0.5 + 0.5) / 4)
+    assert figures["underpredicted"] == 0.5
+    assert figures["at_most_p0.9"] == 0.5
+    assert figures["mean_error_s"] == pytest.approx((0 + 100 + 400 + 25) / 4)
 
 
 def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
@@ -68,10 +63,10 @@ def test_one_job_has_one_answer_and_the_others_are_counted(tmp_path):
         entry(9500),
         entry(50, elapsed_s=50),
     ]
-    judged = judge(log(tmp_path / "asked", *lines, "no json", "[]", "{}"), clean(MADE))
-    (row,) = judged.versions()
+    row = answered(clean(MADE), log(tmp_path / "asked", *lines, "no json", "[]", "{}"))
+    assert row is not None
     assert (row["answers"], row["judged"], row["later"], row["not_joined"]) == (6, 1, 1, 4)
-    assert (judged.running, judged.unreadable) == (1, 3)
+    assert (row["running"], row["unreadable"]) == (1, 3)
 
 
 @pytest.mark.parametrize(
@@ -100,14 +95,3 @@ def test_a_night_judges_the_log_of_the_home_directory(tmp_path, monkeypatch):
     record = answered(clean(MADE))
     assert record is not None
     assert (record["answers"], record["judged"], record["not_joined"], record["accuracy"]) == (2, 1, 1, 1.0)
-
-
-def test_the_command_prints_a_row_a_version_and_what_is_missing(tmp_path):
-    write_canonical(MADE, tmp_path / "site.parquet")
-    place = log(tmp_path / "asked", entry(0), entry(50, elapsed_s=9))
-    asked = [str(place), str(tmp_path / "site.parquet")]
-    shown = CliRunner().invoke(command, asked, catch_exceptions=False)
-    assert "100.0%" in shown.stdout
-    assert "1 of running jobs, not judged" in shown.stderr
-    row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
-    assert (row["version"], row["judged"], row["accuracy"]) == ("3", 1, 1.0)

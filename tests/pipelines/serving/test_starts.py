@@ -12,9 +12,6 @@ import pytest
 from fastapi import FastAPI
 
 from features.clock import DAY_S, local_clock_s
-from features.errors import InputError
-from features.jobs.cleaning import clean
-from features.jobs.schema import Trace, conform
 from models.packed.queue_state import NOT_YET, QueueJobs
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartPredictor
 from models.registry.packing import assemble
@@ -22,7 +19,7 @@ from models.registry.start_registration import StartContent
 from models.starts.evaluation import quality
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.judging import judge, started
+from pipelines.serving.judging import started
 from pipelines.serving.models import Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
 from tests.support.learning import ORIGIN_S, ZONE
@@ -178,8 +175,6 @@ def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_pa
     assert answers["wait_50_s"].tolist() == [each["quantiles"]["0.5"] for each in (first, second)]
     assert quality(answers)["median_error_s"] == abs(500 - first["quantiles"]["0.5"])
     assert started("start-other", jobs, np.zeros(2), 0, tmp_path).empty
-    with pytest.raises(InputError, match="no answers of runtime-made"):
-        judge(tmp_path, clean(Trace("made", conform({"submit_s": [0], "runtime_s": [9], "procs": [1], "requested_s": [9]}, 1), 8)))
 
 
 def test_runtimes_are_those_of_the_model_of_the_same_trace_where_it_is_served(registry, predictor):
