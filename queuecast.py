@@ -323,32 +323,26 @@ def results(path: str | Path) -> Results:
 
 
 def plot(
-    what: Schedule | Sequence[Schedule] | pd.DataFrame,
+    what: Schedule | pd.DataFrame,
     from_s: float | None = None,
     to_s: float | None = None,
-    *,
-    show: str = "jobs",
-    trace: Trace | None = None,
 ) -> Figure:
     """Draw a schedule between two seconds of the trace, or what another function returned.
 
-    Notebooks show the figure; ``savefig`` keeps it. By default it shows a schedule's jobs by processor, coloured by wait.
-    ``show="load"`` draws queue length and utilization, ``"waits"`` waits by width and hour (of ``trace``); both take several
-    schedules. A table of :func:`compare` or :func:`campaign` gives changes, of :func:`whatif` candidates, of :func:`when` starts.
+    Notebooks show the figure; ``savefig`` keeps it. A schedule gives its jobs by processor, coloured by wait, and the number that
+    wait; a table of :func:`compare` or :func:`campaign` changes, and of :func:`whatif` candidates.
 
     >>> kth, other = simulate("kth-sp2"), simulate("kth-sp2", "EASY-SJBF")
     >>> plot(kth, 20_000_000, 20_200_000).savefig("gantt.png")
     >>> plot(kth, 1, 2)
     Traceback (most recent call last):
     features.errors.InputError: EASY / requested: no job runs between seconds 1 and 2 of the trace
-    >>> plot([kth, other], show="waits", trace="kth-sp2").savefig("waits.png")
     >>> plot(compare([kth, other])).savefig("changes.svg")
     """
     import pandas as pd
 
-    from features.clock import Clock
-    from features.errors import InputError, check_names
-    from pipelines.report import gantt, plots, starts, what_if
+    from features.errors import InputError
+    from pipelines.report import gantt, plots, what_if
     from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.names import READ_FIRST
@@ -356,18 +350,8 @@ def plot(
     from sim.schedule import checked
 
     _check({"from_s": from_s, "to_s": to_s}, plot)
-    check_names("show", [show], ("jobs", "load", "waits"))
     if not isinstance(what, pd.DataFrame):
-        schedules = [checked(each) for each in (what if isinstance(what, (list, tuple)) else [what])]
-        if not schedules:
-            raise InputError("there is no schedule to draw")
-        if show == "waits":
-            return gantt.figure_of_waits(schedules, Clock() if trace is None else read(trace).clock, from_s, to_s)
-        if show == "load":
-            return plots.figure_over_time(schedules, None, from_s, to_s)
-        if len(schedules) != 1:
-            raise InputError('jobs by processor are drawn of one schedule; show="load" and "waits" draw several')
-        return gantt.gantt(schedules[0], from_s, to_s)
+        return gantt.gantt(checked(what), from_s, to_s)
     generated = what.attrs.get("generated", False)
     if isinstance(what, Results):
         changes = by_setting(what.overall)
@@ -378,10 +362,8 @@ def plot(
         what = changes[0]
     if {"candidate", "verdict"} <= set(what):
         return what_if.figure_of_candidates(what)
-    if {"job_id", "wait_50_s"} <= set(what):
-        return starts.figure_of_starts(what)
     if not {"metric", "relative", "low", "high"} <= set(what):
-        raise InputError("a table that compare, campaign, whatif or when did not return cannot be drawn")
+        raise InputError("a table that compare, campaign or whatif did not return cannot be drawn")
     if absent := [name for name in READ_FIRST if name not in set(what["metric"])]:
         raise InputError(f"the figure shows {', '.join(READ_FIRST)}: the comparison lacks {', '.join(absent)}")
     return plots.figure_of_changes(what, list(policy_labels(what)), generated, None, READ_FIRST)

@@ -67,8 +67,7 @@ def test_a_wrong_name_is_told_what_was_meant() -> None:
         (lambda: queuecast.evaluate(queuecast.recorded("kth-sp2"), -1), "tau_s must be a number of seconds above 0, not -1"),
         (lambda: queuecast.compare([queuecast.recorded("kth-sp2")], confidence=95), "between 0 and 1, such as 0.95, not 95"),
         (lambda: queuecast.plot("EASY"), "a str is not a schedule"),  # type: ignore[arg-type]
-        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign, whatif or when did not return"),
-        (lambda: queuecast.plot([], show="waits"), "there is no schedule to draw"),
+        (lambda: queuecast.plot(pd.DataFrame()), "a table that compare, campaign or whatif did not return"),
         (lambda: queuecast.campaign([]), "at least one trace and one load"),
         (lambda: queuecast.campaign("kth-sp2", load="high"), "load must be a number, not 'high'"),  # type: ignore[arg-type]
         (lambda: queuecast.whatif("log.txt"), "machine is missing"),  # type: ignore[arg-type]

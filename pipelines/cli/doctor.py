@@ -48,8 +48,8 @@ def command(mend: bool, home: Path | None, as_json: bool) -> None:
 
 
 def _print(title: str, done: str, findings: Sequence) -> None:
-    from pipelines.report.terminal import print_table
+    from pipelines.report.table import Table
 
     if findings:
         rows = [[finding.part, finding.where, finding.what, finding.mend] for finding in findings]
-        print_table(["part", "where", "what", done], rows, title=title, left=("where", "what", done))
+        Table(title, ["part", "where", "what", done], rows, left=("where", "what", done)).show()

@@ -80,24 +80,17 @@ def render_report(
         notes=[*notes, *interval_notes(comparison), not_modelled(base.machine)],
         provenance=provenance,
     )
-    figures = [
-        Picture(
-            "Which jobs wait, and how long",
-            data_uri(plots.distributions(drawn, tau_s, table)),
-            "Share of jobs beyond each value: means are decided in the tail.",
-        ),
-        Picture(
-            "When they wait",
-            data_uri(plots.figure_over_time(drawn[:2], table)),
-            "Time-weighted means over steps of a two-hundredth of the trace.",
-        ),
-    ]
+    tails = Picture(
+        "Which jobs wait, and how long",
+        data_uri(plots.distributions(drawn, tau_s, table)),
+        "Share of jobs beyond each value: means are decided in the tail.",
+    )
     return render(
         "report.html.j2",
         front,
         others=metric_table(comparison, table, first, weighed, [name for name in metrics_of(comparison) if name not in READ_FIRST]),
         described=[*metrics_of(comparison).values(), *FAIRNESS.values()],
-        figures=figures,
+        tails=tails,
         fairness=fairness_table([by_key[policy] for policy in first], table),
         predictions=prediction_table(quality, kinds or {}),
         by_experience=experience_table(quality),

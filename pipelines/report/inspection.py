@@ -30,7 +30,6 @@ def render(inspection: Inspection, console: Console) -> None:
         _missing(inspection),
         _gaps(inspection),
         _cleanings(inspection),
-        _machine(inspection),
     ):
         _show(table, console)
     refusals: dict[str, list[str]] = {}
@@ -131,27 +130,6 @@ def _gaps(inspection: Inspection) -> Table:
     rows = [[gap.from_local or "", f"{gap.from_s:,}", f"{gap.length_s / DAY_S:,.1f}"] for gap in inspection.gaps]
     title = f"Longest times without submissions ({inspection.gaps_over_a_week:,} of over a week)"
     return Table(title, ["from", "from second", "days"], rows)
-
-
-def _machine(inspection: Inspection) -> Table:
-    machine = inspection.machine
-    if machine is None:
-        return Table("", [], [])
-    rows = [
-        [cluster.name, f"{cluster.nodes:,}", f"{cluster.procs:,}", f"{cluster.could_hold:,}", f"{cluster.alone:,}"]
-        for cluster in machine.clusters
-    ]
-    remarks = [f"jobs that state {name}: {count:,}" for name, count in machine.stated.items() if count]
-    if machine.fit_nowhere:
-        ids = ", ".join(map(str, machine.fit_nowhere_ids)) + (", ..." if machine.fit_nowhere > len(machine.fit_nowhere_ids) else "")
-        remarks.append(f"jobs that fit no cluster: {machine.fit_nowhere:,} ({ids})")
-    if machine.unknown_properties:
-        words = ", ".join(f"{word} ({count:,})" for word, count in machine.unknown_properties.items())
-        remarks.append(f"not asked for, as no node is said to have it: {words}")
-    title = f"Jobs on {escape(machine.machine)}, of {machine.jobs:,}"
-    return Table(
-        title, ["cluster", "nodes", "processors", "could hold", "no other could"], rows, one_line("; ".join(remarks), _LONGEST)
-    )
 
 
 def _cleanings(inspection: Inspection) -> Table:

@@ -1,4 +1,4 @@
-"""Figures of a comparison: changes, distributions of waits and slowdowns, and time.
+"""Figures of a comparison: changes, and distributions of waits and slowdowns.
 
 ``table`` has the looks of a whole comparison, so that a combination looks the same in all its figures. The default is the looks
 of the given schedules.
@@ -13,17 +13,14 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator, PercentFormatter
+from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
 
-from features.clock import DAY_S
-from pipelines.report.gantt import window_of
 from pipelines.report.page import Picture, data_uri
-from pipelines.report.style import MUTED, Key, Looks, SeriesStyle, figure, key, log_durations, looks, rows_named
-from pipelines.report.wording import brief, duration
+from pipelines.report.style import MUTED, Key, Looks, figure, key, log_durations, looks, rows_named
+from pipelines.report.wording import brief
 from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS, TAU_S
 from sim.metrics.schedule_metrics import bounded_slowdown
-from sim.metrics.timeline import busy_procs, queue_length, resample
 from sim.metrics.verdict import WEIGHED
 from sim.policy import NAMES
 from sim.schedule import Schedule
@@ -38,8 +35,6 @@ CURVES = 6
 """Max number of combinations drawn as curves; more cannot be distinguished."""
 _POINTS = 400
 """Number of points of a distribution's curve."""
-_STEPS = 200
-"""Number of steps of a time axis."""
 
 
 def figure_of_changes(
@@ -141,8 +136,8 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
             slowdown = bounded_slowdown(schedule, tau_s)
             longest, slowest = max(longest, wait.max()), max(slowest, slowdown.max())
             for panel, values in ((left, wait), (right, slowdown)):
-                grid, share = _exceedance(values)
-                _curve(panel, look, grid, share)
+                label = _short(look.label, 2 * _LONGEST)
+                panel.plot(*_exceedance(values), color=look.colour, linestyle=look.dashes, linewidth=1.4, label=label)
         for panel in (left, right):
             panel.set_xscale("log")
             panel.set_yscale("log")
@@ -156,10 +151,6 @@ def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Lo
     return drawing
 
 
-def _curve(panel: Axes, look: SeriesStyle, x: np.ndarray, y: np.ndarray) -> None:
-    panel.plot(x, y, color=look.colour, linestyle=look.dashes, linewidth=1.4, label=_short(look.label, 2 * _LONGEST))
-
-
 def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return points x from 1 to the largest value, and the share of values above each.
 
@@ -169,28 +160,3 @@ def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     grid = np.geomspace(1.0, max(ordered[-1], 1.0 + 1e-9), _POINTS)
     share = 1.0 - np.searchsorted(ordered, grid, side="right") / len(ordered)
     return grid[share > 0], share[share > 0]
-
-
-def figure_over_time(
-    schedules: Sequence[Schedule], table: Looks | None = None, from_s: float | None = None, to_s: float | None = None
-) -> Figure:
-    """Draw queue length and utilization between two seconds of the trace, by default all.
-
-    Values are time-weighted means over 200 steps. Raises InputError as :func:`~pipelines.report.gantt.window_of`.
-    """
-    table = table or looks(key(schedule) for schedule in schedules)
-    first, last = window_of(schedules, from_s, to_s)
-    with figure(10.5, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
-        above, below = drawing.subplots(2, 1, sharex=True)
-        step = max(int(last - first) // _STEPS, 1)
-        for schedule in schedules:
-            for panel, steps, scale in ((above, queue_length(schedule), 1), (below, busy_procs(schedule), schedule.procs)):
-                starts, means = resample(*steps, step)
-                shown = (starts > first - step) & (starts < last)
-                _curve(panel, table[key(schedule)], (starts[shown] + step / 2 - first) / DAY_S, means[shown] / scale)
-        begin = "the first submission" if from_s is None else f"second {first:,.0f} of the trace"
-        above.set(title=f"jobs waiting, mean over {duration(step)}", ylim=(0, None), xlim=(0, (last - first) / DAY_S))
-        below.set(title="utilization", ylim=(0, None), xlabel=f"days since {begin}")
-        below.yaxis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-        drawing.legend(*above.get_legend_handles_labels(), loc="outside upper center", ncols=4, fontsize=8.5, handlelength=3)
-    return drawing

@@ -15,14 +15,11 @@ from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from models.starts.evaluation import quality as quality_of
 from pipelines.report.page import Front, Picture, data_uri, render
-from pipelines.report.style import BLUE, INK, MUTED, VERMILION, figure, rows_named
+from pipelines.report.style import BLUE, INK, MUTED, figure
 from pipelines.report.table import Table
-from pipelines.report.wording import duration, instant
+from pipelines.report.wording import duration
 
 BINS = 10
-_TICKS = 10
-_JOBS = 40
-WORST = 20
 _COLUMNS = ["job_id", "at_s", "user", "age_s", "version", "waited_s", "fits", "plan_s", "place", "chance_1h", *QUANTILES]
 _CLASSES = ("waited a minute or less", "waited up to 1 h", "waited up to 4 h", "waited up to 24 h", "waited longer")
 _CLASSES_S = (WAITED_S, 3_600.0, 14_400.0, 86_400.0)
@@ -41,14 +38,13 @@ def render_starts(
     answers: pd.DataFrame,
     provenance: Mapping[str, object],
     trace: str = "",
-    origin_unix_s: int | None = None,
     generated: bool = False,
     logged: pd.DataFrame | None = None,
 ) -> str:
     """Return the page of the table ``starts`` as one self-contained HTML file.
 
-    ``answers`` has one row per question, answered by one version. ``origin_unix_s`` is the Unix time of second 0 of the trace,
-    None without dates. ``logged`` are answers to users' questions (:func:`pipelines.serving.judging.started`).
+    ``answers`` has one row per question, answered by one version. ``logged`` are answers to users' questions
+    (:func:`pipelines.serving.judging.started`).
     """
     if answers.empty:
         answers = answers.reindex(columns=_COLUMNS)  # a trace without questions has a table without these columns
@@ -64,8 +60,8 @@ def render_starts(
         facts=[(f"{len(begun):,}", "answers judged"), (f"{waiting:,}", "about jobs that still wait"), (versions, "versions")],
         provenance=provenance,
     )
-    tables = [months(begun), chances(begun), *([] if logged is None else [given(logged)]), worst(begun, origin_unix_s)]
-    return render("starts.html.j2", front, fan=fan(answers, origin_unix_s, generated), tables=tables, changes=[])
+    tables = [months(begun), *([] if logged is None else [given(logged)])]
+    return render("starts.html.j2", front, tables=tables, changes=[])
 
 
 def judged(answers: pd.DataFrame) -> pd.DataFrame:
@@ -117,16 +113,6 @@ def quality(begun: pd.DataFrame) -> Table:
     return Table("", headings, rows if len(begun) else [])
 
 
-def chances(begun: pd.DataFrame) -> Table:
-    """Return :func:`bins` as a table."""
-    binned = bins(begun)
-    rows = [
-        [share_of(float(place) / BINS), f"{count:,.0f}", share_of(chance), share_of(came)]
-        for place, (count, chance, came) in zip(binned.index, binned.to_numpy(np.float64), strict=True)
-    ]
-    return Table("Chances to start within 1 h, in ten bins", ["told from", "answers", "told", "came true"], rows)
-
-
 def months(begun: pd.DataFrame) -> Table:
     """Return the shares of intervals that held by month, for jobs that wait over a minute."""
     rest, rows = begun[begun["waits"]], []
@@ -146,27 +132,6 @@ def given(logged: pd.DataFrame) -> Table:
         rows.append([str(version), f"{len(some):,}", f"{good['answers']:,}", duration(good["median_error_s"]), *shares])
     headings = ["version", "answers", "judged", "error", "80 % held", "within 1 h told", "came true"]
     return Table("Answers of queuecast when and of POST /start", headings, rows, left=["version"])
-
-
-def worst(begun: pd.DataFrame, origin_unix_s: int | None) -> Table:
-    """Return the answers with the largest loss, and the reasons."""
-    rows = []
-    for row in begun.nlargest(WORST, "loss").to_dict("records"):
-        names = [str(row["job_id"]), str(row["user"]), instant(int(row["at_s"]), origin_unix_s).removesuffix(" of the trace")]
-        interval = f"{duration(row['wait_05_s'])} to {duration(row['wait_95_s'])}"
-        age, plan, waited, loss = (duration(row[name]) for name in ("age_s", "plan_s", "waited_s", "loss"))
-        rows.append([*names, age, interval, plan, waited, loss, reason(row)])
-    headings = ["job", "user", "asked", "waited by then", "told, 90 %", "plan", "waited on", "loss", "why"]
-    return Table(f"The {len(rows)} answers with the largest loss", headings, rows, left=["user", "asked", "why"])
-
-
-def reason(row: Mapping) -> str:
-    """Return the reason of an answer's loss in words."""
-    if row["waits"] == row["fits"]:
-        return "waited though it fitted" if row["fits"] else "started at once though it did not fit when asked"
-    if row["waited_s"] > row["wait_95_s"]:
-        return "waited longer than the 95 % quantile"
-    return "started earlier than the 5 % quantile" if row["waited_s"] < row["wait_05_s"] else "inside a wide interval"
 
 
 def share_of(value: float) -> str:
@@ -202,53 +167,3 @@ def bins(begun: pd.DataFrame) -> pd.DataFrame:
     table = pd.DataFrame({"told": begun["chance_1h"].astype(float), "came": begun["waited_s"] <= 3_600})
     place = np.minimum((table["told"] * BINS).astype(np.int64), BINS - 1)
     return table.groupby(place).agg(answers=("told", "size"), told=("told", "mean"), came=("came", "mean"))
-
-
-def fan(answers: pd.DataFrame, origin_unix_s: int | None, generated: bool) -> Picture | None:
-    """Draw the answers over time of the job asked about most often, and its start.
-
-    Return None if no job was asked about twice.
-    """
-    span = answers.groupby("job_id")["at_s"].agg(["nunique", "max", "min"])
-    if span.empty or span["nunique"].max() < 2:
-        return None
-    span["span"] = span["max"] - span["min"]
-    job = span.sort_values(["nunique", "span"], kind="stable").index[-1]
-    some = answers[answers["job_id"] == job].drop_duplicates("at_s", keep="last").sort_values("at_s").reset_index(drop=True)
-    at, place = (some["at_s"] - some["at_s"][0]) / 3_600, np.arange(len(some))
-    quantiles_h, plan = some[list(QUANTILES)].div(3_600).add(at, axis=0), some["plan_s"] / 3_600 + at
-    with figure(7.2, 3.2, generated) as drawing:
-        panel = drawing.subplots()
-        for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
-            panel.fill_between(place, quantiles_h.iloc[:, low], quantiles_h.iloc[:, -1 - low], color=BLUE, alpha=shade, linewidth=0)
-        panel.plot(place, quantiles_h["wait_50_s"], "o-", color=BLUE, markersize=4, label="median, 50, 80, 90 % intervals")
-        panel.plot(place, plan, "s--", color=MUTED, markersize=4, label="plan by requests")
-        if np.isfinite(start := some["waited_s"].iloc[-1] / 3_600 + at.iloc[-1]):
-            panel.axhline(start, color=VERMILION, linewidth=1.2, label="it started")
-        step = -(-len(some) // _TICKS)
-        panel.set_xticks(place[::step], [duration(3_600 * hours) for hours in at[::step]])
-        panel.set(xlabel="asked, after the first question", ylabel="start, hours after it")
-        panel.set_ylim(bottom=0)
-        panel.legend(loc="lower center", bbox_to_anchor=(0.5, 1), ncols=3, fontsize=8)
-    return Picture(
-        "", data_uri(drawing), f"Job {job}, asked about {len(some)} times, first at {instant(int(some['at_s'][0]), origin_unix_s)}."
-    )
-
-
-def figure_of_starts(answers: pd.DataFrame) -> Figure:
-    """Draw when jobs start: the median and intervals of 50, 80 and 90 %, hours from now.
-
-    ``answers`` has one row per job: ``job_id procs`` and the quantiles of its wait in seconds. The first 40 jobs are drawn.
-    """
-    some = answers.head(_JOBS)
-    hours, place = some[list(QUANTILES)] / 3_600, range(len(some))
-    with figure(7.2, 1.0 + 0.3 * len(some), generated=False) as drawing:
-        panel = drawing.subplots()
-        for low, shade in ((0, 0.15), (1, 0.2), (2, 0.3)):
-            left = hours.iloc[:, low]
-            panel.barh(place, hours.iloc[:, -1 - low] - left, left=left, color=BLUE, alpha=shade)
-        panel.plot(hours["wait_50_s"], place, "o", color=BLUE, markersize=4)
-        rows_named(panel, [f"{job}  ({procs:,} procs)" for job, procs in zip(some["job_id"], some["procs"], strict=True)])
-        panel.set_xlabel("start, hours from now: median, 50, 80, 90 % intervals")
-        panel.set_xlim(left=0)
-    return drawing

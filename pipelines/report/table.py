@@ -78,9 +78,7 @@ class Table:
         """Print the table on standard output or ``to``."""
         from pipelines.report.terminal import print_table
 
-        rows = [["\n".join(cell.lines()) for cell in row] for row in self.cells]
-        headings = [head.text for head in self.heads]
-        print_table(headings, rows, title=self.title, caption=self.note, keys=self.keys, left=self.left, to=to)
+        print_table(self, to)
 
     def markdown(self) -> str:
         """Return headings and rows as a table of Markdown, without title and note."""

@@ -13,65 +13,9 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.choices import MISSING_REQUEST
-from features.jobs.cleaning import CleanTrace, Holds, clean
+from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import COLUMNS, IDENTITIES, Trace
 from features.jobs.usage import Usage, advised, occupied, offered_load, usage
-from sim.machine.description import Machine
-
-NAMED = 10
-"""Max number of jobs that fit no cluster and are named."""
-
-
-@dataclass(frozen=True)
-class ClusterDemand:
-    """A cluster, the number of jobs that it could hold if empty, and that no other could."""
-
-    name: str
-    nodes: int
-    procs: int
-    could_hold: int
-    alone: int
-
-
-@dataclass(frozen=True)
-class Demand:
-    """The requests of jobs to ``machine``.
-
-    ``stated`` counts the jobs with a value in each column that matters there, ``fit_nowhere`` the jobs that no cluster could hold
-    (``fit_nowhere_ids`` are the first), ``unknown_properties`` the jobs that request a property which no node is stated to have.
-    """
-
-    machine: str
-    procs: int
-    jobs: int
-    clusters: tuple[ClusterDemand, ...]
-    stated: Mapping[str, int]
-    fit_nowhere: int
-    fit_nowhere_ids: tuple[int, ...]
-    unknown_properties: Mapping[str, int]
-
-
-def demand(machine: Machine, jobs: pd.DataFrame) -> Demand:
-    """Return the requests of the jobs of a cleaned table to ``machine``."""
-    bits = machine.could_hold(jobs)
-    clusters = tuple(
-        ClusterDemand(cluster.name, cluster.count, cluster.procs, int((bits >> place & 1).sum()), int((bits == 1 << place).sum()))
-        for place, cluster in enumerate(machine.clusters)
-    )
-    nowhere = np.flatnonzero(bits == 0)
-    return Demand(
-        machine=machine.name,
-        procs=machine.procs,
-        jobs=len(jobs),
-        clusters=clusters,
-        stated={
-            name: int((jobs[name] > 0).sum()) if name == "exclusive" else int(jobs[name].notna().sum()) for name in machine.asked
-        },
-        fit_nowhere=len(nowhere),
-        fit_nowhere_ids=tuple(int(job) for job in jobs["job_id"].iloc[nowhere[:NAMED]]),
-        unknown_properties=machine.unknown_properties(jobs),
-    )
-
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
@@ -156,27 +100,19 @@ class Inspection:
     over_a_year: Mapping[str, Outlier]
     missing_request: str
     cleaning: Mapping[str, Cleaning]
-    machine: Demand | None
     notes: tuple[str, ...]
     header: Mapping[str, str]
 
 
-def inspect_trace(
-    trace: Trace, procs: int | None = None, missing_request: str = "drop", machine: Machine | None = None
-) -> Inspection:
+def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str = "drop") -> Inspection:
     """Inspect ``trace`` without changing it; ``procs`` overrides the size its source states.
 
-    So does a ``machine`` of clusters; the result then has the jobs' requests to it. If no size is stated, jobs are cleaned for
-    the advised number of processors.
-
-    A trace that cannot be cleaned is inspected, too: its refusal is part of the result. Raises InputError only if there are no
-    jobs, or if ``missing_request`` is unknown.
+    If no size is stated, jobs are cleaned for the advised number of processors. A trace that cannot be cleaned is inspected, too: its
+    refusal is part of the result. Raises InputError only if there are no jobs, or if ``missing_request`` is unknown.
     """
     if missing_request not in MISSING_REQUEST:
         raise InputError(f"unknown way to treat missing requests {missing_request!r}; known: {', '.join(MISSING_REQUEST)}")
-    jobs, holds = trace.jobs, None
-    if machine is not None:
-        procs, holds = machine.procs, machine.holds
+    jobs = trace.jobs
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
     used, stated_procs = usage(jobs), procs if procs is not None else trace.procs
@@ -187,9 +123,6 @@ def inspect_trace(
     silence = np.diff(ordered)
     longest = np.argsort(-silence, kind="stable")[:LONGEST_GAPS]
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
-    cleaned = {way: _cleaned(trace, procs, way, holds) for way in MISSING_REQUEST}
-    chosen = cleaned[missing_request]
-    asking = chosen if holds is None else _cleaned(trace, procs, missing_request, None)  # including jobs that fit nowhere
     return Inspection(
         name=trace.name,
         source=trace.source,
@@ -220,8 +153,7 @@ def inspect_trace(
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
         over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
-        cleaning={way: _cleaning(clean_or_refusal) for way, clean_or_refusal in cleaned.items()},
-        machine=None if machine is None or isinstance(asking, str) else demand(machine, asking.jobs),
+        cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
         notes=trace.notes,
         header=dict(trace.header),
     )
@@ -261,17 +193,12 @@ def _distributions(jobs: pd.DataFrame, silence: np.ndarray) -> dict[str, dict[st
     return distributions
 
 
-def _cleaned(trace: Trace, procs: int | None, missing_request: str, holds: Holds | None) -> CleanTrace | str:
-    """Return the cleaned trace, or why it is refused."""
+def _cleaning(trace: Trace, procs: int | None, missing_request: str) -> Cleaning:
+    """Return what cleaning keeps and changes, or why it refuses the trace."""
     try:
-        return clean(trace, procs, missing_request, holds)
+        cleaned: CleanTrace = clean(trace, procs, missing_request)
     except InputError as error:
-        return str(error)
-
-
-def _cleaning(cleaned: CleanTrace | str) -> Cleaning:
-    if isinstance(cleaned, str):
-        return Cleaning(0, {}, {}, refused=cleaned)
+        return Cleaning(0, {}, {}, refused=str(error))
     counts: dict[str, dict[str, int]] = {"dropped": {}, "altered": {}}
     by_rule: dict[Any, Any] = cleaned.counts().to_dict()
     for (action, rule), number in by_rule.items():

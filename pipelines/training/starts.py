@@ -233,7 +233,7 @@ def keep_starts(work: Work, clean: CleanTrace, date: Cutoff, seed: int = 0) -> P
     logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
     model = f"{result.name}@{result.champion or result.simulated}"
     provenance = {"trace": clean.name, "model": model, "code": code_version(), "software": software()}
-    page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.origin_unix_s, clean.generated, logged)
+    page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.generated, logged)
     lake.write_page(f"{clean.name}-starts.html", work.subject, page)
     return result
 

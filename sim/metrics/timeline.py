@@ -31,18 +31,6 @@ def busy_procs(schedule: Schedule) -> Steps:
     return _count(schedule, "start_s", "end_s", schedule.jobs["procs"].to_numpy(np.int64))
 
 
-def resample(times: np.ndarray, values: np.ndarray, step_s: int) -> tuple[np.ndarray, np.ndarray]:
-    """Return starts (int64) and time-weighted means (float64) over steps of ``step_s``.
-
-    Steps begin at ``times[0]``; the last step ends with the last breakpoint, and may be shorter.
-    """
-    if step_s <= 0:
-        raise InputError(f"the step must be positive, not {step_s} s")
-    starts = np.arange(times[0], max(times[-1], times[0] + 1), step_s, dtype=np.int64)
-    edges = np.append(starts, max(times[-1], times[0] + 1))
-    return starts, np.diff(np.interp(edges, times, _integral(times, values))) / np.diff(edges)
-
-
 def _count(schedule: Schedule, enter: str, leave: str, weight: np.ndarray) -> Steps:
     jobs = schedule.jobs
     if len(jobs) == 0:
@@ -55,11 +43,3 @@ def _step_function(enter: np.ndarray, leave: np.ndarray, weight: np.ndarray) -> 
     change = np.zeros(len(times), np.int64)
     np.add.at(change, at, np.concatenate((weight, -weight)))
     return Steps(times, np.cumsum(change))
-
-
-def _integral(times: np.ndarray, values: np.ndarray) -> np.ndarray:
-    """Return the integral of a step function from ``times[0]`` to each breakpoint, float64 [k].
-
-    Processors times seconds, summed over jobs, may exceed an int64.
-    """
-    return np.concatenate(([0.0], np.cumsum(values[:-1].astype(np.float64) * np.diff(times))))

@@ -16,7 +16,7 @@ from sim import simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
-from sim.metrics.timeline import busy_procs, resample
+from sim.metrics.timeline import busy_procs
 from sim.metrics.user_fairness import fairness, per_user
 from sim.predictions.names import ALL
 from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, crowd, policy_of
@@ -130,8 +130,7 @@ def peak_bytes(load: Workload, scheduler: str, predictor: str) -> int:
         schedule = simulate(table, procs=load.machine, scheduler=scheduler, predictor=predictor)
         evaluate(schedule)
         fairness(schedule)
-        busy = busy_procs(schedule)
-        resample(*busy, 3600)
+        busy_procs(schedule)
         return tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

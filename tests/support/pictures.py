@@ -18,7 +18,7 @@ def undrawn() -> Iterator[None]:
     def blank(_: Figure, file: IO[bytes], **how: object) -> None:
         file.write(b"<svg/>")
 
-    none = dict.fromkeys(("figure_of_changes", "distributions", "figure_over_time"), lambda *given, **how: Figure())
+    none = dict.fromkeys(("figure_of_changes", "distributions"), lambda *given, **how: Figure())
     with (
         patch.object(Figure, "savefig", blank),
         patch.object(style, "_make_printable", lambda _: None),

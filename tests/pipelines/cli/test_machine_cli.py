@@ -1,4 +1,4 @@
-"""``--machine`` on the command line: whole schedules on clusters, what ``inspect`` says, and how bad files are refused."""
+"""``--machine`` on the command line: whole schedules on clusters, and how bad files are refused."""
 
 from __future__ import annotations
 
@@ -54,29 +54,6 @@ def test_jobs_run_on_nodes_that_have_what_they_ask_for(files: tuple[str, str], t
     assert "no node of two has these properties, so jobs do not ask for them: x86_64 (2 jobs)" in done.stderr
     pooled = json.loads(queuecast("simulate", trace, "--procs", "24", "--json", home=tmp_path).stdout)
     assert (pooled["machine"], pooled["jobs"]) == ("", 7)
-
-
-def test_inspect_says_what_a_trace_asks_of_a_machine(files: tuple[str, str], tmp_path: Path) -> None:
-    trace, machine = files
-    done = queuecast("inspect", trace, "--machine", machine, "--json", home=tmp_path)
-    report = json.loads(done.stdout)
-    assert report["machine"] == {
-        "machine": "two",
-        "procs": 24,
-        "jobs": 7,
-        "clusters": [
-            {"name": "a", "nodes": 2, "procs": 16, "could_hold": 4, "alone": 4},
-            {"name": "b", "nodes": 4, "procs": 8, "could_hold": 2, "alone": 2},
-        ],
-        "stated": {"nodes": 7, "procs_per_node": 6, "memory_kib": 7, "gpus": 0, "properties": 4, "exclusive": 1},
-        "fit_nowhere": 1,
-        "fit_nowhere_ids": [7],
-        "unknown_properties": {"x86_64": 2},
-    }
-    assert report["cleaning"]["drop"]["dropped"] == {"fits-no-cluster": 1}
-    assert "jobs that fit no cluster: 1 (7)" in " ".join(
-        queuecast("inspect", trace, "--machine", machine, home=tmp_path).stdout.split()
-    )
 
 
 def test_a_bad_machine_is_refused_in_one_line(files: tuple[str, str], tmp_path: Path) -> None:

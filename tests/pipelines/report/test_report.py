@@ -110,7 +110,7 @@ class Page(HTMLParser):
 def test_the_page_loads_nothing_from_outside(page):
     tags = Page(page).tags
     images = [attributes["src"] for tag, attributes in tags if tag == "img"]
-    assert len(images) == 3
+    assert len(images) == 2
     assert all(source.startswith("data:image/") for source in images)
     assert not [tag for tag, _ in tags if tag in ("link", "script", "iframe", "object")]
     assert not re.search(r"(src|href)=\"(?!data:|toy\.csv)|url\(|@import", page)
@@ -142,7 +142,7 @@ def test_a_generated_workload_says_so_on_the_page_and_in_every_figure(generated,
     page = page_of(schedules_of(generated=generated))
     assert ("Generated workload: these jobs were drawn from a model" in page) == generated
     assert ("of a real trace" in page) != generated
-    assert len(undrawn) == 3
+    assert len(undrawn) == 2
     assert all(("generated workload" in words) == generated for words in undrawn)
 
 

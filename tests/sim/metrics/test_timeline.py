@@ -1,4 +1,4 @@
-"""Step functions and Gantt rectangles keep what they draw: waits, areas, and no two jobs on one processor."""
+"""Step functions count the jobs and processors of every second."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.metrics.timeline import busy_procs, queue_length, resample
+from sim.metrics.timeline import busy_procs, queue_length
 from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 jobs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=15)
@@ -30,20 +30,3 @@ def test_step_functions_count_what_is_there_at_every_second(rows):
         for second in range(int(steps.times[0]), int(steps.times[-1]) + 1):
             present = (table[enter] <= second) & (second < table[leave])
             assert steps.values[np.searchsorted(steps.times, second, side="right") - 1] == weight[present].sum()
-
-
-@settings(deadline=None, max_examples=10)
-@given(jobs, st.integers(1, 50))
-def test_resampling_keeps_the_integral(rows, step):
-    times, values = busy_procs(schedule_from(rows))
-    starts, means = resample(times, values, step)
-    widths = np.diff(np.append(starts, times[-1]))
-    assert (widths > 0).all()
-    assert (widths[:-1] == step).all()
-    assert (means * widths).sum() == pytest.approx((values[:-1] * np.diff(times)).sum())
-
-
-def test_resampled_values_are_means_over_time():
-    starts, means = resample(np.array([0, 1, 4, 10]), np.array([8, 0, 3, 0]), 4)
-    np.testing.assert_array_equal(starts, [0, 4, 8])
-    np.testing.assert_array_equal(means, [2.0, 3.0, 3.0])
