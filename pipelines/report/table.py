@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import html
 import re
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -35,6 +36,10 @@ class Cell(NamedTuple):
 
 _IN_LATEX = {sign: "\\" + sign for sign in "&%#_${}"} | {"−": "$-$", "²": "$^2$", "–": "--"}
 _IN_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
+_FOLDED = 12
+"""Characters from which words, and headings of narrower figures, are folded on a terminal."""
+_BORDER = 3
+"""Characters of padding and border of a column there."""
 Row = list[str | Cell]
 """A row under construction."""
 
@@ -75,10 +80,37 @@ class Table:
         return place < self.keys or self.heads[place].text in self.left
 
     def show(self, to: Console | None = None) -> None:
-        """Print the table on standard output or ``to``."""
-        from pipelines.report.terminal import print_table
+        """Print the table on standard output or ``to``.
 
-        print_table(self, to)
+        Words are folded at the terminal's width, figures never: a table whose figures need more room is printed wider.
+        """
+        from rich.markup import escape
+        from rich.table import Table as Grid
+
+        from pipelines.report.terminal import console
+
+        grid = Grid(
+            title=escape(self.title) if self.title else None,
+            caption=escape(self.note) if self.note else None,
+            title_justify="left",
+            caption_justify="left",
+        )
+        rows = [[cell.lines() for cell in row] for row in self.cells]
+        least = 1
+        for place, head in enumerate(self.heads):
+            words = self.is_left(place)
+            widest = max((len(line) for row in rows for line in row[place]), default=0)
+            heading = head.text if words else textwrap.fill(head.text, max(widest, _FOLDED), break_long_words=False)
+            narrowest = min(widest, _FOLDED) if words else max(widest, *map(len, heading.splitlines()), 0)
+            grid.add_column(escape(heading), justify="left" if words else "right", min_width=narrowest, overflow="fold")
+            least += narrowest + _BORDER
+        for row in rows:
+            grid.add_row(*(escape("\n".join(lines)) for lines in row))
+        screen = to or console()
+        width = screen.width
+        screen.width = max(width, least)
+        screen.print(grid, crop=False)
+        screen.width = width
 
     def markdown(self) -> str:
         """Return headings and rows as a table of Markdown, without title and note."""
