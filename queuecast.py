@@ -32,7 +32,7 @@ if _line := hidden():
     raise ImportError(_line)
 
 _ELSEWHERE = dict.fromkeys(("CleanTrace", "InputError", "jobs_from"), "features") | {"check_predictor": "sim.contracts"}
-_ELSEWHERE |= dict.fromkeys(("CompiledView", "Schedule", "View", "compiled", "evaluate"), "sim")
+_ELSEWHERE |= dict.fromkeys(("Schedule", "View", "evaluate"), "sim")
 """Names from other packages, and their packages."""
 
 Trace: TypeAlias = "str | Path | pd.DataFrame | CleanTrace"

@@ -11,7 +11,6 @@ if TYPE_CHECKING:
     from sim.campaigns.points import Point
     from sim.campaigns.windows import split_windows
     from sim.metrics.schedule_metrics import evaluate
-    from sim.own.compiled_policy import CompiledView, compiled
     from sim.own.decide import View, decide
     from sim.policy import Policy
     from sim.schedule import Schedule, recorded
@@ -20,13 +19,11 @@ if TYPE_CHECKING:
 
 _HOMES = {
     "Campaign": "sim.settings",
-    "CompiledView": "sim.own.compiled_policy",
     "Point": "sim.campaigns.points",
     "Policy": "sim.policy",
     "Schedule": "sim.schedule",
     "View": "sim.own.decide",
     "campaign_schedules": "sim.campaigns.campaign",
-    "compiled": "sim.own.compiled_policy",
     "decide": "sim.own.decide",
     "evaluate": "sim.metrics.schedule_metrics",
     "recorded": "sim.schedule",
@@ -37,13 +34,11 @@ _HOMES = {
 
 __all__ = [
     "Campaign",
-    "CompiledView",
     "Point",
     "Policy",
     "Schedule",
     "View",
     "campaign_schedules",
-    "compiled",
     "decide",
     "evaluate",
     "recorded",

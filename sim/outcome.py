@@ -21,7 +21,7 @@ from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
 from sim.inputs.estimates import Foreknown, as_predictor, told_quantiles
-from sim.inputs.planner import PlanLog, Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
+from sim.inputs.planner import Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
 from sim.inputs.python_predictor import Conversation
 from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
@@ -31,7 +31,6 @@ from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.start_decision import Patient, StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
-from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.policy import Policy, applied, kernel_settings
 from sim.schedulers.harm import as_scenarios
@@ -42,7 +41,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""
 FIRST_LEG, LEG_S, LONGEST_LEG = 100_000, 0.1, 10_000_000
 """Work until the first pause of the kernel, in events and planned jobs; about the seconds between pauses, in which Python can
-report and be interrupted; and the max work between them, as a full log of plans pauses early and often."""
+report and be interrupted; and the max work between them."""
 DECIDED = "List"
 """The scheduler whose place a policy of a user's own takes."""
 TRACE_SECONDS = Clock()
@@ -79,16 +78,12 @@ class Decider(Protocol):
         """Raise InputError if jobs were never started."""
 
 
-_NONE = np.zeros(0, np.int64)
-
-
 class Outcome(NamedTuple):
     """The results of a simulation, int64 [jobs] in the order of the table.
 
     Times are in seconds from the trace's origin. ``runtime`` is the simulated one; ``skips`` counts skips by start decisions.
     ``predictor`` is the predictor's name, ``clamped`` the number of its clamped predictions, ``quantiles`` its distributions.
-    ``seconds`` is the wall time of the simulation alone, ``retraining`` that of the training in it. ``plans``, ``searches`` and
-    ``search_costs`` are those of :class:`~sim.schedule.Schedule`.
+    ``seconds`` is the wall time of the simulation alone, ``retraining`` that of the training in it.
     """
 
     submit: np.ndarray
@@ -102,12 +97,6 @@ class Outcome(NamedTuple):
     seconds: float
     retraining: float
     quantiles: pd.DataFrame | None
-    plans: pd.DataFrame | None = None
-    searches: pd.DataFrame | None = None
-    search_costs: pd.DataFrame | None = None
-    unstarted: np.ndarray = _NONE
-    requeues: np.ndarray = _NONE
-    lost: np.ndarray = _NONE
 
 
 def simulation(
@@ -119,19 +108,14 @@ def simulation(
     machine: RuntimeMachine | None = None,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
-    tells: bool = False,
-    failures: Failures = NO_FAILURES,
     foreknown: Foreknown | None = None,
     decider: Decider | None = None,
 ) -> Simulation:
     """Return a simulation without tables, before its first event.
 
-    As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``tells``: log the ``plans`` of a scheduler that makes
-    them. ``foreknown`` is the predictor as :func:`sim.inputs.estimates.as_estimates` returns it, if that was called before. ``decider``
-    decides in place of the scheduler.
+    As :func:`sim.simulate`, on the jobs as recorded, without shaking. ``foreknown`` is the predictor as
+    :func:`sim.inputs.estimates.as_estimates` returns it, if that was called before. ``decider`` decides in place of the scheduler.
     """
-    if len(failures.time_s):
-        workload = failing(workload, failures)
     plan = policy.plan()
     policy = applied(policy, plan)
     check_decision(plan, start_decision is not None or (machine is not None and machine.decides), machine is not None)
@@ -154,20 +138,15 @@ def simulation(
     )
     scratch = scratch or Scratch()
     scenarios = clusters = None
-    pool, tells = workload.machine is None, tells and plan.algorithm in (*PLANNING, *PLANNERS) and machine is None
-    if pool and (plan.algorithm in PLANNERS or tells):
+    pool = workload.machine is None
+    if pool and plan.algorithm in PLANNERS:
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
         closes = len(workload.machine.layout.hours.time) > 0
-        check_clusters(plan, machine is not None, len(failures.time_s) > 0, closes)
-        nodes, planner = planned_nodes(workload, workload.machine, plan, job_inputs, pool=pool, tells=tells, scratch=scratch)
+        check_clusters(plan, machine is not None, closes)
+        nodes, planner = planned_nodes(workload, workload.machine, plan, job_inputs, pool=pool, scratch=scratch)
         clusters = scratch.clusters(
-            nodes,
-            planner,
-            two=not settings.one_queue,
-            failures=failures,
-            origin=workload.origin,
-            layout=workload.machine.layout,
+            nodes, planner, two=not settings.one_queue, origin=workload.origin, layout=workload.machine.layout
         )
     if plan.harm is not None:
         on = None if clusters is None else clusters.nodes
@@ -192,10 +171,7 @@ def simulation(
     searches = None
     if plan.plan_rs is not None and clusters is not None:
         searches = Searches(plan.plan_rs, work.state, clusters.planner, job_inputs.bits, policy.seed)
-    log = PlanLog(clusters.planner) if clusters is not None and tells else None
-    return Simulation(
-        workload, source, job_inputs, settings, work, clock, start_decision, machine, progress, searches, log, decider
-    )
+    return Simulation(workload, source, job_inputs, settings, work, clock, start_decision, machine, progress, searches, decider)
 
 
 def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
@@ -208,7 +184,7 @@ def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
 
 
 def planned_nodes(
-    workload: Prepared, machine: OnClusters, plan: Scheduler, job_inputs: Inputs, *, pool: bool, tells: bool, scratch: Scratch
+    workload: Prepared, machine: OnClusters, plan: Scheduler, job_inputs: Inputs, *, pool: bool, scratch: Scratch
 ) -> tuple[Nodes, Planner]:
     """Return fresh arrays of the nodes that jobs run on, and of the planner on them."""
     jobs, arrays = workload.jobs, workload.arrays
@@ -218,8 +194,7 @@ def planned_nodes(
         users=int(arrays.user.max(initial=-1)) + 1,
         running=min(len(jobs), 2 * workload.procs),
         pool=pool,
-        tells=tells,
-        queue=queues(plan.orig_bf, framed(jobs), arrays.requested) if plan.orig_bf else _NONE,
+        queue=queues(arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
     )
     planner = as_planner(planned, nodes, job_inputs.arrays, job_inputs.estimates, scratch)
     return nodes, planner
@@ -239,7 +214,6 @@ class Simulation:
     machine: RuntimeMachine | None
     progress: Progress | None
     searches: Searches | None
-    log: PlanLog | None
     decider: Decider | None
     conversation: Conversation | None = None
     retraining: float = 0.0
@@ -288,8 +262,6 @@ class Simulation:
                 arrived = time.perf_counter()
                 leg = min(max(int(leg * min(LEG_S / (arrived - left), 8.0)), 1), LONGEST_LEG)
                 counters[EVENTS], left = leg, arrived
-                if self.log is not None:
-                    self.log.read()
                 if self.progress is not None:
                     self.progress(int(counters[ENDED]), len(self.workload.jobs))
             elif reason == POLICY:
@@ -352,18 +324,19 @@ class Simulation:
             )
             skips = skips[order] if len(skips) else skips
         quantiles = told_quantiles(source, self.inputs.memory, self.workload.jobs)
-        outcome = Outcome(
-            submit, start, runtime, predicted, corrections, skips, source.name, clamped, seconds, self.retraining, quantiles
+        return Outcome(
+            submit=submit,
+            start=start,
+            runtime=runtime,
+            predicted=predicted,
+            corrections=corrections,
+            skips=skips,
+            predictor=source.name,
+            clamped=clamped,
+            seconds=seconds,
+            retraining=self.retraining,
+            quantiles=quantiles,
         )
-        clusters = self.work.clusters
-        if clusters is not None and len(clusters.outages.time):
-            outages = clusters.outages
-            outcome = outcome._replace(unstarted=state.start < 0, requeues=outages.requeues, lost=outages.lost)
-        if self.log is not None:
-            outcome = outcome._replace(plans=self.log.table(column(self.workload.jobs, "job_id"), origin, rows))
-        if self.searches is not None:
-            outcome = outcome._replace(searches=self.searches.searches(origin), search_costs=self.searches.costs(origin))
-        return outcome
 
 
 def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
@@ -384,27 +357,12 @@ WITH_HOURS = ("EASY", "List", "Strict")
 """Algorithms that support hours at which jobs may start."""
 
 
-def failing(workload: Prepared, failures: Failures) -> Prepared:
-    """Return a workload with its own runtimes, which change as nodes of its machine fail.
-
-    Raises InputError without a machine, with dependencies, and for a node that the machine does not have.
-    """
-    if workload.machine is None:
-        raise InputError("only a machine of clusters has nodes that fail, and this is one pool of processors: give a machine")
-    if workload.waits is not None:
-        raise InputError("nodes that fail exclude dependencies and users: a job may never end, and others wait for it")
-    failures.check(workload.machine.layout)
-    return workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
-
-
-def check_clusters(plan: Scheduler, monitored: bool, fails: bool, closes: bool = False) -> None:
+def check_clusters(plan: Scheduler, monitored: bool, closes: bool = False) -> None:
     """Raise InputError if ``plan`` cannot run on a machine of clusters as asked."""
     if (plan.rush is not None and plan.harm is None) or plan.algorithm not in ON_CLUSTERS:
         raise InputError(
             f"scheduler {plan.name!r}: does not run on a machine of clusters; {', '.join(ON_CLUSTERS)} do (of those with +RUSH only Harm)"
         )
-    if plan.harm is not None and fails:
-        raise InputError(f"scheduler {plan.name!r}: does not support nodes that fail")
     if closes and (plan.algorithm not in WITH_HOURS or plan.reservations > 1):
         raise InputError(f"scheduler {plan.name!r}: does not support opening hours; EASY, List and Strict do")
     if monitored:

@@ -179,7 +179,7 @@ def restored(outcome: Outcome, rows: np.ndarray) -> Outcome:
     """Return the outcome of jobs that are the ``rows`` of a trace, in the order of the trace."""
     back = np.empty_like(rows)
     back[rows] = np.arange(len(rows))
-    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips", "unstarted", "requeues", "lost")
+    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips")
     reordered = {name: getattr(outcome, name)[back] for name in columns if len(getattr(outcome, name))}
     if outcome.quantiles is not None:
         reordered["quantiles"] = outcome.quantiles.iloc[back].reset_index(drop=True)

@@ -48,16 +48,7 @@ class Schedule:
     fields say what produced the schedule. ``simulate_s`` is the wall time of the simulation alone; ``retrain_s`` of it trained
     predictors at midnight. ``machine`` names a machine of clusters, "" is one pool of ``procs`` processors. ``quantiles``, of a
     predictor of distributions, are those of each job's runtime at its submission: seconds, a row a job in the same order, a column
-    a level in (0, 1).
-
-    A scheduler that plans also gives three tables, else None. ``plans`` has a row for each moment ``time_s`` at which the plan of
-    a job changed, from its submission on, in order of time: ``job_id time_s planned_start_s cluster nodes`` (on one pool
-    ``cluster`` is "" and ``nodes`` null, else text like "0-3,7"). ``searches`` has a row for each accepted move: ``time_s search
-    iteration plan_jobs wait_gain slowdown_gain fairness_gain`` (relative improvements, before - after over before).
-    ``search_costs`` has a row a search: ``time_s plan_jobs iterations accepted seconds`` (wall time).
-
-    If nodes fail, ``never_started`` are the numbers of jobs for which no nodes were left; ``jobs`` leaves them out. ``requeued``
-    counts requeues, and ``lost`` the lost jobs, whose ``runtime_s`` is how long they ran.
+    a level in (0, 1). ``never_started`` are the numbers of jobs that a site's replay never starts; ``jobs`` leaves them out.
     """
 
     jobs: pd.DataFrame
@@ -80,12 +71,7 @@ class Schedule:
     simulate_s: float = 0.0
     retrain_s: float = 0.0
     quantiles: pd.DataFrame | None = None
-    plans: pd.DataFrame | None = None
-    searches: pd.DataFrame | None = None
-    search_costs: pd.DataFrame | None = None
     never_started: tuple[int, ...] = ()
-    requeued: int = 0
-    lost: int = 0
 
     def __repr__(self) -> str:
         """Return five lines: the policy, the machine, settings, jobs and waits."""
@@ -124,28 +110,16 @@ def as_schedule(
     The trace's name tells whether users react or the load differs.
     """
     table = schedule_table(jobs, outcome.start, outcome.predicted, outcome.corrections, outcome.submit)
-    never_started, quantiles = np.zeros(0, np.int64), outcome.quantiles
-    if len(outcome.unstarted):
-        ran = {"runtime_s": outcome.runtime, "end_s": outcome.start + outcome.runtime}
-        never_started = table["job_id"][outcome.unstarted]
-        table = TableColumns({**table.arrays, **ran}).rows(~outcome.unstarted)
-        quantiles = None if quantiles is None else quantiles[~outcome.unstarted].reset_index(drop=True)
     return Schedule(
         jobs=table,  # type: ignore[bad-argument-type]
         procs=procs,
         machine=machine,
-        never_started=tuple(never_started.tolist()),
-        requeued=int(outcome.requeues.sum()),
-        lost=int(outcome.lost.sum()),
         trace=policy.label(trace),
         generated=generated,
         clamped_predictions=outcome.clamped,
         simulate_s=outcome.seconds,
         retrain_s=outcome.retraining,
-        quantiles=quantiles,
-        plans=outcome.plans,
-        searches=outcome.searches,
-        search_costs=outcome.search_costs,
+        quantiles=outcome.quantiles,
         **policy._replace(predictor=outcome.predictor)._asdict(),
     )
 

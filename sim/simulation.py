@@ -15,7 +15,6 @@ from models.runtime.protocol import Predictor
 from sim.inputs.estimates import as_predictor
 from sim.kernel.scratch import Scratch
 from sim.kernel.start_decision import StartDecision
-from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Decider, Progress, simulation
 from sim.policy import Policy
@@ -43,8 +42,6 @@ def simulate(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
-    failures: Failures = NO_FAILURES,
-    plans: bool = False,
     scratch: Scratch | None = None,
 ) -> Schedule:
     """Schedule ``jobs`` on one pool of ``procs`` processors, or on a ``machine`` of clusters.
@@ -87,11 +84,6 @@ def simulate(
         Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The trace's name then says so.
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
-    plans
-        Log when the planned start of each job changed, and to what (``Schedule.plans``). Only PlanRS, OrigBF, Conservative and
-        JustBF plan starts.
-    failures
-        When nodes of the ``machine`` fail and come back, and what becomes of their jobs (:mod:`sim.machine.failures`).
     scratch
         Working arrays of earlier simulations to reuse, one a thread; the schedule holds none of them.
 
@@ -110,8 +102,6 @@ def simulate(
         trace=trace,
         generated=generated,
         machine=machine,
-        failures=failures,
-        plans=plans,
         scratch=scratch,
     )
 
@@ -126,8 +116,6 @@ def simulate_policy(
     trace: str = "",
     generated: bool = False,
     machine: Description | None = None,
-    failures: Failures = NO_FAILURES,
-    plans: bool = False,
     scratch: Scratch | None = None,
     progress: Progress | None = None,
     decider: Decider | None = None,
@@ -156,8 +144,6 @@ def simulate_policy(
         clock=clock,
         scratch=scratch,
         progress=progress,
-        tells=plans,
-        failures=failures,
         decider=decider,
     ).outcome()
     if rows is not None:

@@ -21,7 +21,7 @@ def command(site: Path | None, commands: bool, timezone: str) -> None:
     from sim.slurm.lines import EXPORT, FILES
 
     if commands:
-        click.echo("mkdir -p site && cd site      # slurm.conf must be there, and topology.conf for topology/tree")
+        click.echo("mkdir -p site && cd site      # slurm.conf must be there")
         click.echo("\n".join((*FILES.values(), "cd ..      # the accounting stands beside the folder", EXPORT)))
         return
     if site is None:

@@ -30,7 +30,7 @@ def command(settings: ParitySettings, report: Path | None, as_json: bool) -> Non
     """Replay ACCOUNTING as the site's Slurm would schedule it, beside the record.
 
     Waits are compared with their range over the phases of Slurm's clocks, which no accounting records; single decisions, with
-    what the rules give in the recorded state. Each rule that the site uses is left out once, to show what the figures can detect.
+    what the rules give in the recorded state.
     """
     check_outputs({"--report": report}, [*map(str, filter(None, (settings.accounting, settings.machine, settings.log)))])
     from pipelines.cli.compiling import announce_compilation
@@ -60,13 +60,12 @@ def command(settings: ParitySettings, report: Path | None, as_json: bool) -> Non
         }
         write(report, shown.render_parity(parity, provenance))
     if as_json:
-        without = parity.left_out.set_index("rule").to_dict("index")
         named: dict[str, Any] = {"not_modelled": list(site.not_modelled), "warnings": list(site.warnings)}
         named |= {"causes": parity.causes.to_dict("records"), "export_next": exports(parity.causes)}
-        click.echo(json.dumps({**parity.summary, "without": without, **named}))
+        click.echo(json.dumps({**parity.summary, **named}))
         return
     click.echo("\n".join(shown.answer(parity)))
-    for table in (*shown.groups(parity), shown.left_out(parity)):
+    for table in shown.groups(parity):
         table.show()
     if len(parity.unexplained):
         shown.unexplained(parity).show()

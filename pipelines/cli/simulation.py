@@ -72,7 +72,6 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
                 generated=workload.generated,
                 clock=workload.clock,
                 machine=workload.machine,
-                plans=policy.plan().promises,
                 progress=progress,
             )
         schedule = changed(schedule, seed=policy.seed)

@@ -25,13 +25,13 @@ _GROUPED = {"jobs": "{jobs:,}", "recorded s": _RECORDED, "replayed s": "{mean_s:
 
 def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
     """Return the page as one self-contained HTML file."""
-    summary, rules = parity.summary, left_out(parity)
+    summary, explaining = parity.summary, causes(parity)
     front = Front(
         title=f"{parity.site.name}: replays of its Slurm beside its record",
         answer=answer(parity),
-        table=Table("", rules.headings, rules.rows[:MOST_ROWS]),
-        hint="Replays without a rule of the site, the farthest from the whole first: what the figures can see. Phases of Slurm's clocks are in "
-        "no accounting, so each figure is a range, in which one more replay would lie with 95 %.",
+        table=Table("", explaining.headings, explaining.rows[:MOST_ROWS]),
+        hint="What could explain the waits, summed over jobs, and what would tell. Phases of Slurm's clocks are in no accounting, so each "
+        "figure is a range, in which one more replay would lie with 95 %.",
         picture=Picture("", data_uri(picture(parity)), "Mean waits: recorded (dot), and the range over replays (bar)."),
         facts=[
             (f"{summary['jobs']:,}", "jobs that ran"),
@@ -43,8 +43,8 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
         notes=[advice(parity), *parity.jobs.notes, *not_modelled(parity.site)],
         provenance=provenance,
     )
-    more = [rules] if len(rules.rows) > MOST_ROWS else []
-    return render("parity.html.j2", front, tables=[*groups(parity), *more, unexplained(parity), causes(parity)], changes=[])
+    more = [explaining] if len(explaining.rows) > MOST_ROWS else []
+    return render("parity.html.j2", front, tables=[*groups(parity), unexplained(parity), *more], changes=[])
 
 
 def answer(parity: Parity) -> list[str]:
@@ -102,16 +102,6 @@ def groups(parity: Parity) -> list[Table]:
         for by, rows in table.groupby("by", sort=False)
         if len(rows) > 1
     ]
-
-
-def left_out(parity: Parity) -> Table:
-    """Return the replays without each rule, the largest change of the mean wait first."""
-    whole, table = parity.summary, parity.left_out
-    ranked = table.sort_values("mean_wait_s", key=lambda mean: -(mean - whole["mean_wait_s"]).abs(), kind="stable")
-    columns = {"left out": "{rule}", "mean wait s": "{mean_wait_s:,.1f}"}
-    columns |= {"range s": "{low_s:,.1f} to {high_s:,.1f}", "within 5 s": "{within_5_s:.0%}"}
-    rows: list[dict[Any, Any]] = [{**whole, "rule": "(none)"}, *ranked.to_dict("records")]
-    return Table.of("What each rule contributes: replays without it", columns, rows)
 
 
 def unexplained(parity: Parity) -> Table:

@@ -22,7 +22,7 @@ from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
 from pipelines.readers.source import load
 from sim.site.causes import causes
 from sim.site.explained import decisions
-from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained, without
+from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained
 from sim.slurm.site import Site
 from sim.slurm.unbuilt import unbuilt
 
@@ -37,7 +37,7 @@ class Parity:
     """The results of replays beside the record.
 
     ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``; ``groups``,
-    ``left_out``, ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost``
+    ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost``
     names jobs that some replay never starts; all figures leave them out.
     """
 
@@ -45,7 +45,6 @@ class Parity:
     jobs: SlurmJobs
     summary: dict[str, Any]
     groups: pd.DataFrame
-    left_out: pd.DataFrame
     unexplained: pd.DataFrame
     causes: pd.DataFrame
     lost: tuple[str, ...]
@@ -110,7 +109,7 @@ def _with_drains(site: Site, jobs: pd.DataFrame) -> Site:
 def measure(
     site: Site, jobs: SlurmJobs, replays: int, seed: int, progress: Progress, log: Path | None = None, timezone: str = "UTC"
 ) -> Parity:
-    """Replay the jobs ``replays`` times, compare single decisions, leave out each rule once.
+    """Replay the jobs ``replays`` times, and compare single decisions.
 
     Phases are those of slurmctld's ``log``, or drawn from ``seed``. Raises InputError if no job starts.
     """
@@ -131,9 +130,6 @@ def measure(
     progress("single decisions", 0, 1)
     figures = {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": phases is not None}
     summary = {"trace": jobs.name, "machine": site.name, **figures, "far": too_far(figures)}
-    left_out = without(
-        site, table, max(replays // 2, 2), seed, progress=lambda done, total: progress("rules left out", done, total)
-    )
     progress("what explains the rest", 0, 1)
     moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
     return Parity(
@@ -141,7 +137,6 @@ def measure(
         jobs=jobs,
         summary=summary,
         groups=pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
-        left_out=left_out,
         unexplained=unexplained(site, table, replayed),
         causes=causes(site, table, replayed, log is not None, moved),
         lost=tuple(table["job_id"][replayed.lost]),

@@ -145,7 +145,7 @@ def simulate_trials(
     """
     policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in plan.policies]
     names = tuple(f"{name}{suffix}" for name in APPLICATIONS for suffix in INPUTS)
-    advisers = {REGISTERED: Adviser(classifier.model, classifier.scope, classifier.thresholds)}
+    advisers = {REGISTERED: Adviser(classifier.model, classifier.scope)}
     runs = trials(
         CLUSTER,
         plan.submitted,

@@ -22,15 +22,13 @@ from sim.inputs.estimates import Foreknown, as_estimates, as_predictor
 from sim.inputs.prepare import Prepared
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
-from sim.metrics.predictability import predicted_start_error_s
-from sim.metrics.satisfaction import UserJobs
 from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
+from sim.metrics.user_fairness import UserJobs
 from sim.outcome import DECIDED, Decider, Outcome, simulation
 from sim.policy import Policy
 from sim.replays import ReplayInput, as_replay, in_order, restored, seeded
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
-from sim.users.names import Users, users
 
 Row: TypeAlias = dict[str, Any]
 """One row of the results, plain Python values: a point's identity, a tau, and the metrics."""
@@ -154,22 +152,22 @@ def evaluate_points(setting: Setting, group: Group) -> list[tuple[Point, list[Ro
         parts = [[simulated] for simulated in outcomes]
     done: list[tuple[Point, list[Row]]] = []
     for part in parts:
-        first, _, replay = part[0]
-        metrics = _measured(replay.workload, [outcome for _, outcome, _ in part], setting.taus_s, users(first.policy.users))
-        for (point, outcome, replay), rows in zip(part, metrics, strict=True):
-            done.append((point, _rows(setting, point, outcome, replay, rows)))
+        replay = part[0][2]
+        metrics = _measured(replay.workload, [outcome for _, outcome, _ in part], setting.taus_s)
+        for (point, outcome, _), rows in zip(part, metrics, strict=True):
+            done.append((point, _rows(setting, point, outcome, rows)))
     if error is not None:
         raise Stopped(done, error)
     return done
 
 
-def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float], users: Users) -> Iterator[list[Row]]:
+def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[float]) -> Iterator[list[Row]]:
     """Yield each outcome's metrics, one row per tau; all have the same users and submissions."""
     arrays = workload.arrays
     start = np.stack([outcome.start for outcome in outcomes])
     predicted = np.stack([outcome.predicted for outcome in outcomes])
     corrections = np.stack([outcome.corrections for outcome in outcomes])
-    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested, users.patience)
+    seen = UserJobs(arrays.user, outcomes[0].submit, start, arrays.runtime, arrays.procs, arrays.requested)
     columns = as_columns(seen, predicted, corrections)
     shared = measure(columns, workload.procs, taus_s[0])
     by_tau = [shared, *(shared | slowdowns(columns, tau_s) for tau_s in taus_s[1:])]
@@ -178,11 +176,8 @@ def _measured(workload: Prepared, outcomes: Sequence[Outcome], taus_s: Sequence[
         yield [{name: values[place] for name, values in named_metrics.items()} for named_metrics in listed]
 
 
-def _rows(setting: Setting, point: Point, outcome: Outcome, replay: ReplayInput, metrics: Sequence[Row]) -> list[Row]:
-    error = np.nan
-    if outcome.plans is not None:
-        error = predicted_start_error_s(outcome.plans, replay.workload.jobs["job_id"].to_numpy(), outcome.start)
-    more_columns = {"predicted_start_error_s": error, "clamped_predictions": outcome.clamped, "simulate_s": outcome.seconds}
+def _rows(setting: Setting, point: Point, outcome: Outcome, metrics: Sequence[Row]) -> list[Row]:
+    more_columns = {"clamped_predictions": outcome.clamped, "simulate_s": outcome.seconds}
     return [identity | values | more_columns for identity, values in zip(_identities(setting, point), metrics, strict=True)]
 
 
@@ -215,7 +210,6 @@ def _outcomes(setting: Setting, group: Group) -> tuple[list[tuple[Point, Outcome
                 policy._replace(predictor=source),
                 clock=setting.clock,
                 scratch=scratch(),
-                tells=policy.plan().promises,
                 foreknown=foreknown,
                 decider=None if decider is None else decider(),
             ).outcome()

@@ -10,7 +10,6 @@ from typing import NamedTuple
 import numpy as np
 
 from features.errors import InputError
-from features.monitoring.labels import LITTLE, THREE_CLASSES
 from features.monitoring.samplers import MORE_FEATURES, PROBE_FEATURES, TYPE_FEATURES, counter_features
 from models.variability.compiled_classifiers import Arrays
 from models.variability.model import VariabilityModel
@@ -31,19 +30,15 @@ from sim.cluster.site import (
 )
 from sim.cluster.start_models import COUNTERS, EVERY, NEWEST, PROBED, SITUATED, TYPED
 from sim.kernel.start_decision import StartDecision
-from sim.schedulers.names import CLASSES, Rush
+from sim.schedulers.names import Rush
 
 
 @dataclass(frozen=True)
 class Adviser:
-    """A variability model as the scheduler asks it, with the nodes' counters it reads.
-
-    ``thresholds`` of z separate its classes.
-    """
+    """A variability model as the scheduler asks it, with the nodes' counters it reads."""
 
     model: VariabilityModel
     scope: str = "own"
-    thresholds: tuple[float, ...] = THREE_CLASSES
 
     @property
     def arrays(self) -> Arrays:
@@ -51,17 +46,6 @@ class Adviser:
         if self.model.arrays is None:
             raise InputError(f"a scheduler cannot ask {self.model.classifier}: take a classifier of trees")
         return self.model.arrays
-
-    def first(self, classes: str) -> int:
-        """Return the lowest class that skips a job.
-
-        ``classes`` is one of :data:`sim.schedulers.names.CLASSES`. Raises InputError if the model does not tell little variation apart.
-        """
-        if classes == CLASSES[0]:
-            return self.model.variation
-        if LITTLE not in self.thresholds:
-            raise InputError(f"classes={classes}: the model does not predict variation at z above {LITTLE:g}")
-        return 1 + self.thresholds.index(LITTLE)
 
 
 class StartAdvice(NamedTuple):
@@ -104,7 +88,7 @@ def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray
     adviser = advice.advisers[rush.model]
     model = adviser.model
     site.clock[DECIDER] = MODEL
-    first = adviser.first(rush.classes)
+    first = model.variation
     site.clock[FIRST_CLASS] = first
     site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
     codes = column_codes(model.columns, adviser.scope)

@@ -14,7 +14,6 @@ from sim.kernel.cluster_room import first_room, known_to_wait, start_behind
 from sim.kernel.clusters import (
     RESERVATIONS,
     RESERVED_FOR,
-    RETURNED,
     closed,
     insert,
     join,
@@ -24,11 +23,10 @@ from sim.kernel.clusters import (
     start_in,
     start_planned,
 )
-from sim.kernel.orig_backfill import latest_start, line_up_by_usage
+from sim.kernel.orig_backfill import line_up_by_usage
 from sim.kernel.passes import CONSERVATIVE, EASY, JUSTBF, LIST, ORIGBF, PLANRS, STRICT, primary_key
 from sim.kernel.planning import planned_pass
-from sim.kernel.planning_log import pause_for_log, tell_start
-from sim.kernel.planning_seats import TELLS, WHOLE
+from sim.kernel.planning_seats import KEEPS
 from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import AS_PLANNED, EARLIER, EVENTS, LATER, NEVER, PLANNED, PLANS, WAITING
 from sim.machine.nodes import NOWHERE
@@ -62,9 +60,6 @@ def clusters_pass(settings, now, jobs, estimates, state, clusters):
                 backfill_behind_several(settings, now, jobs, estimates, state, clusters)
     if state.counters[PLANS] > running:
         leave(settings, state, clusters)
-    clusters.numbers[RETURNED] = 0
-    if clusters.planner.numbers[TELLS] != 0:
-        pause_for_log(state, clusters.planner)
 
 
 @kernel
@@ -155,19 +150,18 @@ def backfill_behind_several(settings, now, jobs, estimates, state, clusters):
 def plan_all(settings, now, jobs, estimates, state, clusters):
     """Plan the waiting jobs in order, each at its earliest start that delays none before it.
 
-    Stop after the last job that may start now, unless planned starts are kept or logged.
+    Stop after the last job that may start now, unless planned starts are kept.
     """
     planner = clusters.planner
-    whole = planner.numbers[WHOLE] != 0
-    last = state.counters[WAITING] - 1 if whole else last_that_fits(state.counters[WAITING] - 1, state, clusters)
+    keeps = planner.numbers[KEEPS] != 0
+    last = state.counters[WAITING] - 1 if keeps else last_that_fits(state.counters[WAITING] - 1, state, clusters)
     if last >= 0:
         plan_running(settings.bits, state, clusters)
     i = 0
     while i <= last:
         job = clusters.front.job[i]
-        latest = latest_start(job, now, planner) if settings.algorithm == ORIGBF else NO_START
-        start = seat_job(job, now, latest, jobs, estimates, state, clusters, settings.bits)
-        if whole:
+        start = seat_job(job, now, NO_START, jobs, estimates, state, clusters, settings.bits)
+        if keeps:
             planner.at[job] = start
         elif start == now:
             last = last_that_fits(last, state, clusters)
@@ -233,6 +227,4 @@ def seat_job(job, now, latest, jobs, estimates, state, clusters, bits):
         foresee_end(row, now + seconds, nodes, clusters.plan)
     elif start < NO_START:
         reserve(row, start, seconds, nodes, clusters.plan)
-    if start < NO_START:
-        tell_start(job, start, now, clusters.planner)
     return start

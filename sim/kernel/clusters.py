@@ -10,21 +10,19 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.orders import SCORE, STANDARDISED
+from sim.kernel.orders import SCORE
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
 from sim.kernel.scores import look_around
 from sim.kernel.searched import forget_searches
-from sim.kernel.standardised import standardise
-from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, begin_to_run, start_job
-from sim.machine.nodes import PROCS, Hours, Nodes, change, choose
+from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, start_job
+from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
-KEYED, GAINS, TAKES, RESERVED_FOR, RESERVED_IN, SHADOW_AT, RESERVATIONS, OUTAGE, RETURNED, LOSES, HOUR, NUMBERS = range(12)
+KEYED, GAINS, TAKES, RESERVED_FOR, RESERVED_IN, SHADOW_AT, RESERVATIONS, HOUR, NUMBERS = range(9)
 """Slots of ``Clusters.numbers``. KEYED: rows below it have the key of starving jobs. GAINS, TAKES: how often nodes were given
 back, taken. EASY's reservation: RESERVED_FOR, its job plus one, 0 for none; RESERVED_IN, its cluster; SHADOW_AT, its shadow
-time; RESERVATIONS, the number of the pass that made it. OUTAGE: the next event of the outages. RETURNED: jobs in
-``Outages.returned``. LOSES: whether jobs are lost with their nodes instead of requeued. HOUR: the next event of the hours."""
+time; RESERVATIONS, the number of the pass that made it. HOUR: the next event of the hours."""
 
 MOST_GAINS = 8
 """Max gains that are looked through one by one; after more of them all nodes are looked at again."""
@@ -79,28 +77,6 @@ class ShadowRoom(NamedTuple):
     room: np.ndarray
 
 
-class Outages(NamedTuple):
-    """Nodes that fail and come back, and what happens to their jobs, int64.
-
-    ``time``, ``node`` and ``up`` (0 or 1) [events] in order of time; ``down`` [nodes] 0 or 1. If the nodes of the simulation are
-    pools (:func:`sim.machine.nodes.as_pools`), these are the nodes that they stand for: ``holder`` is the job of each plus one, 0
-    for none, and ``first`` [pools] the first node of each pool. Else both are empty. ``sequence`` [jobs] is the sequence number
-    plus one of a requeued job, which keeps it, else 0. ``requeues`` [jobs] counts requeues, ``lost`` [jobs] is 0 or 1.
-    ``returned`` [jobs] lists jobs requeued since the planner's last pass.
-    """
-
-    time: np.ndarray
-    node: np.ndarray
-    up: np.ndarray
-    down: np.ndarray
-    holder: np.ndarray
-    first: np.ndarray
-    sequence: np.ndarray
-    requeues: np.ndarray
-    lost: np.ndarray
-    returned: np.ndarray
-
-
 class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs.
 
@@ -118,7 +94,6 @@ class Clusters(NamedTuple):
     refusals: Refusals
     numbers: np.ndarray
     planner: Planner
-    outages: Outages
     hours: Hours
 
 
@@ -177,10 +152,6 @@ def line_up(settings, now, jobs, estimates, state, clusters):
     if not (starves or order_changes(settings)):
         return
     front, back = clusters.front, clusters.back
-    if settings.order == STANDARDISED:
-        standardise(settings.given_weights, settings.weights, front.job, 0, waiting, jobs, estimates, now)
-    if settings.backfill == STANDARDISED:
-        standardise(settings.given_backfill_weights, settings.backfill_weights, front.job, 0, waiting, jobs, estimates, now)
     if settings.order == SCORE or settings.backfill == SCORE:
         look_around(settings.scoring, front.job, 0, waiting, jobs, estimates, counters)
     for i in range(waiting):
@@ -213,38 +184,11 @@ def choose_now(row, cluster, clusters):
 def start_planned(job, now, jobs, estimates, state, clusters, bits):
     """Start ``job`` on its chosen nodes; return False if a start decision holds it back."""
     nodes = clusters.nodes
-    sequence = clusters.outages.sequence[job] - 1
-    if sequence >= 0:
-        begin_to_run(job, sequence, now, jobs, estimates, state, bits)
-    elif not start_job(job, now, jobs, estimates, state, bits):
+    if not start_job(job, now, jobs, estimates, state, bits):
         return False
     change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
     clusters.numbers[TAKES] += 1
-    if len(clusters.outages.holder) > 0:
-        hold_nodes(job, clusters)
     return True
-
-
-@kernel
-def hold_nodes(job, clusters):
-    """Give ``job`` the first idle nodes of its pool."""
-    outages, nodes, row = clusters.outages, clusters.nodes, clusters.nodes.row[job]
-    node, needed = outages.first[nodes.cluster[row]], nodes.requests.chunks[row]
-    while needed > 0:
-        if outages.holder[node] == 0 and outages.down[node] == 0:
-            outages.holder[node] = job + 1
-            needed -= 1
-        node += 1
-
-
-@kernel
-def leave_nodes(job, clusters):
-    """Take ``job`` off its nodes of a pool; failed ones are free only when they return."""
-    outages, nodes, cluster = clusters.outages, clusters.nodes, clusters.nodes.cluster[clusters.nodes.row[job]]
-    for node in range(outages.first[cluster], outages.first[cluster] + nodes.capacity[cluster, PROCS]):
-        if outages.holder[node] == job + 1:
-            outages.holder[node] = 0
-            nodes.free[cluster, PROCS] -= outages.down[node]
 
 
 @kernel
@@ -252,8 +196,6 @@ def give_back(job, clusters):
     """Give back the nodes of a job, and note the gain."""
     nodes, numbers, gained = clusters.nodes, clusters.numbers, clusters.refusals.gained
     change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
-    if len(clusters.outages.holder) > 0:
-        leave_nodes(job, clusters)
     gained[numbers[GAINS] % len(gained)] = nodes.row[job]
     numbers[GAINS] += 1
 

@@ -18,7 +18,7 @@ from sim.kernel.clusters import give_back, join
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
-from sim.kernel.outages import change_nodes, next_outage, place_of, take_out
+from sim.kernel.hours import change_hours, next_hour
 from sim.kernel.outside import outside_pass, wait_for_policy
 from sim.kernel.passes import PLANRS, enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
@@ -61,9 +61,11 @@ from sim.kernel.state import (
     WANTED,
     begin_to_run,
     heap_pop,
+    place_of,
     plan_insert,
     plan_remove,
     start_job,
+    take_out,
 )
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
@@ -82,9 +84,8 @@ the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pa
 class Settings(NamedTuple):
     """Integer codes of one simulation.
 
-    ``reservations``: the number that EASY gives. ``given_weights`` and ``given_backfill_weights``: the weights [6] of a mixed
-    policy, or the values of a score. ``weights`` and ``backfill_weights``: the current ones, which differ for standardised
-    features only. ``one_queue``: the primary queue is the backfill queue too (same order, and nothing reorders one alone).
+    ``reservations``: the number that EASY gives. ``weights`` and ``backfill_weights``: the weights [6] of a mixed policy, or the
+    values of a score. ``one_queue``: the primary queue is the backfill queue too (same order, and nothing reorders one alone).
     ``changing``: the order of waiting jobs can change (in a sweep, under some policy). ``backfill_changing``: the backfill order
     can. ``steady``: while only submissions happen and the order stays, rejected jobs stay rejected. ``starvation``: seconds of
     waiting after which a job moves to the head. ``gated``: a submission causes a pass only if the job fits now. ``timed``: time
@@ -98,10 +99,8 @@ class Settings(NamedTuple):
     algorithm: int
     reservations: int
     order: int
-    given_weights: np.ndarray
     weights: np.ndarray
     backfill: int
-    given_backfill_weights: np.ndarray
     backfill_weights: np.ndarray
     one_queue: bool
     changing: bool
@@ -227,8 +226,8 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
         return RETRAIN, now, 0
     if settings.correction == RENEWED and settings.predictor != TABLE:
         renew_plan(settings, now, jobs, estimates, state, memory)
-    if clusters is not None and next_outage(state, jobs, clusters) <= now:
-        change_nodes(settings, now, jobs, estimates, state, clusters)
+    if clusters is not None and next_hour(state, jobs, clusters) <= now:
+        change_hours(now, state, clusters)
     if settings.per_event:
         arriving = handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters)
     else:
@@ -310,9 +309,9 @@ def next_event(settings, jobs, dependencies, state, last, clusters):
     if counters[WAKE] > 0:
         now = min(now, counters[WAKE])
     if clusters is not None:
-        now = min(now, next_outage(state, jobs, clusters))
+        now = min(now, next_hour(state, jobs, clusters))
     if now == NEVER:
-        return now  # jobs for which no node is left, or that a policy left out, may still wait; time alone starts none
+        return now  # jobs that a policy left out may still wait; time alone starts none
     if settings.timed and counters[WAITING] > 0:
         now = min(now, next_timed(settings, state, last))
     return now

@@ -17,9 +17,7 @@ NAMES = (
 )
 ORDERS: dict[str, int] = {name: code for code, name in enumerate(NAMES)}
 (FCFS, LCFS, SPF, LPF, SQF, LQF, SAF, LAF, SRF, LRF, SEXP, LEXP, F1, F2, F3, F4, WFP1, WFP3, UNICEF, MIXED) = range(len(NAMES))
-STANDARDISED = len(NAMES)
-"""A mixed policy whose features are divided, at each pass, by their standard deviations over the waiting jobs."""
-SCORE = STANDARDISED + 1
+SCORE = len(NAMES)
 """A formula, evaluated by :mod:`sim.kernel.scores`."""
 
 ALIASES = {"SJF": "SPF", "WFP": "WFP3"}
@@ -34,7 +32,7 @@ def changes_while_waiting(order: int, weights: tuple[float, ...]) -> bool:
 
     Waiting moves all keys of a mixed policy alike, unless the expansion has a weight.
     """
-    return order in (SEXP, LEXP, WFP1, WFP3, UNICEF, STANDARDISED) or (order == MIXED and weights[4] != 0.0)
+    return order in (SEXP, LEXP, WFP1, WFP3, UNICEF) or (order == MIXED and weights[4] != 0.0)
 
 
 @kernel
@@ -86,7 +84,7 @@ def order_key(order, weights, submit, procs, estimate, now):
         key = -(((now - submit) / r) ** 3) * n
     elif order == UNICEF:
         key = -(now - submit) / (np.log2(max(n, 2.0)) * r)
-    elif order in (MIXED, STANDARDISED):
+    elif order == MIXED:
         # positive weights favour few processors, short runtime, long wait, small ratio, small expansion, small area
         key = weights[0] * n + weights[1] * r + weights[2] * submit + weights[3] * r / n + weights[5] * r * n
         if weights[4] != 0.0:

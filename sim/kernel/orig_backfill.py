@@ -2,21 +2,23 @@
 
 It is the scheduler that PlanRS replaced (Klusacek & Chlumsky 2016).
 
-Waiting jobs are sorted by the priority of their queue, then by the usage of their user, least first, then by submission. Usage is
-in processor-seconds, updated at fixed intervals (of running jobs up to then), and halved every half-life. In this order each job
-that has waited long enough for a reservation gets the earliest start that delays none before it (conservative backfilling). Other
-jobs start now or not in this pass. By option, reservations are made again at each pass, so that a user with less usage can take
-the place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved starts.
+Waiting jobs are sorted by their queue, then by the usage of their user, least first, then by submission. Usage is in
+processor-seconds, of running jobs up to now, and halved every half-life. In this order each job gets the earliest start that
+delays none before it (conservative backfilling). By option, reservations are made again at each pass, so that a user with less
+usage can take the place of a reservation, or they are kept, and jobs with a reservation come first, in order of their reserved
+starts.
 """
 
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.kernel.clusters import RETURNED, insert
-from sim.kernel.planning_seats import BITS, EVERY, HALF_LIFE, KEEPS, PLACED, SEEN_AT, SEEN_ENDS, THRESHOLD, user_of
+from sim.kernel.clusters import insert
+from sim.kernel.planning_seats import BITS, KEEPS, PLACED, SEEN_AT, SEEN_ENDS, user_of
 from sim.kernel.state import ENDED, NEXT, PLANS, WAITING
 from sim.machine.plan import NO_START
 
+HALF_LIFE_S = 72 * 3600
+"""Usage is halved at each multiple of it."""
 PRIORITY = 1 << 46
 """Upper bound of a user's usage in a key, in whole processor-seconds."""
 BEFORE_ALL = 1 << 52
@@ -25,18 +27,14 @@ BEFORE_ALL = 1 << 52
 
 @apart
 def line_up_by_usage(now, bits, state, clusters):
-    """Sort the waiting jobs, after an update of usage if one is due."""
+    """Sort the waiting jobs, after an update of usage."""
     planner, counters, line = clusters.planner, state.counters, clusters.front
     numbers = planner.numbers
     numbers[BITS] = bits
     while numbers[PLACED] < counters[NEXT]:
         planner.at[numbers[PLACED]] = NO_START
         numbers[PLACED] += 1
-    for i in range(clusters.numbers[RETURNED]):
-        planner.at[clusters.outages.returned[i]] = NO_START
-    clusters.numbers[RETURNED] = 0
-    if now - numbers[SEEN_AT] >= numbers[EVERY]:
-        account(now, planner, state)
+    account(now, planner, state)
     for i in range(counters[WAITING]):
         job = line.job[i]
         key = planner.queue[planner.nodes.row[job]] * 1.0 * PRIORITY + min(
@@ -45,15 +43,6 @@ def line_up_by_usage(now, bits, state, clusters):
         if numbers[KEEPS] != 0 and planner.at[job] < NO_START:
             key = planner.at[job] - 1.0 * BEFORE_ALL
         insert(line, i, job, key, line.kind[i])
-
-
-@kernel
-def latest_start(job, now, planner):
-    """Return the latest start that ``job`` may be planned for.
-
-    NO_START, which is no bound, or ``now`` if the job has not waited long enough for a reservation.
-    """
-    return NO_START if now - planner.jobs.submit[job] >= planner.numbers[THRESHOLD] else now
 
 
 @apart
@@ -71,9 +60,7 @@ def account(now, planner, state):
     for i in range(counters[PLANS]):
         consume(state.running[state.plan[i] & ((1 << bits) - 1)], now, last, planner, state)
     numbers[SEEN_AT] = now
-    if numbers[HALF_LIFE] == 0:
-        return
-    halvings = now // numbers[HALF_LIFE] - last // numbers[HALF_LIFE]
+    halvings = now // HALF_LIFE_S - last // HALF_LIFE_S
     if halvings > 0:
         for user in range(len(planner.usage)):
             planner.usage[user] *= 0.5**halvings

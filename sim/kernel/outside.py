@@ -1,19 +1,14 @@
 """Passes of a policy outside the kernel, which chooses the jobs that start now, and where.
 
-Either the loop stops, and its caller writes the answer; or the policy is compiled, and the loop calls it at its address. It is
-not compiled into the loop: another policy only has another address. It reads arrays of the simulation at their addresses
-(:mod:`sim.own.compiled_policy`). Jobs ``Outside.waiting[table[FIRST_WAITING] : counters[NEXT]]`` wait, in order of
+The loop stops, and its caller writes the answer. Jobs ``Outside.waiting[table[FIRST_WAITING] : counters[NEXT]]`` wait, in order of
 submission.
 """
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
-from llvmlite import ir
-from numba.core import types
-from numba.extending import intrinsic
 
 from features.jit import apart, kernel
 from sim.kernel.cluster_room import first_room
@@ -21,14 +16,9 @@ from sim.kernel.clusters import closed, start_planned
 from sim.kernel.state import CHANGED, FREE, NEXT, WAITING, start_job
 from sim.machine.nodes import NOWHERE, choose, fits
 
-NOW, POLICY, CHOSEN_JOBS, FIRST_WAITING, FIRST_NEW, NEWS, REFUSED, ADDRESSES = range(8)
-"""Slots of ``Outside.table``. NOW: the second of the pass. POLICY: the address of a compiled policy, 0 to stop the loop.
-CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. FIRST_WAITING: the index of the first waiting job.
-FIRST_NEW: the first job submitted since the policy was last asked. NEWS: whether anything but submissions has happened since. REFUSED: the
-index of a wrong choice in ``chosen``, plus one, or a count below 0. From ADDRESSES on: addresses of arrays for such policies."""
-
-SEEN = 16
-"""Number of slots from ADDRESSES on, in the order of :func:`sim.own.compiled_policy.compiled`."""
+CHOSEN_JOBS, FIRST_WAITING, REFUSED, SLOTS = range(4)
+"""Slots of ``Outside.table``. CHOSEN_JOBS: the number of chosen jobs, UNASKED before the policy is asked. FIRST_WAITING: the
+index of the first waiting job. REFUSED: the index of a wrong choice in ``chosen``, plus one."""
 
 UNASKED = -1
 
@@ -43,20 +33,6 @@ class Outside(NamedTuple):
     waiting: np.ndarray
     chosen: np.ndarray
     where: np.ndarray
-
-
-def _call(_: Any, address: Any, table: Any) -> Any:
-    """Call the function at ``address`` with the address of the ``table``."""
-
-    def generate(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
-        data = context.make_array(signature.args[1])(context, builder, arguments[1]).data
-        function = ir.FunctionType(ir.IntType(64), [data.type])
-        return builder.call(builder.inttoptr(arguments[0], function.as_pointer()), [data])
-
-    return types.int64(types.int64, table), generate
-
-
-call: Any = intrinsic(_call)
 
 
 @kernel
@@ -76,15 +52,9 @@ def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
     counters, table = state.counters, outside.table
     while True:
         if table[CHOSEN_JOBS] == UNASKED:
-            table[NEWS] |= counters[CHANGED]
-            if counters[WAITING] == 0 or (clusters is None and counters[FREE] == 0):
-                return False
-            table[NOW] = now
-            if table[POLICY] == 0:
-                return True
-            table[CHOSEN_JOBS] = call(table[POLICY], table) - 1  # -1 if the policy raised
+            return counters[WAITING] > 0 and (clusters is not None or counters[FREE] > 0)
         chosen = table[CHOSEN_JOBS]
-        table[CHOSEN_JOBS], table[NEWS], table[FIRST_NEW] = UNASKED, 0, counters[NEXT]
+        table[CHOSEN_JOBS] = UNASKED
         counters[CHANGED] = 0
         if chosen == 0:
             return False
@@ -98,9 +68,6 @@ def outside_pass(now, jobs, estimates, state, outside, clusters, bits):
 def start_chosen(chosen, now, jobs, estimates, state, outside, clusters, bits):
     """Start the ``chosen`` jobs in their order; return True at the first that cannot start."""
     counters, table, waiting = state.counters, outside.table, outside.waiting
-    if chosen < 0:
-        table[REFUSED] = chosen
-        return True
     for i in range(chosen):  # if more are chosen than wait, one of them is wrong
         job, place = outside.chosen[i], NOWHERE
         if 0 <= job < counters[NEXT] and state.start[job] < 0:

@@ -12,7 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from sim.kernel.conservative import admit, compress
 from sim.kernel.just_backfill import go_on, plan_anew, plan_on
-from sim.kernel.orders import MIXED, SCORE, STANDARDISED, order_key
+from sim.kernel.orders import MIXED, SCORE, order_key
 from sim.kernel.profile import fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
@@ -36,7 +36,6 @@ from sim.kernel.queue import (
 )
 from sim.kernel.reservations import reserve_heads
 from sim.kernel.scores import look_around, score
-from sim.kernel.standardised import standardise
 from sim.kernel.state import (
     AS_PLANNED,
     CHANGED,
@@ -380,13 +379,6 @@ def sort_anew(settings, now, jobs, estimates, front, back, state):
     """Sort all waiting jobs, nearly sorted already, by their current keys."""
     counters = state.counters
     pack(front, state.start)
-    if settings.order == STANDARDISED:
-        standardise(
-            settings.given_weights, settings.weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now
-        )
-    if settings.backfill == STANDARDISED:
-        plain, weights = settings.given_backfill_weights, settings.backfill_weights
-        standardise(plain, weights, front.job, front.bounds[BEGIN], counters[WAITING], jobs, estimates, now)
     begin = front.bounds[BEGIN]
     if settings.order == SCORE or settings.backfill == SCORE:
         look_around(settings.scoring, front.job, begin, counters[WAITING], jobs, estimates, counters)

@@ -11,29 +11,9 @@ then a second cycle, which starts jobs brought forward to now. An update may cho
 
 from __future__ import annotations
 
-import math
-
-import numpy as np
-
 from features.jit import apart, kernel
-from sim.kernel.clusters import RETURNED, start_planned
-from sim.kernel.planning_log import tell
-from sim.kernel.planning_seats import (
-    BITS,
-    BOUND,
-    EVERY,
-    FINE,
-    NOW,
-    OUT,
-    PLACED,
-    POOL,
-    STRIDE,
-    TELLS,
-    TRIAL,
-    UNIT,
-    WIDTH,
-    seat,
-)
+from sim.kernel.clusters import start_planned
+from sim.kernel.planning_seats import BITS, BOUND_S, EVERY, NOW, PLACED, POOL, STRIDE, TRIAL, UNIT, seat
 from sim.kernel.state import CHOICE, NEVER, NEXT, PLANS, WAITING
 from sim.machine.nodes import NOWHERE, choose
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
@@ -58,8 +38,6 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
         left = 0
         for position in range(planner.size[cluster]):
             job = planner.order[cluster, position]
-            if numbers[TELLS] != 0:
-                tell(job, now, planner)
             if planner.at[job] == now:
                 start_planned(job, now, jobs, estimates, state, clusters, bits)
             else:
@@ -89,26 +67,7 @@ def update(cluster, first, planner):
     """Seat the jobs of a cluster again, from position ``first`` on."""
     planner.numbers[TRIAL] += 1
     planner.kept.states[cluster] = 0
-    while not seat(cluster, first, 0, 0, True, planner):
-        take_out(cluster, planner)
-        first = 0
-
-
-@kernel
-def take_out(cluster, planner):
-    """Remove from the plan the job that fits at no time, after nodes have failed.
-
-    :func:`insert_all` puts it back once it fits.
-    """
-    numbers, left = planner.numbers, 0
-    numbers[TRIAL] += 1
-    for position in range(planner.size[cluster]):
-        if planner.at[planner.order[cluster, position]] == NEVER:
-            numbers[OUT] += 1
-        else:
-            planner.order[cluster, left] = planner.order[cluster, position]
-            left += 1
-    planner.size[cluster] = left
+    seat(cluster, first, 0, 0, True, planner)
 
 
 @apart
@@ -143,38 +102,22 @@ def plan_cluster(cluster, planner, plan):
 
 @apart
 def insert_all(now, state, clusters):
-    """Put requeued, removed and new jobs into the earliest gaps, in order of submission.
-
-    A job that fits at no time gets NEVER, and counts in OUT.
-    """
+    """Put new jobs into the earliest gaps, in order of submission."""
     planner, counters = clusters.planner, state.counters
     numbers = planner.numbers
     came = numbers[PLACED]
-    if came == counters[NEXT] and numbers[OUT] + clusters.numbers[RETURNED] == 0:
+    if came == counters[NEXT]:
         return
     numbers[PLACED] = counters[NEXT]
     for cluster in range(len(planner.size)):
         plan_cluster(cluster, planner, clusters.plan)
-    for i in range(clusters.numbers[RETURNED]):
-        planner.at[clusters.outages.returned[i]] = NEVER
-    numbers[OUT] += clusters.numbers[RETURNED]
-    clusters.numbers[RETURNED] = 0
-    for i in range(counters[WAITING] if numbers[OUT] > 0 else 0):
-        job = clusters.front.job[i]
-        if job < came and planner.at[job] == NEVER and insert_new(job, now, clusters):
-            numbers[OUT] -= 1
     for job in range(came, counters[NEXT]):
-        if not insert_new(job, now, clusters):
-            planner.at[job] = NEVER
-            numbers[OUT] += 1
+        insert_new(job, now, clusters)
 
 
 @apart
 def insert_new(job, now, clusters):
-    """Put a job into the earliest gap, and seat the jobs behind it again.
-
-    Return whether the job fits at any time.
-    """
+    """Put a job into the earliest gap, and seat the jobs behind it again."""
     planner, plan = clusters.planner, clusters.plan
     nodes, row = planner.nodes, planner.nodes.row[job]
     chosen, start = NOWHERE, NO_START
@@ -183,9 +126,7 @@ def insert_new(job, now, clusters):
             start_here_s = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
             if start_here_s < start:
                 chosen, start = cluster, start_here_s
-    if chosen == NOWHERE:
-        return False
-    weigh(job, planner)
+    planner.rate[job] = UNIT / max(planner.fit[job], BOUND_S)
     planner.at[job] = planner.jobs.submit[job]
     planner.slowdown[job] = 0
     position = planner.size[chosen]
@@ -203,16 +144,3 @@ def insert_new(job, now, clusters):
         choose(row, chosen, 0, nodes, nodes.capacity)
         planner.at[job] = start
         reserve(row, start, planner.fit[job], nodes, plan)
-    return True
-
-
-@kernel
-def weigh(job, planner):
-    """Set the weights of the wait and the slowdown of ``job``."""
-    numbers = planner.numbers
-    weight = 1.0
-    planner.scale[job] = 1
-    if numbers[WIDTH] != 0:
-        weight = math.sqrt(planner.jobs.procs[job])
-        planner.scale[job] = np.int64(FINE * weight)
-    planner.rate[job] = UNIT * weight / max(planner.fit[job], numbers[BOUND])

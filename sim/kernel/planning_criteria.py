@@ -26,53 +26,31 @@ from sim.kernel.planning_seats import (
 )
 from sim.kernel.state import ENDED, PLANS
 
-SPREADS = ("sum", "squares")
-SUM, SQUARES = range(2)
-"""Unfairness: mean plus standard deviation of NUWT, or the sum over users of (1 + mean - NUWT) squared."""
-
 SMALLEST = 1e-9
 """Min value that an improvement is divided by."""
+LEAST_USED = 3600.0
+"""Min consumption of a user, processor-seconds."""
 WAIT, SLOWDOWN, UNFAIRNESS = range(3)
-(
-    ITERATION,  # the next iteration of this search
-    ACCEPTED,  # moves accepted in this search
-    JOBS,  # planned jobs
-    SEARCHES,  # finished searches
-    FOUND,  # accepted moves in the log
-    SLOTS,
-) = range(6)
 
 
 class SearchRules(NamedTuple):
-    """The criteria's weights and the length of a search.
-
-    ``iterations`` of one search; ``per_cluster``: so many for the jobs of each cluster. ``wait``, ``slowdown`` and ``fairness``:
-    weights. ``least``: min consumption of a user, processor-seconds.
-    """
+    """The ``iterations`` of a search, and the weights of the criteria."""
 
     iterations: int
-    per_cluster: bool
     wait: float
     slowdown: float
     fairness: float
-    spread: int
-    least: float
 
 
 class Search(NamedTuple):
-    """The arrays of a search: int64 unless stated.
+    """The arrays of a search.
 
-    ``slots``; ``random`` [2]; criteria, float [3]: ``first``, ``best``, ``trial``. For each accepted move ``log`` [rows, 3] has
-    search, iteration and number of planned jobs, ``gains`` [rows, 3], float, the relative improvements.
+    ``random`` int64 [2]; the criteria of the ``best`` plan and of a ``trial``, float64 [3].
     """
 
-    slots: np.ndarray
     random: np.ndarray
-    first: np.ndarray
     best: np.ndarray
     trial: np.ndarray
-    log: np.ndarray
-    gains: np.ndarray
 
 
 @apart
@@ -90,7 +68,7 @@ def account(planner, state):
 
 
 @apart
-def add_up(rules, planner, state):
+def add_up(planner, state):
     """Sum up planned waits and slowdowns, and list the users with planned jobs."""
     numbers, counters, jobs = planner.numbers, state.counters, planner.jobs
     for user in range(len(planner.waits)):
@@ -104,7 +82,7 @@ def add_up(rules, planner, state):
             let_count(user_of(job, planner), unknown, planner)
             planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
             planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
-            numbers[SUM_WAIT] += (planner.at[job] - jobs.submit[job]) * planner.scale[job]
+            numbers[SUM_WAIT] += planner.at[job] - jobs.submit[job]
             numbers[SUM_SLOWDOWN] += planner.slowdown[job]
     bits = numbers[BITS]
     for i in range(counters[PLANS]):
@@ -115,7 +93,7 @@ def add_up(rules, planner, state):
             planner.waits[user] += start - jobs.submit[job]
     for i in range(numbers[USERS]):
         user = planner.present[i]
-        planner.inverse[user] = 1.0 / max(planner.inverse[user], rules.least)
+        planner.inverse[user] = 1.0 / max(planner.inverse[user], LEAST_USED)
 
 
 @kernel
@@ -131,7 +109,7 @@ def let_count(user, unknown, planner):
 
 
 @kernel
-def evaluate(wait, slowdown, waits, rules, planner, criteria):
+def evaluate(wait, slowdown, waits, planner, criteria):
     """Write the ``criteria`` of a plan, given its sums and the waits of users."""
     criteria[WAIT] = 1.0 * wait
     criteria[SLOWDOWN] = slowdown / UNIT
@@ -144,11 +122,7 @@ def evaluate(wait, slowdown, waits, rules, planner, criteria):
     for i in range(users):
         user = planner.present[i]
         nuwt = (planner.past[user] + waits[user]) * planner.inverse[user]
-        off = 1.0 + mean - nuwt if rules.spread == SQUARES else mean - nuwt
-        squares += off * off
-    if rules.spread == SQUARES:
-        criteria[UNFAIRNESS] = squares
-        return
+        squares += (mean - nuwt) * (mean - nuwt)
     criteria[UNFAIRNESS] = mean + math.sqrt(squares / max(users, 1))
 
 

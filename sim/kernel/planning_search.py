@@ -7,18 +7,7 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.kernel.planning import gather_ends
-from sim.kernel.planning_criteria import (
-    ACCEPTED,
-    FOUND,
-    ITERATION,
-    JOBS,
-    SEARCHES,
-    SMALLEST,
-    account,
-    add_up,
-    evaluate,
-    gain,
-)
+from sim.kernel.planning_criteria import account, add_up, evaluate, gain
 from sim.kernel.planning_seats import (
     BITS,
     NOW,
@@ -37,43 +26,30 @@ SPACING = 32
 
 
 @apart
-def search(now, bits, count, rules, planner, state, find):
-    """Do up to ``count`` more iterations of a search; return whether it is over.
-
-    The first call begins the search.
-    """
-    slots = find.slots
-    if slots[ITERATION] == 0:
-        begin(now, bits, rules, planner, state, find)
-    last = rules.iterations * (len(planner.size) if rules.per_cluster else 1)
-    stop = min(last, slots[ITERATION] + count)
-    while slots[ITERATION] < stop:
-        iterate(rules, planner, find)
-        slots[ITERATION] += 1
-    over = slots[ITERATION] >= last
-    if over:
-        slots[SEARCHES] += 1
-        slots[ITERATION] = 0
-    return over
+def search(now, bits, rules, planner, state, find):
+    """Search for a better plan; return whether one was found."""
+    jobs = begin(now, bits, planner, state, find)
+    better = False
+    for _ in range(rules.iterations):
+        better = iterate(jobs, rules, planner, find) or better
+    return better
 
 
 @apart
-def begin(now, bits, rules, planner, state, find):
-    """Begin a search: account for users, and evaluate the current plan."""
-    numbers, slots = planner.numbers, find.slots
+def begin(now, bits, planner, state, find):
+    """Account for users and evaluate the current plan; return the number of planned jobs."""
+    numbers, jobs = planner.numbers, 0
     numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
     gather_ends(state, planner)
     account(planner, state)
-    slots[JOBS] = slots[ACCEPTED] = 0
     for user in range(len(planner.waits)):
         planner.waits[user] = 0
     for cluster in range(len(planner.size)):
-        slots[JOBS] += planner.size[cluster]
+        jobs += planner.size[cluster]
     seat_all(planner)
-    add_up(rules, planner, state)
-    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, rules, planner, find.first)
-    for i in range(3):
-        find.best[i] = find.first[i]
+    add_up(planner, state)
+    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, planner, find.best)
+    return jobs
 
 
 @kernel
@@ -135,25 +111,25 @@ def move(source, i, target, j, planner):
 
 @kernel
 def seat_moved(source, i, target, j, best, planner):
-    """Seat the jobs whose seats a move may change; return whether all jobs fit."""
+    """Seat the jobs whose seats a move may change."""
     if source == target:
-        return seat(source, min(i, j), max(i, j), 0, best, planner)
+        seat(source, min(i, j), max(i, j), 0, best, planner)
+        return
     job = planner.order[target, j]
     leaves = planner.at[job] + planner.fit[job]
-    return seat(source, i, i, leaves, best, planner) and seat(target, j, j, 0, best, planner)
+    seat(source, i, i, leaves, best, planner)
+    seat(target, j, j, 0, best, planner)
 
 
 @apart
-def try_move(source, i, target, j, rules, planner, find):
-    """Write the criteria of a move to ``find.trial``, undo it; return whether all jobs fit."""
+def try_move(source, i, target, j, planner, find):
+    """Write the criteria of a move to ``find.trial``, and undo it."""
     move(source, i, target, j, planner)
     start_trial(planner)
-    fits = seat_moved(source, i, target, j, False, planner)
-    if fits:
-        numbers = planner.numbers
-        evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, rules, planner, find.trial)
+    seat_moved(source, i, target, j, False, planner)
+    numbers = planner.numbers
+    evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, planner, find.trial)
     move(target, j, source, i, planner)
-    return fits
 
 
 @apart
@@ -164,46 +140,29 @@ def make_move(source, i, target, j, planner):
     seat_moved(source, i, target, j, True, planner)
 
 
-@apart
-def accept(find):
-    """Log the accepted trial; its criteria are now the best."""
-    slots = find.slots
-    row = slots[FOUND]
-    if row < len(find.log):
-        find.log[row, 0], find.log[row, 1], find.log[row, 2] = slots[SEARCHES], slots[ITERATION], slots[JOBS]
-        for i in range(3):
-            find.gains[row, i] = (find.best[i] - find.trial[i]) / max(find.best[i], SMALLEST)
-        slots[FOUND] = row + 1
-    slots[ACCEPTED] += 1
-    for i in range(3):
-        find.best[i] = find.trial[i]
-
-
 @kernel
-def iterate(rules, planner, find):
-    """Try a move, and make it if it improves the plan."""
-    slots = find.slots
-    source, total = 0, slots[JOBS]
-    if rules.per_cluster:
-        source = slots[ITERATION] // rules.iterations
-        total = planner.size[source]
-    if total == 0:
-        return
-    source, i = at_place(source, draw(find.random, total), rules, planner)
+def iterate(jobs, rules, planner, find):
+    """Try a move, and make it if it improves the plan; return whether it does."""
+    source, i = at_place(draw(find.random, jobs), planner)
     target, j = random_target(source, i, planner, find)
-    fits = (source != target or i != j) and try_move(source, i, target, j, rules, planner, find)
-    if fits and gain(find.best, find.trial, rules) > 0.0:
-        make_move(source, i, target, j, planner)
-        accept(find)
+    if source == target and i == j:
+        return False
+    try_move(source, i, target, j, planner, find)
+    if not gain(find.best, find.trial, rules) > 0.0:
+        return False
+    make_move(source, i, target, j, planner)
+    for criterion in range(3):
+        find.best[criterion] = find.trial[criterion]
+    return True
 
 
 @kernel
-def at_place(source, place, rules, planner):
-    """Return cluster and position of the job at ``place`` among all, or of cluster ``source``."""
-    if not rules.per_cluster:
-        while place >= planner.size[source]:
-            place -= planner.size[source]
-            source += 1
+def at_place(place, planner):
+    """Return cluster and position of the planned job at ``place`` among all."""
+    source = 0
+    while place >= planner.size[source]:
+        place -= planner.size[source]
+        source += 1
     return source, place
 
 

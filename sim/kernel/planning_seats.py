@@ -18,43 +18,33 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.state import NEVER, Jobs, heap_pop, heap_push
+from sim.kernel.state import Jobs, heap_pop, heap_push
 from sim.machine.nodes import Nodes, change, choose, within_limits
 
 (
     PLACED,  # the first job that is not in the plan yet
-    OUT,  # jobs before it that are in no plan, as no node left could hold them
     POOL,  # whether the machine is one pool of processors
     BITS,  # the bits of an event that hold the job
     NOW,  # the time from which jobs are seated
-    EVERY,  # min time between searches; of OrigBF between updates of usage
+    EVERY,  # min time between searches
     STRIDE,  # positions from one kept state to the next
     TRIAL,  # the number of the trial, noted in ``stamp`` for the jobs seated in it
-    SUM_WAIT,  # of the planned jobs: the sum of weighted waits
+    SUM_WAIT,  # of the planned jobs: the sum of waits
     SUM_SLOWDOWN,  # of the planned jobs: the sum of slowdowns, in parts of UNIT
     TRIAL_WAIT,  # the same sums of the trial
     TRIAL_SLOWDOWN,
-    LEAST,  # min slowdown, in parts of UNIT, divided by the scale of a job
-    WIDTH,  # whether jobs are weighted by the square root of their processors
-    BOUND,  # the threshold of bounded slowdown
     SEEN_ENDS,  # ends that usage accounts for
     SEEN_AT,  # the time of the last update of usage
     USERS,  # users with planned jobs
-    TOLD,  # rows in the log of plans
-    TOLD_NODES,  # entries in the log of their nodes
-    TELLS,  # whether changes of planned starts are logged
-    WHOLE,  # whether all jobs are planned, not only up to the last that may start
     KEEPS,  # of OrigBF: whether reservations are kept
-    THRESHOLD,  # of OrigBF: how long a job must wait for a reservation, seconds
-    HALF_LIFE,  # of OrigBF: seconds after which usage is halved; 0 for never
     NUMBERS,
-) = range(26)
+) = range(16)
 """Slots of ``Planner.numbers``."""
 
 UNIT = 1 << 16
 """Slowdowns are whole multiples of 1 / UNIT, so that the order of summing does not change sums."""
-FINE = 1 << 10
-"""Square roots of processors are whole multiples of 1 / FINE."""
+BOUND_S = 10
+"""The threshold of bounded slowdown."""
 
 
 class Kept(NamedTuple):
@@ -83,13 +73,11 @@ class Planner(NamedTuple):
     ``ends`` [clusters, running jobs]: sorted events of the predicted ends of running jobs, NEVER last. ``heap`` [jobs]: ends of
     seated jobs. ``free`` and ``left``: working copies of those of ``nodes``.
 
-    ``scale`` [jobs]: the weight of a second of wait. A job with wait w and duration d has slowdown max(LEAST ``scale``, (w + d)
-    ``rate``); ``slowdown`` [jobs] is that of the plan. Waits of planned and running jobs by user are ``waits`` [users + 1], in a
-    trial ``trial_waits``; the last entry is for unknown users. ``past`` and ``usage`` [users + 1], float: waits and consumption
-    of ended jobs; ``inverse``: 1 over consumption, in a search. ``present`` [users]: users with planned jobs. ``claim`` [rows],
-    float: the processors that a job counts for. ``queue`` [rows]: the place of its queue in OrigBF. ``logged_start`` and
-    ``logged_nodes`` [jobs]: the planned start last logged, a digest of its nodes. ``log`` [rows, 5]: job, time, planned start,
-    cluster, number of nodes; ``log_nodes``: the nodes.
+    A job with wait w and duration d has slowdown max(UNIT, (w + d) ``rate``); ``slowdown`` [jobs] is that of the plan. Waits of
+    planned and running jobs by user are ``waits`` [users + 1], in a trial ``trial_waits``; the last entry is for unknown users.
+    ``past`` and ``usage`` [users + 1], float: waits and consumption of ended jobs; ``inverse``: 1 over consumption, in a
+    search. ``present`` [users]: users with planned jobs. ``claim`` [rows], float: the processors that a job counts for.
+    ``queue`` [rows]: the place of its queue in OrigBF.
     """
 
     numbers: np.ndarray
@@ -106,7 +94,6 @@ class Planner(NamedTuple):
     free: np.ndarray
     left: np.ndarray
     kept: Kept
-    scale: np.ndarray
     rate: np.ndarray
     slowdown: np.ndarray
     waits: np.ndarray
@@ -117,10 +104,6 @@ class Planner(NamedTuple):
     claim: np.ndarray
     queue: np.ndarray
     present: np.ndarray
-    logged_start: np.ndarray
-    logged_nodes: np.ndarray
-    log: np.ndarray
-    log_nodes: np.ndarray
 
 
 @kernel
@@ -182,7 +165,7 @@ def user_of(job, planner):
 def slowdown_at(job, time, planner):
     """Return the slowdown of ``job`` if it starts at ``time``, in whole parts of UNIT."""
     response = time - planner.jobs.submit[job] + planner.fit[job]
-    return max(planner.numbers[LEAST] * planner.scale[job], np.int64(response * planner.rate[job]))
+    return max(UNIT, np.int64(response * planner.rate[job]))
 
 
 @kernel
@@ -190,7 +173,7 @@ def note_best(job, time, planner):
     """Seat ``job`` at ``time`` in the plan, and update the sums."""
     numbers = planner.numbers
     later, slowdown = time - planner.at[job], slowdown_at(job, time, planner)
-    numbers[SUM_WAIT] += later * planner.scale[job]
+    numbers[SUM_WAIT] += later
     numbers[SUM_SLOWDOWN] += slowdown - planner.slowdown[job]
     planner.waits[user_of(job, planner)] += later
     planner.slowdown[job] = slowdown
@@ -202,7 +185,7 @@ def note_trial(job, time, planner):
     """Update the trial's sums for ``job`` at ``time``, which is not its time in the plan."""
     numbers = planner.numbers
     later = time - planner.at[job]
-    numbers[TRIAL_WAIT] += later * planner.scale[job]
+    numbers[TRIAL_WAIT] += later
     numbers[TRIAL_SLOWDOWN] += slowdown_at(job, time, planner) - planner.slowdown[job]
     planner.trial_waits[user_of(job, planner)] += later
 
@@ -274,10 +257,10 @@ def seat_pool(first, past, best, planner):
 
 @apart
 def seat_nodes(cluster, first, past, until, best, planner):
-    """Seat the jobs of a cluster of nodes from position ``first`` on; return whether all fit.
+    """Seat the jobs of a cluster of nodes from position ``first`` on.
 
     ``best`` and ``past`` as in :func:`seat_pool`. ``until``: the planned end of a job that the trial moved out of the cluster, 0
-    for none. In the best plan a job that fits at no time gets NEVER; the caller takes it out and seats the others again.
+    for none.
     """
     numbers, nodes, spare = planner.numbers, planner.nodes, planner.spare
     bits, row, fit, at, stamp = numbers[BITS], nodes.row, planner.fit, planner.at, planner.stamp
@@ -306,7 +289,7 @@ def seat_nodes(cluster, first, past, until, best, planner):
         position += 1
         event = next_end(run, size, ends, heap)
         fits = placed(row[job], cluster, best, planner)
-        while not fits and event != NEVER:
+        while not fits:
             time = event >> bits
             while event >> bits == time:
                 if stamp[event & mask] == trial:
@@ -316,10 +299,6 @@ def seat_nodes(cluster, first, past, until, best, planner):
                 run, size = pass_end(event, run, size, ends, heap)
                 event = next_end(run, size, ends, heap)
             fits = placed(row[job], cluster, best, planner)
-        if not fits:
-            if best:
-                at[job] = NEVER
-            return False
         end = time + fit[job]
         if best:
             note_best(job, time, planner)
@@ -331,12 +310,11 @@ def seat_nodes(cluster, first, past, until, best, planner):
             if not (stays and same_place(row[job], nodes, spare)):
                 until = max(until, end, at[job] + fit[job])
             elif position > past and time >= until:
-                return True
+                return
             stamp[job] = trial
             change(row[job], -1, spare, free, left)
         heap_push(heap, size, end << bits | job)
         size += 1
-    return True
 
 
 @kernel
@@ -363,8 +341,8 @@ def same_place(row, one, other):
 
 @kernel
 def seat(cluster, first, past, until, best, planner):
-    """Seat the jobs of a cluster from position ``first`` on; return whether all fit."""
+    """Seat the jobs of a cluster from position ``first`` on."""
     if planner.numbers[POOL] != 0:
         seat_pool(first, past, best, planner)
-        return True
-    return seat_nodes(cluster, first, past, until, best, planner)
+    else:
+        seat_nodes(cluster, first, past, until, best, planner)

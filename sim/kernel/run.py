@@ -82,7 +82,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             reset(free, jobs, state, memory, sweep)
             if len(sweep.weights) > 0:
                 for i in range(sweep.weights.shape[1]):
-                    settings.given_weights[i] = settings.weights[i] = sweep.weights[row, i]
+                    settings.weights[i] = sweep.weights[row, i]
             if outside is None and len(sweep.runtimes) > 0:
                 resume(row, settings, now, jobs, estimates, front, back, state, state.scenarios, clusters, state.slurm, sweep)
         reason, now = advance(

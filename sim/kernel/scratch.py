@@ -10,15 +10,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sim.kernel.clusters import LOSES, NUMBERS, UNKNOWN, Clusters, Line, Outages, Refusals, ShadowRoom
-from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, SEEN, UNASKED, Outside
+from sim.kernel.clusters import NUMBERS, UNKNOWN, Clusters, Line, Refusals, ShadowRoom
+from sim.kernel.outside import CHOSEN_JOBS, SLOTS, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
 from sim.kernel.profile import SIZE, Profile, blocks_for
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
 from sim.kernel.searched import nothing_searched
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
-from sim.machine.failures import NO_FAILURES, Failures
 from sim.machine.nodes import NO_LAYOUT, NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan
 
@@ -116,7 +115,7 @@ class Scratch:
     @staticmethod
     def outside(jobs: int) -> Outside:
         """Return new arrays for a policy outside, with no waiting job."""
-        table = np.zeros(ADDRESSES + SEEN, np.int64)
+        table = np.zeros(SLOTS, np.int64)
         table[CHOSEN_JOBS] = UNASKED
         return Outside(table, np.zeros(jobs, np.int64), np.zeros(jobs + 1, np.int64), np.full(jobs + 1, NOWHERE))
 
@@ -162,20 +161,10 @@ class Scratch:
             self._take("chunk", int(begin[-1])),
         )
 
-    def clusters(
-        self,
-        nodes: Nodes,
-        planner: Planner,
-        *,
-        two: bool,
-        failures: Failures = NO_FAILURES,
-        origin: int = 0,
-        layout: Layout = NO_LAYOUT,
-    ) -> Clusters:
+    def clusters(self, nodes: Nodes, planner: Planner, *, two: bool, origin: int = 0, layout: Layout = NO_LAYOUT) -> Clusters:
         """Return the state of a machine on which no job runs or waits.
 
-        Its nodes fail by ``failures``, and jobs may start at the hours of its ``layout``; the seconds of both become seconds from
-        ``origin``.
+        Jobs may start at the hours of its ``layout``, whose seconds become seconds from ``origin``.
         """
         jobs, hours = len(nodes.row), layout.hours
         front = self._line("front", jobs)
@@ -186,8 +175,6 @@ class Scratch:
             np.zeros(len(nodes.first), np.int64),
         )
         kind, kinds = kinds_of(nodes.requests)
-        numbers = np.zeros(NUMBERS, np.int64)
-        numbers[LOSES] = failures.jobs == "lost"
         refused, fitted, room, looked, most, begin, beside = np.full((7, kinds), UNKNOWN)
         refusals = Refusals(kind, refused, fitted, room, looked, most, begin, beside, self._take("gained", max(jobs, 1)))
         return Clusters(
@@ -198,24 +185,9 @@ class Scratch:
             nothing_searched(),
             ahead,
             refusals,
-            numbers,
+            np.zeros(NUMBERS, np.int64),
             planner,
-            self._outages(layout, nodes, failures, origin),
             hours._replace(time=hours.time - origin, until=hours.until - origin, latest=hours.latest.copy()),
-        )
-
-    def _outages(self, layout: Layout, nodes: Nodes, failures: Failures, origin: int) -> Outages:
-        jobs, fails = len(nodes.row), len(failures.time_s) > 0
-        first = np.concatenate(([0], np.cumsum(layout.sizes))) if fails else np.zeros(1, np.int64)
-        count = int(first[-1])
-        return Outages(
-            failures.time_s - origin,
-            first[failures.cluster] + failures.node,
-            failures.up.astype(np.int64),
-            np.zeros(count, np.int64),
-            np.zeros(count if layout.pooled else 0, np.int64),
-            first[:-1],
-            *(np.zeros(jobs, np.int64) for _ in range(4)),
         )
 
     def _line(self, name: str, jobs: int) -> Line:

@@ -145,6 +145,19 @@ def heap_pop(heap, size):
 
 
 @kernel
+def heap_remove(heap, size, event):
+    """Remove an event from a heap of ``size``; the heap must hold it."""
+    i = 0
+    while heap[i] != event:
+        i += 1
+    while i > 0:
+        heap[i] = heap[(i - 1) >> 1]
+        i = (i - 1) >> 1
+    heap[0] = -1
+    heap_pop(heap, size)
+
+
+@kernel
 def plan_insert(plan, plan_procs, size, event, procs):
     i = size
     while i > 0 and plan[i - 1] > event:
@@ -196,6 +209,26 @@ def begin_to_run(job, sequence, now, jobs, estimates, state, bits):
     counters[ENDS] += 1
     plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, procs)
     counters[PLANS] += 1
+
+
+@kernel
+def take_out(bits, job, sequence, jobs, state):
+    """Remove a job from the running jobs."""
+    counters = state.counters
+    plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << bits | sequence)
+    counters[PLANS] -= 1
+    counters[FREE] += jobs.procs[job]
+    heap_remove(state.ends, counters[ENDS], (state.start[job] + jobs.runtime[job]) << bits | sequence)
+    counters[ENDS] -= 1
+
+
+@kernel
+def place_of(job, state):
+    """Return the job's sequence number, which counts first starts; -1 if it has not run."""
+    sequence = state.counters[STARTED] - 1
+    while sequence >= 0 and state.running[sequence] != job:
+        sequence -= 1
+    return sequence
 
 
 @kernel

@@ -49,8 +49,7 @@ class Layout(NamedTuple):
     """An empty machine.
 
     int64: ``first`` [clusters + 1], ``capacity`` [nodes, resources], ``properties`` [nodes], ``left`` [clusters, limits], as in
-    :class:`Nodes`. Clusters are tried in this order. ``hours`` are in seconds of the trace. ``pooled``: each node stands for the
-    nodes of a cluster (:func:`as_pools`), one for each of its processors.
+    :class:`Nodes`. Clusters are tried in this order. ``hours`` are in seconds of the trace.
     """
 
     first: np.ndarray
@@ -58,12 +57,6 @@ class Layout(NamedTuple):
     properties: np.ndarray
     left: np.ndarray
     hours: Hours = ALWAYS
-    pooled: bool = False
-
-    @property
-    def sizes(self) -> np.ndarray:
-        """Return the number of nodes that each cluster has, int64 [clusters]."""
-        return self.capacity[:, PROCS] if self.pooled else np.diff(self.first)
 
 
 class Requests(NamedTuple):
@@ -166,7 +159,6 @@ def as_pools(layout: Layout, requests: Requests) -> tuple[Layout, Requests]:
         first=np.arange(len(layout.first)),
         capacity=np.minimum(layout.capacity[first], most) * sizes[:, None],
         properties=layout.properties[first],
-        pooled=True,
     )
     none = np.zeros_like(requests.apart)
     return pools, requests._replace(apart=none, whole=none)

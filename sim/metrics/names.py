@@ -175,21 +175,6 @@ METRICS: dict[str, Metric] = {
         compared=False,
     ),
     "nuwt_sd": Metric("NUWT, standard deviation", "ratio", "How far apart users are in it.", _KLUSACEK, compared=False),
-    "complaints": Metric(
-        "complaints",
-        "count",
-        "Jobs that waited longer than (ln(processors) + 1) × a share of the requested time, the smaller the longer the request, summed "
-        "over the user's jobs present at its last submission before the job's start.",
-        _KLUSACEK,
-        compared=False,
-    ),
-    "predicted_start_error_s": Metric(
-        "error of planned starts",
-        "seconds",
-        "Distance of the start planned at submission from the actual one, mean over jobs; of schedulers that plan.",
-        _KLUSACEK,
-        compared=False,
-    ),
     "clamped_predictions": Metric(
         "clamped predictions",
         "count",
@@ -212,8 +197,6 @@ FAIRNESS: dict[str, Metric] = {
         _KLUSACEK,
         lower_is_better=False,
     ),
-    "complaining_users": Metric("complaining users", "count", "Users with a complaint.", _KLUSACEK),
-    "complaints": METRICS["complaints"],
 }
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)

@@ -23,9 +23,7 @@ from features.errors import InputError, shown
 from features.jobs.columns import column, held
 from features.statistics import Ratio
 from sim.metrics.names import TAU_S
-from sim.metrics.predictability import predicted_start_error_s
-from sim.metrics.satisfaction import UserJobs, user_jobs
-from sim.metrics.user_fairness import fairness_of
+from sim.metrics.user_fairness import UserJobs, fairness_of, user_jobs
 from sim.schedule import Schedule, checked
 
 _WAITS, _SLOWED = 0.01, 1.1
@@ -84,7 +82,7 @@ def evaluate(schedule: Schedule, tau_s: float = TAU_S) -> pd.Series:
     """Return all metrics of ``schedule`` by name; times in seconds.
 
     Counts are ``int``, the rest ``float`` (dtype object). Metrics that do not apply are NaN: fairness between users if none is
-    known, the error of planned starts if nothing is planned. Raises InputError for a schedule without jobs, and for one with a
+    known. Raises InputError for a schedule without jobs, and for one with a
     job that starts before its submission or has no runtime.
     """
     return pd.Series(metrics(schedule, tau_s), dtype=object, name=schedule.label)
@@ -95,9 +93,6 @@ def metrics(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Any]:
     check_tau(tau_s)
     columns = _columns(checked(schedule))
     record: dict[str, Any] = {name: value.tolist() for name, value in measure(columns, schedule.procs, tau_s).items()}
-    record["predicted_start_error_s"] = predicted_start_error_s(
-        schedule.plans, np.asarray(column(held(schedule), "job_id")), columns.of_users.start
-    )
     record |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
     return record
 

@@ -9,23 +9,48 @@ of both: a schedule holds only jobs that ran, so this happens only to users all 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
 from features.deferred import pd
 from features.errors import InputError
-from sim.metrics.satisfaction import UserJobs, complaints, dissatisfaction, user_jobs
+from features.jobs.columns import Texts, column, held
+from features.jobs.schema import codes
 from sim.schedule import Schedule
 
 
+class UserJobs(NamedTuple):
+    """What users see of their jobs, int64 [jobs]; ``user`` is a code, -1 for unknown.
+
+    ``start`` may be of several schedules of the same jobs, [schedules, jobs].
+    """
+
+    user: np.ndarray
+    submit: np.ndarray
+    start: np.ndarray
+    runtime: np.ndarray
+    procs: np.ndarray
+    requested: np.ndarray
+
+
+def user_jobs(schedule: Schedule) -> UserJobs:
+    """Return what users see of the jobs of ``schedule``."""
+    names = ("submit_s", "start_s", "runtime_s", "procs", "requested_s")
+    jobs = held(schedule)
+    if not isinstance(column(jobs, "user"), Texts):  # as in a file
+        jobs = schedule.jobs.astype({"user": "category"})
+    return UserJobs(codes(jobs, "user"), *(np.asarray(column(jobs, name), np.int64) for name in names))
+
+
 def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
-    """Return ``nuwt_mean nuwt_sd complaints`` of each schedule, [...] each.
+    """Return ``nuwt_mean nuwt_sd`` of each schedule, [...] each.
 
     All NaN if no user is known. The standard deviation is the population's.
     """
     schedules, has_user = jobs.start.shape[:-1], jobs.user >= 0
     if not has_user.any():
-        return {name: np.full(schedules, np.nan) for name in ("nuwt_mean", "nuwt_sd", "complaints")}
+        return {name: np.full(schedules, np.nan) for name in ("nuwt_mean", "nuwt_sd")}
     user, users = jobs.user[has_user], int(jobs.user.max()) + 1
     total = np.bincount(user, jobs.procs[has_user].astype(np.float64) * jobs.runtime[has_user])
     wait = np.ascontiguousarray((jobs.start - jobs.submit)[..., has_user])
@@ -33,18 +58,14 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     waited = np.bincount((user + begins).ravel(), wait.ravel(), math.prod(schedules) * users).reshape(*schedules, users)
     used = total > 0  # some codes have no jobs
     values = np.ascontiguousarray(waited[..., used]) / total[used]
-    return {
-        "nuwt_mean": values.mean(axis=-1),
-        "nuwt_sd": values.std(axis=-1),
-        "complaints": complaints(jobs),
-    }
+    return {"nuwt_mean": values.mean(axis=-1), "nuwt_sd": values.std(axis=-1)}
 
 
 def per_user(schedule: Schedule) -> pd.DataFrame:
     """Return one row per user, in order of first submission.
 
-    Columns: ``jobs wait_s used_proc_s nuwt complaints worst_dissatisfaction``. ``nuwt`` is total wait / processor-seconds used,
-    1/processors. Jobs without a known user are in no row.
+    Columns: ``jobs wait_s used_proc_s nuwt``. ``nuwt`` is total wait / processor-seconds used, 1/processors. Jobs without a known
+    user are in no row.
     """
     jobs = user_jobs(schedule)
     table = pd.DataFrame(
@@ -52,16 +73,12 @@ def per_user(schedule: Schedule) -> pd.DataFrame:
             "user": pd.Series(schedule.jobs["user"].array, dtype=object),
             "wait_s": jobs.start - jobs.submit,
             "used_proc_s": jobs.procs.astype(np.float64) * jobs.runtime,  # sums exceed an int64
-            "dissatisfaction": dissatisfaction(jobs),
         }
     )
-    table["complaint"] = table["dissatisfaction"] > 1.0
     users = table.groupby("user", sort=False).agg(
         jobs=("wait_s", "size"),
         wait_s=("wait_s", "sum"),
         used_proc_s=("used_proc_s", "sum"),
-        complaints=("complaint", "sum"),
-        worst_dissatisfaction=("dissatisfaction", "max"),
     )
     users.insert(3, "nuwt", users["wait_s"] / users["used_proc_s"].where(users["used_proc_s"] > 0))
     return users
@@ -70,9 +87,8 @@ def per_user(schedule: Schedule) -> pd.DataFrame:
 def fairness(schedule: Schedule) -> pd.Series:
     """Return fairness over users as a Series (dtype object, counts int).
 
-    ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1 complaining_users complaints``; ``nuwt_below_1`` is the share of
-    users that computed for longer than they waited. The standard deviation is the population's. Raises InputError if no job has a
-    user.
+    ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1``; the last is the share of users that computed for longer than
+    they waited. The standard deviation is the population's. Raises InputError if no job has a user.
     """
     users = per_user(schedule)
     if len(users) == 0:
@@ -83,7 +99,5 @@ def fairness(schedule: Schedule) -> pd.Series:
         "nuwt_mean": float(users["nuwt"].mean()),
         "nuwt_sd": float(users["nuwt"].std(ddof=0)),
         "nuwt_below_1": float((users["nuwt"].dropna() < 1.0).mean()),
-        "complaining_users": int((users["complaints"] > 0).sum()),
-        "complaints": int(users["complaints"].sum()),
     }
     return pd.Series(record, dtype=object, name=schedule.label)

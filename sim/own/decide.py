@@ -1,8 +1,7 @@
 """Policies from outside the simulator that choose the waiting jobs to start.
 
 A policy is asked when a built-in scheduler would decide. It sees what a scheduler may see: waiting and running jobs, predictions,
-what is free, and the clock; never how long a job will run. It is a Python callable, ``policy(view)``, or a compiled one
-(:mod:`sim.own.compiled_policy`), which the kernel calls at its own speed.
+what is free, and the clock; never how long a job will run. It is a Python callable, ``policy(view)``.
 """
 
 from __future__ import annotations
@@ -18,12 +17,11 @@ import pandas as pd
 from features.clock import Clock
 from features.errors import InputError, shown
 from sim.inputs.prepare import Inputs, Prepared
-from sim.kernel.outside import ADDRESSES, CHOSEN_JOBS, POLICY, REFUSED, place_for
+from sim.kernel.outside import CHOSEN_JOBS, REFUSED, place_for
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import CHOSEN, FREE, NEXT, PLANS, STARTED, WAITING
 from sim.machine.nodes import NOWHERE, Description
 from sim.outcome import DECIDED, TRACE_SECONDS, Decider, Progress
-from sim.own.compiled_policy import CompiledPolicy
 from sim.policy import Policy
 from sim.schedule import Schedule
 from sim.simulation import simulate_policy
@@ -94,7 +92,7 @@ class OfItsOwn(Protocol):
     def decider(self) -> Decider: ...
 
 
-Asked: TypeAlias = Callable[[View], Iterable[Job | tuple[Job, int]]] | CompiledPolicy
+Asked: TypeAlias = Callable[[View], Iterable[Job | tuple[Job, int]]]
 Decides: TypeAlias = Asked | OfItsOwn
 
 
@@ -109,20 +107,13 @@ class _Asked:
 
     def begin(self, workload: Prepared, inputs: Inputs, work: WorkArrays) -> WorkArrays:
         """Return ``work`` with the arrays of decisions."""
-        arrays, estimates, state, total = inputs.arrays, inputs.estimates, work.state, len(workload.jobs)
+        total = len(workload.jobs)
         self.inputs, self.origin, self.procs, self.bits = inputs, workload.origin, workload.procs, inputs.bits
         self.row = inputs.dependencies.row if workload.waits is not None else np.arange(total)
         self.job_ids, users = workload.jobs["job_id"].tolist(), workload.jobs["user"].astype(object)
         self.users = users.where(users.notna(), None).tolist()
-        self.outside = outside = Scratch.outside(total)
-        self.work = work._replace(outside=outside)
-        if isinstance(self.policy, CompiledPolicy):
-            self.memory = np.zeros(self.policy.memory)
-            seen = [state.counters, outside.waiting, outside.chosen, arrays.submit, arrays.procs, arrays.requested, arrays.user]
-            seen += [*estimates, state.start, state.plan, state.plan_procs]
-            addresses = [array.ctypes.data for array in seen]
-            outside.table[ADDRESSES:] = [*addresses, self.procs, self.bits, self.memory.ctypes.data]
-            outside.table[POLICY] = self.policy.address
+        self.outside = Scratch.outside(total)
+        self.work = work._replace(outside=self.outside)
         return self.work
 
     def answer(self, now: int) -> None:
@@ -130,7 +121,6 @@ class _Asked:
         table, counters, outside = self.outside.table, self.work.state.counters, self.outside
         if table[REFUSED] != 0:
             raise InputError(f"policy {self.name}, at second {now + self.origin}: {self._wrong()}")
-        assert not isinstance(self.policy, CompiledPolicy)
         self._catch_up()
         answer = self.policy(View(self, now))
         if not isinstance(answer, Iterable):
@@ -170,8 +160,6 @@ class _Asked:
         """Return what is wrong with the choice that the kernel has refused."""
         outside, state = self.outside, self.work.state
         at = int(outside.table[REFUSED]) - 1
-        if at < 0:
-            return "raises an exception, or returns a number of jobs below 0"
         job, chosen = int(outside.chosen[at]), outside.chosen[:at].tolist()
         if not 0 <= job < state.counters[NEXT]:
             return f"starts job number {job}, which is none of the {int(state.counters[NEXT]):,} submitted so far"
@@ -202,14 +190,13 @@ def decider(policy: Decides, name: str = "", once: bool = False) -> tuple[str, C
     The name is ``name``, by default the policy's own. A class makes a policy for each simulation; an object is copied for each,
     so that they share nothing, unless it decides ``once``. Raises InputError for what is no policy or cannot be copied.
     """
-    if not callable(policy) and not isinstance(policy, (CompiledPolicy, OfItsOwn)):
-        raise InputError(f"a {type(policy).__name__} is not a policy: give a function of a view, or sim.compiled(function)")
-    own = policy.name if isinstance(policy, (CompiledPolicy, OfItsOwn)) and not isinstance(policy, type) else ""
+    if not callable(policy) and not isinstance(policy, OfItsOwn):
+        raise InputError(f"a {type(policy).__name__} is not a policy: give a function of a view")
+    own = policy.name if isinstance(policy, OfItsOwn) and not isinstance(policy, type) else ""
     name = name or own or getattr(policy, "__name__", type(policy).__name__)
 
     def new_decider() -> Decider:
-        shared = once or isinstance(policy, CompiledPolicy)  # compiled, it keeps nothing between simulations
-        fresh = policy() if isinstance(policy, type) else policy if shared else _copied(policy)
+        fresh = policy() if isinstance(policy, type) else policy if once else _copied(policy)
         return fresh.decider() if isinstance(fresh, OfItsOwn) else _Asked(fresh, name)
 
     return name, new_decider
@@ -236,12 +223,11 @@ def decide(
 ) -> Schedule:
     """Schedule ``jobs`` as ``policy`` decides.
 
-    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to start
-    now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits and, on a pool, a
-    processor is free; on clusters again until it starts nothing. :mod:`sim.own.compiled_policy` describes compiled ones. The
-    schedule's scheduler is ``name``, by default the policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``,
-    ``dependencies``, ``seed``, ``shake_s``, ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`. ``progress(ended, jobs)`` is called several times
-    a second.
+    ``machine`` is a number of processors, or a machine of clusters. ``policy(view)`` returns the jobs of ``view.queue`` to
+    start now, in this order; on clusters as jobs or (job, cluster). It is asked at each pass in which a job waits and, on a
+    pool, a processor is free; on clusters again until it starts nothing. The schedule's scheduler is ``name``, by default the
+    policy's own. ``settings`` are ``predictor``, ``correction``, ``semantics``, ``dependencies``, ``seed``, ``shake_s``,
+    ``users``, ``load`` and ``squeeze`` of :func:`sim.simulate`. ``progress(ended, jobs)`` is called several times a second.
 
     Raises
     ------

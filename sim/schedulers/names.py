@@ -14,7 +14,7 @@ from typing import Any
 
 from features.errors import InputError, meant
 from models.runtime.options import check_known, chosen, parse, whole
-from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, STANDARDISED, changes_while_waiting
+from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
 from sim.schedulers.harm import Harm, harm
 from sim.schedulers.planning import OrigBF, PlanRS, orig_bf, plan_rs
@@ -38,20 +38,17 @@ PLANNERS = ("PlanRS", "OrigBF")
 class Order:
     """A queue order, with the weights of a mixed policy, or with a ``score``.
 
-    ``weights`` are those of the features (n, r, wait, r/n, expansion, r n), raw or ``standardised``, or the values of the score.
+    ``weights`` are those of the features (n, r, wait, r/n, expansion, r n), or the values of the score.
     """
 
     name: str = "FCFS"
     weights: tuple[float, ...] = NO_WEIGHTS
-    standardised: bool = False
     score: Score | None = None
 
     @property
     def code(self) -> int:
         """Return the integer of :mod:`sim.kernel.orders`."""
-        if self.score is not None:
-            return SCORE
-        return STANDARDISED if self.standardised else ORDERS[self.name]
+        return ORDERS[self.name] if self.score is None else SCORE
 
     @property
     def changes(self) -> bool:
@@ -63,8 +60,8 @@ class Order:
 class Rush:
     """Start decisions of Nichols et al. (RUSH).
 
-    A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts one of
-    ``classes``. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
+    A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts
+    variation. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
     unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest. With ``harm``,
     variation that a start adds to running jobs counts too. A model skips from the probability ``cutoff`` on, by default its own.
     ``model`` is ``oracle``, ``nowcast``, ``coin``, or any name for which the caller has a model; empty for a start decision given
@@ -73,20 +70,17 @@ class Rush:
 
     model: str = ""
     skips: int = 10
-    classes: str = "variation"
     patience: int = 0
     every: int = 0
     harm: bool = False
     cutoff: float | None = None
 
 
-_RUSH = ("model", "skips", "patience", "every", "harm", "cutoff", "classes")
+_RUSH = ("model", "skips", "patience", "every", "harm", "cutoff")
 UNTRAINED = ("oracle", "nowcast", "coin")
 """Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
 ANY_SKIPS = 999_999_999
 """A number of skips that no job reaches."""
-CLASSES = ("variation", "little")
-"""Predicted classes that skip a job: variation, or also little variation."""
 
 
 @dataclass(frozen=True)
@@ -107,11 +101,6 @@ class Scheduler:
     plan_rs: PlanRS | None = None
     orig_bf: OrigBF | None = None
     by_request: bool = False
-
-    @property
-    def promises(self) -> bool:
-        """Tell whether it plans a start for each job anyway, so that logging plans costs little."""
-        return self.algorithm in PLANNERS
 
     @property
     def draws(self) -> bool:
@@ -243,17 +232,13 @@ def _rush(name: str) -> tuple[str, Rush | None]:
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
     if options.get("harm", "no").lower() not in ("yes", "no"):
         raise InputError(f"scheduler {name!r}: harm={options['harm']} is neither yes nor no")
-    harm, classes = options.get("harm", "no").lower() == "yes", options.get("classes", Rush.classes).lower()
-    if classes not in CLASSES:
-        raise InputError(f"scheduler {name!r}: classes={classes}; known: {', '.join(CLASSES)}")
     return match[1], Rush(
-        options.get("model", ""),
-        int(numbers["skips"]),
-        classes,
-        int(numbers["patience"]),
-        int(numbers["every"]),
-        harm,
-        _cutoff(name, options),
+        model=options.get("model", ""),
+        skips=int(numbers["skips"]),
+        patience=int(numbers["patience"]),
+        every=int(numbers["every"]),
+        harm=options.get("harm", "no").lower() == "yes",
+        cutoff=_cutoff(name, options),
     )
 
 
@@ -279,7 +264,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
         except InputError as error:
             raise InputError(f"scheduler: {error}" if len(name) > 200 else f"scheduler {name!r}: {error}") from error
         return Order("SCORE", formula.weights, score=formula)
-    mixed = re.fullmatch(r"MIXED\(([^;]*)(;STANDARDISED)?\)", text)
+    mixed = re.fullmatch(r"MIXED\(([^;]*)\)", text)
     if mixed:
         try:
             weights = tuple(float(weight) for weight in mixed[1].split(","))
@@ -289,7 +274,7 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
             raise InputError(
                 f"scheduler {name!r}: MIXED takes 3 or 6 finite weights, not all zero, on n, r, wait, r/n, expansion, r*n"
             )
-        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :], standardised=mixed[2] is not None)
+        return Order("MIXED", weights + NO_WEIGHTS[len(weights) :])
     order = aliases.get(text, text)
     if order not in ORDERS or order == "MIXED":
         raise InputError(f"unknown order {text!r} in scheduler {name!r}; {meant(text, (*ORDERS, *aliases)) or grammar()}")
@@ -298,10 +283,8 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
 
 def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
     """Return the name of ``plan`` with other weights, or other parameters of its score."""
-    if plan.order.score is not None:
-        order = f"SCORE({plan.order.score.with_values(numbers)})"
-    else:
-        order = f"MIXED({','.join(map(repr, numbers))}{';standardised' if plan.order.standardised else ''})"
+    score_of_plan = plan.order.score
+    order = f"MIXED({','.join(map(repr, numbers))})" if score_of_plan is None else f"SCORE({score_of_plan.with_values(numbers)})"
     return "-".join((order, *_parts(plan.name)[1:]))
 
 

@@ -6,8 +6,8 @@ are many replays, each with phases of its own, and the record is compared with t
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -44,7 +44,6 @@ _FITTED = 2000
 _NAMED = 4
 NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
-Rule = Callable[[Site, pd.DataFrame], tuple[Site, pd.DataFrame]]
 Progress = Callable[[int, int], None]
 
 
@@ -286,84 +285,6 @@ def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: i
     free = [node for node in free if node.name not in busy and (job["gpus"] == 0 or node.gpus > 0)]
     enough = len(free) >= max(job["min_nodes"], 1) and sum(node.cpus for node in free) >= job["cpus"]
     return [node.name for node in free] if enough and sum(node.gpus for node in free) >= job["gpus"] else []
-
-
-def _settings(**values: str) -> Rule:
-    return lambda site, jobs: (replace(site, settings={**site.settings, **values}), jobs)
-
-
-def _columns(**values: Any) -> Rule:
-    return lambda site, jobs: (site, jobs.assign(**values))
-
-
-def _no_clocks(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
-    at_once = {"bf_interval": "1", "sched_interval": "1", "batch_sched_delay": "0", "sched_min_interval": "0"}
-    return replace(site, scheduler={**site.scheduler, **at_once}), jobs
-
-
-def _one_tier(site: Site, jobs: pd.DataFrame) -> tuple[Site, pd.DataFrame]:
-    return replace(site, partitions={name: replace(part, tier=1) for name, part in site.partitions.items()}), jobs
-
-
-RULES: Mapping[str, Rule] = {
-    "backfill": _settings(schedulertype="sched/builtin"),
-    "clocks": _no_clocks,
-    "age": _settings(priorityweightage="0"),
-    "fair share": _settings(priorityweightfairshare="0"),
-    "job size": _settings(priorityweightjobsize="0"),
-    "partition factor": _settings(priorityweightpartition="0"),
-    "QOS factor": _settings(priorityweightqos="0"),
-    "usage at the beginning": lambda site, jobs: (
-        replace(site, associations=tuple(replace(association, usage=0.0) for association in site.associations)),
-        jobs,
-    ),
-    "TRES weights": _settings(priorityweighttres=""),
-    "switches": lambda site, jobs: (replace(site, switches=()), jobs),
-    "CompleteWait": _settings(completewait="0"),
-    "tiers": _one_tier,
-    "limits": _settings(accountingstorageenforce=""),
-    "memory": _settings(selecttypeparameters="CR_CPU"),
-    "GPUs": _columns(gpus=0),
-    "features": _columns(features=""),
-    "node counts": _columns(min_nodes=1, max_nodes=0),
-    "exclusive": _columns(exclusive=False),
-    "throttles": _columns(throttle=0),
-    "dependencies": _columns(after=""),
-    "licenses": _columns(licenses=""),
-    "min limits": lambda site, jobs: (site, jobs.assign(least_limit_s=jobs["limit_s"])),
-    "preemption": _settings(preempttype="preempt/none"),
-    "cancelled jobs": lambda site, jobs: (site, jobs[jobs["start_s"] >= 0].reset_index(drop=True)),
-    "eligible times": _columns(eligible_s=-1),
-    "reservations": lambda site, jobs: (replace(site, reservations=()), jobs.assign(reservation="")),
-    "outages": lambda site, jobs: (replace(site, outages=()), jobs),
-}
-"""Rules that can be left out, to see whether the figures change without them."""
-
-
-def without(
-    site: Site, jobs: pd.DataFrame, replays: int, seed: int, rules: Sequence[str] = tuple(RULES), progress: Progress | None = None
-) -> pd.DataFrame:
-    """Return the figures of replays without each rule that the site uses, one rule at a time.
-
-    Columns ``rule mean_wait_s low_s high_s within_5_s``.
-    """
-    used = [name for name in rules if not _same((site, jobs), RULES[name](site, jobs))]
-    rows = []
-    report = progress or (lambda done, total: None)
-    report(0, len(used))
-    for at, name in enumerate(used):
-        summary = open_replays(*RULES[name](site, jobs), replays, seed).summary()
-        rows.append((name, *(summary[figure] for figure in ("mean_wait_s", "low_s", "high_s", "within_5_s"))))
-        report(at + 1, len(used))
-    return pd.DataFrame(rows, columns=["rule", "mean_wait_s", "low_s", "high_s", "within_5_s"])
-
-
-def _same(one: tuple[Site, pd.DataFrame], other: tuple[Site, pd.DataFrame]) -> bool:
-    (site, jobs), (changed, table) = one, other
-    idle = ("", "0", "preempt/none")
-    unset = {key for key, value in changed.settings.items() if value in idle and key not in site.settings}
-    settings = {key: value for key, value in changed.settings.items() if key not in unset}
-    return replace(changed, settings=settings) == site and jobs.equals(table)
 
 
 def load_kernels() -> None:

@@ -6,8 +6,8 @@ From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm.least_loaded import choose_least_loaded
 from sim.slurm.state import ABLE, LOW, SHIFT, TRIED
-from sim.slurm.topology import choose_otherwise
 
 
 @kernel
@@ -106,8 +106,8 @@ def choose(job, nodes, small, slurm):
     Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: lightest first, among these the tightest
     that suffices, else the largest. If one node is enough, take the node of the set with fewest processors that suffices.
     """
-    if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0 or len(slurm.hardware.switch_level) > 0:
-        return choose_otherwise(job, nodes, small, slurm)
+    if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0:
+        return choose_least_loaded(job, nodes, small, slurm)
     ask, room = slurm.ask, slurm.room
     need = budget = ask.cpus[job]
     most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))

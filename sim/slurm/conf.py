@@ -1,4 +1,4 @@
-"""Read slurm.conf, gres.conf and topology.conf: nodes, partitions, switches, settings.
+"""Read slurm.conf and gres.conf: nodes, partitions, settings.
 
 Slurm's own rules apply: keys in any case, ``DEFAULT`` lines, ranges of names, continued lines, comments. Errors name file,
 line and key.
@@ -16,20 +16,16 @@ from sim.slurm.lines import (
     CONF,
     CONFIG,
     EPILOG,
-    FILES,
     GRES,
-    TOPOLOGY,
-    TOPOLOGY_YAML,
     KeyedLine,
     conf_lines,
-    dropped,
     expand,
     natural,
     seconds,
     tres_weights,
 )
 from sim.slurm.releases import read_release
-from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site, Switch
+from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site
 
 _FLAGS = {
     *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
@@ -41,7 +37,7 @@ _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
     *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
     *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait"),
-    *("overtimelimit", "topologyplugin", "topologyparam", "priorityflags", "fairsharedampeningfactor", "preemptparameters"),
+    *("overtimelimit", "topologyplugin", "priorityflags", "fairsharedampeningfactor", "preemptparameters"),
     *("priorityweighttres",),
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
@@ -134,14 +130,12 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"{key}={settings[key]}"
         for key, pattern in (
-            *(("topologyplugin", r"topology/(none|default|flat|tree)"), ("topologyparam", r"(?!.*dragonfly).*")),
+            ("topologyplugin", r"topology/(none|default|flat)"),
             *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
             ("prioritytype", r"priority/(basic|multifactor)"),
         )
         if key in settings and not re.fullmatch(pattern, settings[key].lower())
     ]
-    if TOPOLOGY_YAML in texts:
-        warnings.append(f"{TOPOLOGY_YAML}: that jobs keep to its switches and blocks")
     if "suspend" in settings.get("preemptmode", "").lower():
         warnings.append(f"PreemptMode={settings['preemptmode']}")
     if "epilog" in settings:
@@ -277,28 +271,3 @@ def type_shares(nodes: Iterable[Node]) -> dict[str, float]:
         types = [name for name in node.features if name.startswith(TYPED)]
         gpus |= {name: gpus.get(name, 0.0) + node.gpus / len(types) for name in types}
     return {name.lower(): count / (sum(gpus.values()) or 1) for name, count in gpus.items()}
-
-
-def with_switches(texts: Mapping[str, str], name: str, site: Site) -> Site:
-    """Return the site with the switches of topology.conf.
-
-    Nodes that slurm.conf does not describe are dropped with a note, as Slurm does. Raises InputError for an unknown switch.
-    """
-    if TOPOLOGY not in texts and TOPOLOGY_YAML in texts:
-        return site
-    if TOPOLOGY not in texts:
-        raise InputError(f"{name}: sets TopologyPlugin=topology/tree and lacks {TOPOLOGY}: {FILES[TOPOLOGY]}")
-    by_name: dict[str, Switch] = {}
-    node_names, unknown = {node.name for node in site.nodes}, set[str]()
-    lines = [line for line in conf_lines(texts, TOPOLOGY, name) if "switchname" in line.pairs]
-    names = {switch for line in lines for switch in expand(line.pairs["switchname"], line)}
-    for line in lines:
-        listed = line.pairs.get("nodes", "")
-        members = frozenset(node_names if listed.upper() == "ALL" else expand(listed, line))
-        unknown |= members - node_names
-        below = expand(line.pairs.get("switches", ""), line)
-        if absent := sorted(set(below) - names):
-            raise line.error(f"switch {line.pairs['switchname']} joins the unknown switch {absent[0]}")
-        for switch in expand(line.pairs["switchname"], line):
-            by_name[switch] = Switch(switch, members & node_names, below)
-    return replace(site, switches=tuple(by_name.values()), notes=(*site.notes, *dropped(unknown, TOPOLOGY)))

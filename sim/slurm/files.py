@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import fields, replace
 
 from features.errors import InputError
-from sim.slurm.conf import configuration, with_switches
+from sim.slurm.conf import configuration
 from sim.slurm.dumps import associations, every_qos, unread_limits, with_outages, with_reservations, with_usage
 from sim.slurm.lines import ACCOUNTS, CONF, EPILOG, EVENTS, FILES, QOS, RESERVATIONS, SSHARE
 from sim.slurm.site import Limits, Qos, Site
@@ -32,11 +32,6 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
-    if (
-        site.settings.get("topologyplugin", "").lower() == "topology/tree"
-        and "topooptional" not in site.settings.get("topologyparam", "").lower()
-    ):
-        site = with_switches(texts, name, site)
     if ACCOUNTS in texts:
         site = replace(site, associations=associations(texts[ACCOUNTS], f"{name}/{ACCOUNTS}"))
     if SSHARE in texts:

@@ -13,14 +13,12 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from sim.slurm.site import BILLED, UNLIMITED
 
-CONF, GRES, TOPOLOGY, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "topology.conf", "accounts.dump", "qos.txt"
+CONF, GRES, ACCOUNTS, QOS = "slurm.conf", "gres.conf", "accounts.dump", "qos.txt"
 SSHARE, RESERVATIONS, EVENTS, EPILOG, CONFIG = "sshare.txt", "reservations.txt", "events.txt", "epilog.txt", "config.txt"
-TOPOLOGY_YAML = "topology.yaml"
 FILES = {
     CONF: "cp /etc/slurm/slurm.conf .      # and the files that it includes",
     CONFIG: "scontrol show config > config.txt      # says the release",
     GRES: "cp /etc/slurm/gres.conf .",
-    TOPOLOGY: "cp /etc/slurm/topology.conf .",
     ACCOUNTS: "sacctmgr dump CLUSTER file=accounts.dump",
     QOS: "sacctmgr -P show qos > qos.txt",
     SSHARE: "sshare -alP > sshare.txt      # only if the accounting begins today; else leave it out: older usage fades by half each "
@@ -29,10 +27,7 @@ FILES = {
     EVENTS: "sacctmgr -P show event start=2026-01-01 > events.txt",
     EPILOG: "# epilog.txt: one number, the seconds that Epilog takes on a node, measured; leave it out if slurm.conf has no Epilog",
 }
-"""The files of a site's folder, and the command that makes each.
-
-The first must be there, and topology.conf for topology/tree.
-"""
+"""The files of a site's folder, and the command that makes each; the first must be there."""
 EXPORT = (
     "sacct --allusers --allocations --parsable2 --duplicates --starttime 2026-01-01 --format JobID,JobIDRaw,User,Account,Partition,QOS,State,Submit,"
     "Eligible,Start,End,ElapsedRaw,TimelimitRaw,ReqCPUS,AllocCPUS,ReqMem,ReqTRES,NodeList,Priority,Flags,Reservation,Reason,"

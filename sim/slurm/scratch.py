@@ -18,7 +18,6 @@ def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, gr
     lengths = {
         **dict.fromkeys(_OF_NODES, nodes),
         **dict.fromkeys(("mask", "usable", "counted", "idle", "coming"), words),
-        **dict.fromkeys(("required", "distance", "joined"), len(hardware.switch_level)),
         **dict.fromkeys(("candidates", "shared"), count),
         **{"freed": count + 1, "merged": len(ask.job), "submitted": counters, "left": 5},
     }

@@ -99,15 +99,6 @@ class Partition:
 
 
 @dataclass(frozen=True)
-class Switch:
-    """A switch that joins nodes, or other switches by their names."""
-
-    name: str
-    nodes: frozenset[str]
-    switches: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
 class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
@@ -232,7 +223,6 @@ class Site:
     associations: tuple[Association, ...] = ()
     reservations: tuple[Reservation, ...] = ()
     outages: tuple[Outage, ...] = ()
-    switches: tuple[Switch, ...] = ()
     epilog_s: float = 0.0
     not_modelled: tuple[str, ...] = ()
     warnings: tuple[str, ...] = ()

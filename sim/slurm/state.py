@@ -156,8 +156,7 @@ class Hardware(NamedTuple):
 
     Arrays are int64, [nodes] unless stated. ``memory`` is in MiB. ``suits`` [requests, words] and ``member`` [partitions, words]
     are sets of nodes. ``tier`` [partitions]. ``billing`` float64 [partitions, 4]: usage of a processor, MiB, GPU, node.
-    ``least_loaded`` [partitions]: whether LLN is set. ``switch_nodes`` [switches, words] are sets of nodes, ``switch_parent``
-    [switches] the switch above, or itself, and ``switch_distance`` [switches, switches] hops.
+    ``least_loaded`` [partitions]: whether LLN is set.
     """
 
     cpus: np.ndarray
@@ -169,10 +168,6 @@ class Hardware(NamedTuple):
     tier: np.ndarray
     billing: np.ndarray
     least_loaded: np.ndarray
-    switch_nodes: np.ndarray
-    switch_level: np.ndarray
-    switch_parent: np.ndarray
-    switch_distance: np.ndarray
 
 
 class Ask(NamedTuple):
@@ -395,7 +390,7 @@ class CycleScratch(NamedTuple):
     so many jobs have ended. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans`` [groups] counts plans in
     cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or cycle ``tested``: tests by
     partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]: when the first plan begins,
-    s. For topology.py: ``left``, and ``required``, ``distance`` and ``joined`` [switches].
+    s. ``left`` [5]: see :mod:`sim.slurm.least_loaded`.
     ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
     """
 
@@ -431,9 +426,6 @@ class CycleScratch(NamedTuple):
     submitted: np.ndarray
     foreseen: np.ndarray
     left: np.ndarray
-    required: np.ndarray
-    distance: np.ndarray
-    joined: np.ndarray
 
 
 class Plans(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Literal, get_args
 
 from features import limits
 from features.errors import InputError
@@ -16,8 +15,6 @@ LAST, MAX, ARRIVAL = RULES = ("last", "max", "arrival")
 SESSION_S = 1200
 """Max think time within a session, by Zakay & Feitelson."""
 RECORDED = "recorded"
-Rule = Literal["program", "paper"]
-"""The formula of the wait that users accept (:func:`sim.metrics.satisfaction.acceptable_wait_s`)."""
 
 
 @dataclass(frozen=True)
@@ -25,31 +22,31 @@ class Users:
     """How users react: the ``loop``, and how sessions are found.
 
     A session begins more than ``session_s`` seconds after the time that ``rule`` names. ``ends`` is ``recorded``, or names the
-    scheduler that simulates the jobs' ends from requests and recorded submissions. Users complain by the rule ``patience``.
+    scheduler that simulates the jobs' ends from requests and recorded submissions.
     """
 
     loop: str = OPEN
     session_s: int = SESSION_S
     rule: str = LAST
     ends: str = RECORDED
-    patience: Rule = "program"
 
 
 @lru_cache(maxsize=256)
 def users(name: str) -> Users:
     """Return the users called ``name``, such as ``closed(session=1200,rule=last)``.
 
-    InputError with the known names for any other. ``open`` takes ``patience`` alone, because submissions are as recorded.
+    InputError with the known names for any other. ``open`` takes no options, because submissions are as recorded.
     """
     try:
         loop, options = named(name)
         if loop not in LOOPS:
             raise InputError(f"known: {', '.join(LOOPS)}, with options as in closed(session={SESSION_S},rule={LAST})")
+        if loop == OPEN and options:
+            raise InputError("takes no options, because submissions are as recorded")
         for option in options:
-            check_known(option, ("patience",) if loop == OPEN else ("session", "rule", "ends", "patience"))
+            check_known(option, ("session", "rule", "ends"))
         session_s = whole("session", options.get("session", str(SESSION_S)), minimum=0, maximum=limits.SECONDS)
         rule = chosen(f"rule={options.get('rule')}", options.get("rule", LAST), RULES)
-        patience = chosen(f"patience={options.get('patience')}", options.get("patience", "program"), get_args(Rule))
     except InputError as error:
         raise InputError(f"users {name!r}: {error}") from error
-    return Users(loop, session_s, rule, options.get("ends", RECORDED), patience)  # type: ignore[arg-type]
+    return Users(loop, session_s, rule, options.get("ends", RECORDED))

@@ -368,6 +368,6 @@ def impossible(schedule: Schedule) -> str:
     order = np.lexsort((held, when))  # ends of a second first
     if np.cumsum(held[order]).max() > schedule.procs:
         return "more processors in use than there are"
-    metrics = evaluate(schedule).drop(["nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s"], errors="ignore")
+    metrics = evaluate(schedule).drop(["nuwt_mean", "nuwt_sd"], errors="ignore")
     bad = [name for name, value in metrics.items() if isinstance(value, (int, float)) and not math.isfinite(value)]
     return f"metrics {bad} are not finite" if bad else ""

@@ -159,10 +159,6 @@ class OnClusters(Simulation):
     places: dict[int, Stay] = field(default_factory=dict)
     as_planned: bool = True
     longer: bool = False  # some job may stay longer than planned
-    outages: list[tuple[int, int, int, bool]] = field(default_factory=list)  # when which node of which cluster goes or comes back
-    loses: bool = False  # jobs of nodes that go are lost, and not requeued
-    down: set[tuple[int, int]] = field(default_factory=set)
-    evicted: list[int] = field(default_factory=list)
 
     def finish(self, job: Job) -> list[Job]:
         self.as_planned &= job.predicted_end == job.end
@@ -174,36 +170,7 @@ class OnClusters(Simulation):
 
     def stays(self, now: int) -> list[Stay]:
         """The jobs that are predicted to run on after ``now``."""
-        gone = []
-        for cluster, node in self.down:
-            procs, *others = self.site.clusters[cluster][node].capacity
-            gone.append(Stay(Ask(1, (procs, *[0] * len(others))), -1, FOREVER, cluster, {node: 1}))
-        return gone + [replace(self.places[job.index], end=job.predicted_end) for job in self.running if job.predicted_end > now]
-
-    def next_outage(self) -> list[int]:
-        return [time for time, *_ in self.outages[:1]]
-
-    def fail(self, now: int) -> None:
-        """Let nodes go and come back; what runs on one that goes is lost or requeued."""
-        while self.outages and self.outages[0][0] <= now:
-            _, cluster, node, up = self.outages.pop(0)
-            self.as_planned, self.longer = False, True
-            if up:
-                self.down.discard((cluster, node))
-                continue
-            if (cluster, node) in self.down:
-                continue
-            self.down.add((cluster, node))
-            for job in list(self.running):
-                place = self.places[job.index]
-                if place.cluster == cluster and node in place.chunks and job.end > now:
-                    self.evicted.append(job.index)
-                    if self.loses:
-                        job.runtime = now - job.start
-                        continue
-                    self.running.remove(job)
-                    self.waiting.append(job)
-                    job.start, job.planned, job.estimate, job.corrections = -1, None, job.end_s, 0
+        return [replace(self.places[job.index], end=job.predicted_end) for job in self.running if job.predicted_end > now]
 
     def nothing_fits(self, now: int) -> bool:
         return not self.waiting
@@ -352,20 +319,13 @@ def simulated_on(
     site: Site,
     asks: Sequence[Ask],
     *jobs: Sequence[int],
-    outages: Sequence[tuple[int, int, int, bool]] = (),
-    loses: bool = False,
     **policy: object,
 ) -> tuple[list[Job], OnClusters]:
-    """The jobs as :func:`tests.oracle.scheduler.simulated` submits them, scheduled on ``site``, and the state that holds their places.
-
-    ``outages`` in order of time.
-    """
+    """The jobs as :func:`tests.oracle.scheduler.simulated` submits them, scheduled on ``site``, and the state that holds their places."""
     states = []
 
     def state(*given: object) -> OnClusters:
-        states.append(
-            OnClusters(*given, site=site, asks=asks, outages=list(outages), loses=loses, may_leave_waiting=bool(outages))  # type: ignore[arg-type]
-        )
+        states.append(OnClusters(*given, site=site, asks=asks))  # type: ignore[arg-type]
         return states[0]
 
     return simulated(*jobs, max(jobs[2], default=1), simulation=state, **policy), states[0]  # type: ignore[arg-type]

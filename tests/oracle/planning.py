@@ -41,12 +41,6 @@ class Planning(OnClusters):
     past: dict[Any, float] = field(default_factory=dict)
     usage: dict[Any, float] = field(default_factory=dict)
     ended: list[Job] = field(default_factory=list)
-    promised: dict[Job, int] = field(default_factory=dict)  # the first planned start
-    begun: bool = False  # a job was submitted: nodes that go before let no search wait
-
-    def submit(self, job: Job) -> None:
-        self.begun = True
-        super().submit(job)
 
     def finish(self, job: Job) -> list[Job]:
         self.ended.append(job)
@@ -57,8 +51,8 @@ class Planning(OnClusters):
             self.lists = [[] for _ in self.site.clusters]
             self.random = Generator(self.seed)
         started = self.cycle(now)
-        if self.rule.iterations and self.begun and now >= self.next_search:
-            self.next_search = now + self.rule.every_s
+        if self.rule.iterations and now >= self.next_search:
+            self.next_search = now + self.rule.interval
             if sum(map(len, self.lists)) > (len(self.site.clusters) == 1) and self.search(now):
                 started += self.cycle(now)
         return started
@@ -71,15 +65,12 @@ class Planning(OnClusters):
             start, cluster = min(
                 (self.gap(job, cluster, now), cluster) for cluster in range(len(self.site.clusters)) if self.holds(job, cluster)
             )
-            if start == math.inf:
-                continue  # no node is left that could hold it
             jobs = self.lists[cluster]
             jobs.insert(sum(self.at[other] <= start for other in jobs), job)
             self.update(cluster, now)
         started = []
         for jobs in self.lists:
             for job in list(jobs):
-                self.promised.setdefault(job, self.at[job])
                 if self.at[job] == now:
                     jobs.remove(job)
                     started.append(job)
@@ -94,18 +85,14 @@ class Planning(OnClusters):
 
     def update(self, cluster: int, now: int) -> None:
         """Seat jobs in order, none before the one in front of it, each where it fits for as long as it lasts."""
-        stays, last, seated = self.stays(now), now, []
+        stays, last = self.stays(now), now
         for job in self.lists[cluster]:
             for time in sorted({last} | {stay.end for stay in stays if last < stay.end < FOREVER}):
                 chosen = place_at(self.site, stays, self.asks[job.index], cluster, time, job.fit_s)
                 if chosen is not None:
                     break
-            else:
-                continue
             stays.append(Stay(self.asks[job.index], time, time + job.fit_s, cluster, chosen))
             self.at[job], self.places[job.index], last = time, stays[-1], time
-            seated.append(job)
-        self.lists[cluster] = seated
 
     def gap(self, job: Job, cluster: int, now: int) -> float:
         """When a job fits first among all that runs and is planned; infinity in a cluster that cannot hold it."""
@@ -125,13 +112,8 @@ class Planning(OnClusters):
         self.counting = list(dict.fromkeys(job.user for job in whose if job.user is not None))
         best = self.criteria(now)
         accepted = False
-        for iteration in range(self.rule.iterations * (len(self.site.clusters) if self.rule.per == "cluster" else 1)):
-            cluster = iteration // self.rule.iterations
-            candidates = [
-                (c, job) for c, jobs in enumerate(self.lists) for job in jobs if self.rule.per != "cluster" or c == cluster
-            ]
-            if not candidates:
-                continue
+        for _ in range(self.rule.iterations):
+            candidates = [(cluster, job) for cluster, jobs in enumerate(self.lists) for job in jobs]
             source, job = candidates[self.random.below(len(candidates))]
             eligible = sorted(c for c in self.asks[job.index].clusters if self.holds(job, c))
             target = eligible[self.random.below(len(eligible))] if len(self.site.clusters) > 1 else source
@@ -144,8 +126,7 @@ class Planning(OnClusters):
             trial = self.criteria(now)
             weights = (self.rule.wait, self.rule.slowdown, self.rule.fairness)
             gains = [w * ((b - t) / max(b, 1e-9)) for w, b, t in zip(weights, best, trial, strict=True)]
-            all_fit = sum(map(len, self.lists)) == sum(map(len, before))
-            if all_fit and self.lists != before and gains[0] + gains[1] + gains[2] > 0:
+            if self.lists != before and gains[0] + gains[1] + gains[2] > 0:
                 best, accepted = trial, True
             else:
                 self.lists = before
@@ -163,22 +144,17 @@ class Planning(OnClusters):
     def claim(self, job: Job) -> float:
         ask, nodes = self.asks[job.index], [node for cluster in self.site.clusters for node in cluster]
         procs = float(ask.chunks * ask.each[0])
-        if self.rule.usage == "procs" or len(ask.each) < 2:
+        if len(ask.each) < 2:
             return procs
         there = [sum(node.capacity[resource] for node in nodes) for resource in (0, 1)]
-        memory = ask.chunks * ask.each[1] * (there[0] / max(there[1], 1))
-        return max(procs, memory) if self.rule.usage == "larger" else (procs + memory) / 2
+        return (procs + ask.chunks * ask.each[1] * (there[0] / max(there[1], 1))) / 2
 
     def criteria(self, now: int) -> tuple[float, float, float]:
         planned = [job for jobs in self.lists for job in jobs]
         wait = slowdown = 0
         for job, start in ((job, self.at[job]) for job in planned):
-            weight = math.sqrt(job.procs) if self.rule.width == "sqrt" else 1.0
-            scale = int(1024 * weight) if self.rule.width == "sqrt" else 1
-            rate = 65536 * weight / max(job.fit_s, int(self.rule.bound))
-            least = (65536 // (1024 if self.rule.width == "sqrt" else 1) * scale) if self.rule.bound else 0
-            wait += (start - job.submit) * scale
-            slowdown += max(least, int((start - job.submit + job.fit_s) * rate))
+            wait += start - job.submit
+            slowdown += max(65536, int((start - job.submit + job.fit_s) * (65536 / max(job.fit_s, 10))))
         return float(wait), slowdown / 65536, self.unfairness(now, planned)
 
     def unfairness(self, now: int, planned: list[Job]) -> float:
@@ -190,13 +166,12 @@ class Planning(OnClusters):
                 if job.user == user and job.predicted_end > now:
                     waits += job.start - job.submit
                     used += (now - job.start) * self.claim(job)
-            nuwt.append((self.past.get(user, 0.0) + waits) * (1.0 / max(used, self.rule.least)))
+            nuwt.append((self.past.get(user, 0.0) + waits) * (1.0 / max(used, 3600.0)))
         mean = sum(nuwt) / max(len(nuwt), 1)
-        if self.rule.spread == "squares":
-            return sum((1.0 + mean - each) ** 2 for each in nuwt)
         return mean + math.sqrt(sum((mean - each) ** 2 for each in nuwt) / max(len(nuwt), 1))
 
 
+HALF_LIFE_S = 72 * 3600
 QUEUES_S = [3600, 7200, *(days * 86400 for days in (1, 2, 4, 7, 14, 61))]
 
 
@@ -215,25 +190,21 @@ class OrigBackfill(OnClusters):
         return super().finish(job)
 
     def place_of(self, job: Job) -> int:
-        number = 0 if self.rule.queues == "one" else sum(job.requested > most for most in QUEUES_S)
-        return number if self.rule.priority == "short" else -number
+        return sum(job.requested > most for most in QUEUES_S)
 
     def account(self, now: int, last: int, first: int) -> None:
         for job in [*self.ended, *(job for job in self.running if job.predicted_end > now)]:
             seconds = min(now, job.end) - max(job.start, last)
             self.usage[job.user] = self.usage.get(job.user, 0.0) + max(seconds, 0) * job.procs
         self.ended = []
-        half_life = round(3600 * self.rule.decay)
-        if half_life:
-            halvings = (now - first) // half_life - (last - first) // half_life
-            self.usage = {user: used * 0.5**halvings for user, used in self.usage.items()}
+        halvings = (now - first) // HALF_LIFE_S - (last - first) // HALF_LIFE_S
+        self.usage = {user: used * 0.5**halvings for user, used in self.usage.items()}
 
     def chosen(self, now: int, queue: list[Job], rank: Callable) -> list[Job]:
         first = queue[0].first
         last = first if self.accounted is None else self.accounted
-        if now - last >= self.rule.reorder:
-            self.account(now, last, first)
-            self.accounted = now
+        self.account(now, last, first)
+        self.accounted = now
         kept = [job for job in self.promised if job in queue]
         order = sorted(kept, key=lambda job: (self.promised[job], job.arrival))
         order += sorted(
@@ -242,7 +213,7 @@ class OrigBackfill(OnClusters):
         )
         stays, started, self.promised = self.stays(now), [], {}
         for job in order:
-            place = seat(self.site, stays, self.asks[job.index], now, job.fit_s, now - job.submit < self.rule.threshold)
+            place = seat(self.site, stays, self.asks[job.index], now, job.fit_s)
             if place is None or place.start == FOREVER:
                 continue
             stays.append(place)

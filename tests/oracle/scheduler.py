@@ -14,7 +14,6 @@ from bisect import bisect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from math import inf, log2, log10, sqrt
-from statistics import pstdev
 from typing import Any
 
 
@@ -121,21 +120,6 @@ def mixed(n: float, r: float, wait: float, ratio: float = 0, expansion: float = 
 
 
 @dataclass(frozen=True)
-class Standardised:
-    """A mixed policy (three or six weights) of standardised features.
-
-    In units of their standard deviation over all jobs waiting; one that all share counts as 0.
-    """
-
-    weights: Sequence[float]
-
-    def among(self, sim: Simulation, now: int) -> Order:
-        deviations = [pstdev(feature) for feature in zip(*(features(job, now) for job in sim.waiting), strict=True)]
-        scaled = [weight / deviation if deviation else 0 for weight, deviation in zip(self.weights, deviations, strict=False)]
-        return mixed(*scaled)
-
-
-@dataclass(frozen=True)
 class Formula:
     """An order by a formula of features, given by name; smallest first. ``midnight``: the second at which a day begins."""
 
@@ -207,8 +191,8 @@ class Simulation:
 
     machine: int
     algorithm: str
-    order: str | Order | Standardised | Formula
-    backfill: str | Order | Standardised | Formula
+    order: str | Order | Formula
+    backfill: str | Order | Formula
     correction: str
     predictor: (
         Any  # told of submissions, starts and ends, and asked for estimates, as models.runtime.protocol says; None: they are known
@@ -245,12 +229,6 @@ class Simulation:
         for follower in followers:
             follower.submit = max(job.end + follower.think, follower.earliest)
         return followers
-
-    def next_outage(self) -> list[int]:
-        """The second of the next failure of a node, if there is one to come: of nodes tests/oracle/clusters.py knows."""
-        return []
-
-    def fail(self, now: int) -> None: ...
 
     def correct(self, job: Job) -> None:
         """The estimate of ``job`` expires and it runs on."""
@@ -300,10 +278,10 @@ class Simulation:
         if self.nothing_fits(now):
             return []
 
-        def rank(order: str | Order | Standardised | Formula) -> Callable[[Job], tuple[float, int, int]]:
+        def rank(order: str | Order | Formula) -> Callable[[Job], tuple[float, int, int]]:
             if isinstance(order, str):
                 order = ORDERS[order]
-            score = order.among(self, now) if isinstance(order, (Standardised, Formula)) else order
+            score = order.among(self, now) if isinstance(order, Formula) else order
             return lambda job: (score(job, now), job.arrival)
 
         longest = inf if self.starvation_s is None else self.starvation_s
@@ -471,13 +449,8 @@ def per_second(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
     """
     coming = [(job.submit, job.index, job) for job in jobs]
     heapq.heapify(coming)
-    while coming or sim.running or sim.wake is not None or (sim.waiting and sim.next_outage()):
-        moments = (
-            [job.end for job in sim.running]
-            + [time for time, _, _ in coming[:1]]
-            + [sim.wake] * (sim.wake is not None)
-            + sim.next_outage()
-        )
+    while coming or sim.running or sim.wake is not None:
+        moments = [job.end for job in sim.running] + [time for time, _, _ in coming[:1]] + [sim.wake] * (sim.wake is not None)
         if sim.waiting and sim.expiry:
             moments += [job.predicted_end for job in sim.running]
         if sim.waiting and sim.every:
@@ -486,7 +459,6 @@ def per_second(sim: Simulation, jobs: list[Job], now: int = -1) -> None:
         while expired := [job for job in sim.running if job.predicted_end <= now and job.predicted_end < job.end]:
             sim.correct(min(expired, key=lambda job: job.predicted_end))
         sim.renew(now)
-        sim.fail(now)
         for job in [job for job in sim.running if job.end == now]:
             for follower in sim.finish(job):
                 heapq.heappush(coming, (follower.submit, follower.index, follower))
@@ -570,8 +542,8 @@ def simulated(
     think: Sequence[int | None] | None = None,
     waits: Sequence[Waits | None] | None = None,
     algorithm: str = "EASY",
-    order: str | Order | Standardised | Formula = "FCFS",
-    backfill: str | Order | Standardised | Formula = "FCFS",
+    order: str | Order | Formula = "FCFS",
+    backfill: str | Order | Formula = "FCFS",
     correction: str = "requested",
     predictor: Any = None,
     reservations: int = 1,
@@ -611,7 +583,7 @@ def simulated(
     state.jobs = [job for job in jobs if job.waits_for]
     SEMANTICS[name](state, [job for job in jobs if not job.waits_for])
     assert not state.running
-    assert not state.waiting or state.may_leave_waiting
+    assert not state.waiting
     return jobs
 
 

@@ -200,15 +200,3 @@ def test_shadow_time_and_extra_processors_are_one_reservation_in_the_profile(see
 def test_reservations_for_everybody_are_justbf(seed: int) -> None:
     load = crowd(np.random.default_rng(seed), size=60)
     assert load.by_oracle(reservations=60) == load.by_oracle(algorithm="JustBF")
-
-
-# Standardised mixed policies
-
-
-def test_standardised_features_count_in_standard_deviations_of_the_jobs_waiting() -> None:
-    # At 10, behind A: B 2 processors 40 s, C 4 and 30 s, D 6 and 20 s; deviations 1.63 and 8.16. Raw, a weight of 1 on n and 0.5 on r is
-    # 22, 19 and 16: D first; in deviations 1.22 + 2.45, 2.45 + 1.84 and 3.67 + 1.22 are 3.67, 4.29 and 4.90: B first.
-    jobs = [(0, 10, 10), (1, 40, 2), (1, 30, 4), (1, 20, 6)]
-    wide = [(submit, runtime, procs + 4) if submit else (submit, runtime, 10) for submit, runtime, procs in jobs]  # one at a time
-    assert starts(*wide, algorithm="Strict", order=oracle.mixed(1, 0.5, 0)) == [0, 60, 30, 10]
-    assert starts(*wide, algorithm="Strict", order=oracle.Standardised((1, 0.5, 0))) == [0, 10, 50, 80]

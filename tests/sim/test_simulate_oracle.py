@@ -123,19 +123,6 @@ def test_mixed_policies_of_six_features_in_front_and_behind(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("semantics", SEMANTICS)
-@pytest.mark.parametrize("seed", seeds(3))
-def test_standardised_mixed_policies(seed: int, semantics: str) -> None:
-    rng = np.random.default_rng(seed)
-    load = crowd(rng, size=120)
-    three, six = (rng.uniform(-1, 1, number).round(3).tolist() for number in (3, 6))
-    name = "-EASY-".join(f"MIXED({','.join(map(str, weights))};standardised)" for weights in (three, six))
-    order, backfill = oracle.Standardised([*three, 0, 0, 0]), oracle.Standardised(six)
-    expected = load.by_oracle(order=order, backfill=backfill, estimates=load.estimates, semantics=semantics)
-    assert columns(load.schedule(name, semantics=semantics)) == expected
-
-
-@pytest.mark.slow
 @settings(max_examples=15)
 @given(workloads(), st.data())
 def test_predictions_outside_one_to_the_request_are_clamped_and_counted(load: Workload, data: st.DataObject) -> None:

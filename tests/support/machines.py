@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import pandas as pd
 
-from sim.machine.failures import Failures, failures
 from sim.machine.nodes import NO_LIMIT, PROCS, Layout, Requests
 from tests.oracle.clusters import Ask, Node, Site, Stay, is_pools, seat
 from tests.support.workloads import Workload, crowd
@@ -163,21 +161,3 @@ def crowded(
     asks = [ask(rng, site) for _ in range(size)]
     load, machine = crowd(rng, size=size, machine=16, longest_s=300), described(site, asks)
     return replace(load, procs=[each.chunks * each.each[0] for each in asks], machine=machine.procs), (site, asks), machine
-
-
-Outages = list[tuple[int, int, int, bool]]
-"""Second, cluster, node, and whether it comes back."""
-
-
-def random_outages(rng: np.random.Generator, site: Site, last_s: int, count: int = 6) -> Outages:
-    """Draw failures of nodes; half the time none."""
-    outages = []
-    for time in np.sort(rng.integers(0, last_s + 300, count * rng.integers(0, 2))).tolist():
-        cluster = int(rng.integers(0, len(site.clusters)))
-        outages.append((time, cluster, int(rng.integers(0, len(site.clusters[cluster]))), bool(rng.random() < 0.6)))
-    return outages
-
-
-def given_as(outages: Outages, jobs: Any = "requeued") -> Failures:
-    """Return failures as the simulator takes them."""
-    return failures(pd.DataFrame(outages, columns=["time_s", "cluster", "node", "up"]), jobs)

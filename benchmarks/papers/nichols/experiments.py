@@ -132,7 +132,7 @@ def learn(
     if columns is not None:
         seen = seen[list(columns)]
     model = learning.fit(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual, z)
-    return Adviser(model, scope, tuple(learning.thresholds))
+    return Adviser(model, scope)
 
 
 def asking_rate(runs: pd.DataFrame, scheduler: str) -> float:

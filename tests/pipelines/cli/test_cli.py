@@ -82,14 +82,6 @@ def test_what_makes_no_table_of_jobs_imports_no_pandas(code: str, tmp_path: Path
     assert done.stdout.splitlines()[-1] == "set()"
 
 
-def test_json_has_what_users_see_and_null_where_a_scheduler_does_not_plan(trace: Path, tmp_path: Path) -> None:
-    done = queuecast("simulate", str(trace), "--scheduler", "EASY", "--scheduler", "PlanRS", "--json", home=tmp_path)
-    easy, planned = (json.loads(line) for line in done.stdout.splitlines())
-    assert {"nuwt_mean", "nuwt_sd", "complaints"} <= easy.keys()
-    assert easy["predicted_start_error_s"] is None
-    assert planned["predicted_start_error_s"] >= 0
-
-
 def test_schedule_out_has_every_job_of_every_combination(trace: Path, tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     done = queuecast(

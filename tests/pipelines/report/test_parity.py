@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.report.parity import answer, render_parity
+from pipelines.report.parity import answer
 from pipelines.studies.parity import Parity, measure, read_site_jobs
 from sim.site.parity import too_far
 
@@ -30,9 +30,3 @@ def test_parity_begins_with_a_verdict_and_the_figure_that_decides(measured: Pari
     measured.summary.update(outside, far=too_far(outside))
     assert answer(measured)[0].startswith("Too far to advise: the recorded mean wait, ")
     assert "on test clusters, which come with Queuecast's tests" in answer(measured)[1]
-
-
-def test_the_page_explains_the_rules_that_are_left_out(measured: Parity) -> None:
-    page = render_parity(measured, {})
-    for word in ("phases", "Throttles", "Clocks", "Node counts", "Eligible times"):
-        assert word in page.split("How to read this")[1]

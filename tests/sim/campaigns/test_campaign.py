@@ -21,7 +21,6 @@ from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.metrics.formats import combinations as labels
-from sim.schedulers.names import scheduler
 from tests.conftest import SHARED, needs_shared
 from tests.support.process import LIBRARIES
 from tests.support.workloads import crowd
@@ -69,19 +68,9 @@ def test_rows_are_what_simulate_and_evaluate_give_one_by_one() -> None:
         window = by_number[row["window"]]
         policy = {name: row[name] for name in ("scheduler", "predictor", "correction", "semantics", "seed")}
         starvation_s = None if pd.isna(row["starvation_s"]) else int(row["starvation_s"])
-        plans = scheduler(row["scheduler"]).promises
-        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, plans=plans, **policy), row["tau_s"])
+        alone = evaluate(simulate(window.jobs, procs=WIDTH, starvation_s=starvation_s, **policy), row["tau_s"])
         assert {name: row[name] for name in METRICS[:-1]} == pytest.approx(alone[METRICS[:-1]].to_dict(), rel=0, abs=0, nan_ok=True)
         assert (row["trace"], row["window_begin_s"], row["procs"], row["generated"]) == ("toy", window.begin_s, WIDTH, False)
-
-
-def test_a_planner_is_judged_by_what_it_told_first() -> None:
-    asked = Campaign(schedulers=("PlanRS", "EASY"), seeds=(0, 3), shake_s=60)
-    for row in run(asked, None).to_dict("records"):
-        schedule = simulate(JOBS, procs=WIDTH, scheduler=row["scheduler"], seed=row["seed"], shake_s=60, plans=True)
-        error = evaluate(schedule)["predicted_start_error_s"]
-        assert row["predicted_start_error_s"] == pytest.approx(error, rel=0, nan_ok=True)
-        assert (error > 0) == (row["scheduler"] == "PlanRS")
 
 
 def processes(function: Callable[[Any], Any], groups: Sequence[Any]) -> Iterable[Any]:

@@ -27,7 +27,6 @@ from features.monitoring.samplers import (
 from features.monitoring.windows import side_by_side, window_features
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
-from models.variability.time_blocks import times_of
 from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.applications import Behaviour, application
 from sim.cluster.background import Level
@@ -204,38 +203,11 @@ def test_the_model_is_asked_with_the_features_of_the_job_that_starts(learned: Cl
     assert (asked.runs["predicted"][~last_word] >= model.cutoff).all()
 
 
-@pytest.mark.slow
-def test_little_variation_is_compared_with_its_own_cutoff(learned: ClusterRun) -> None:
-    """AdaBoost gives every class some third: two of them together are always above the cutoff of the last alone."""
-    label = np.digitize(learned.runs["contention"], learned.runs["contention"].quantile([0.6, 0.8]))
-    columns = [*counter_features(("opa_info", "lustre2_client")), *TYPE_FEATURES]
-    given = {"seed": 1, "columns": columns, "options": {"trees": 20}, "times": times_of(learned.runs)}
-    model = fit("adaboost", learned.own, label, classes=3, **given)
-    assert model.cutoffs[0] > model.cutoffs[1]
-    for classes, first in (("little", 1), ("variation", 2)):
-        jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=boosted,skips=3,classes={classes})"
-        advisers = {"boosted": Adviser(model, "own")}
-        asked = simulate_on(
-            SMALL,
-            jobs,
-            Policy(name, seed=32),
-            advice=StartAdvice(advisers),
-            observed=Observed(np.ones(len(jobs), bool)),
-        )
-        answered = (asked.runs["skips"] < 3).to_numpy()
-        assert 0 < asked.skipped < asked.decisions
-        assert answered.sum() > 5
-        chances = model.predict_proba(asked.own)[:, first:].sum(axis=1)
-        np.testing.assert_allclose(asked.runs["predicted"][answered], chances[answered], rtol=1e-9)
-        assert (chances[answered] < model.cutoffs[first - 1]).all()
-
-
 def test_a_model_of_delays_skips_from_its_class_of_variation_on_by_the_cutoff_of_the_scheduler(learned: ClusterRun) -> None:
     adviser = learn(learned, classifier="ordinal", options={"trees": 20, "min_rows_in_leaf": 5})
     model = adviser.model
     assert (model.classes, model.variation, model.cutoff) == (len(DELAYS) + 1, 3, ORDINAL_CUTOFF)
     assert set(model.columns) == set(DELAY_FEATURES)
-    assert (adviser.first("little"), adviser.first("variation")) == (2, 3)
     assert (np.diff(model.sizes[~np.isnan(model.sizes)]) > 0).all()
     for cutoff, skips in ((0.02, True), (0.9, False)):
         jobs, name = jobs_of(32, 80), f"EASY+RUSH(model=ordinal,skips=3,cutoff={cutoff})"

@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.metrics.names import FAIRNESS, METRICS
-from sim.metrics.predictability import first_told
 from sim.metrics.schedule_metrics import bounded_slowdown, evaluate, ratios
 from sim.metrics.user_fairness import fairness
 from sim.schedule import Schedule
@@ -73,11 +72,9 @@ jobs_of_any_size = st.lists(
 
 
 def test_every_metric_of_two_jobs_worked_out_by_hand():
-    # Job 1: 4 processors, starts at once, runs 100 s. Job 2: 2 processors, waits 90 s, runs 5 s (below tau); a wait of 8.5 s is accepted, and of
-    # 8.5 + 238.6 s with job 1. Job 2 was first told to start 20 s later than it did, job 1 right.
-    plans = pd.DataFrame({"job_id": [1, 2, 2], "time_s": [0, 10, 50], "planned_start_s": [0, 120, 100]})
+    # Job 1: 4 processors, starts at once, runs 100 s. Job 2: 2 processors, waits 90 s, runs 5 s (below tau).
     schedule = schedule_of(
-        [0, 10], [0, 90], [100, 5], [4, 2], predicted=[100, 4], user=["a", "b"], clamped_predictions=3, simulate_s=0.5, plans=plans
+        [0, 10], [0, 90], [100, 5], [4, 2], predicted=[100, 4], user=["a", "b"], clamped_predictions=3, simulate_s=0.5
     )
     schedule.jobs["corrections"] = [0, 2]
     record = evaluate(schedule)
@@ -101,8 +98,6 @@ def test_every_metric_of_two_jobs_worked_out_by_hand():
         "corrections": 2,
         "nuwt_mean": (0 + 90 / 10) / 2,
         "nuwt_sd": 4.5,
-        "complaints": 1,
-        "predicted_start_error_s": 10.0,
         "clamped_predictions": 3,
         "simulate_s": 0.5,
     }
@@ -118,19 +113,7 @@ def test_the_longest_wait_is_that_of_each_week_of_submission_on_the_mean():
 
 def test_a_metric_that_a_schedule_does_not_have_is_nan():
     record = evaluate(schedule_of([0], [5], [10], [1], user=pd.Categorical.from_codes([-1], categories=["x"])))
-    assert record.index[record.isna()].tolist() == ["nuwt_mean", "nuwt_sd", "complaints", "predicted_start_error_s"]
-
-
-def test_what_was_told_first_is_compared_with_what_came():
-    # Job 1 starts at once, as planned. Job 2 is told 100, then 70, and starts at 70. Job 3 is told 100, then 140, and starts at 120. No plan of job 4.
-    rows = [(1, 0, 0), (2, 10, 100), (3, 20, 100), (2, 50, 70), (2, 60, 70), (3, 70, 140)]
-    plans = pd.DataFrame(rows, columns=["job_id", "time_s", "planned_start_s"])
-    given = ([0, 10, 20, 30], [0, 60, 100, 0], [10] * 4, [1] * 4)
-    np.testing.assert_array_equal(first_told(plans, np.array([1, 2, 3, 4])), [0, 100, 100, np.nan])
-    np.testing.assert_array_equal(first_told(plans, np.array([1, 2, 2, 3])), [0, np.nan, np.nan, 100])
-    assert evaluate(schedule_of(*given, plans=plans))["predicted_start_error_s"] == 50 / 3
-    for none in (plans.head(0), plans.assign(job_id=9)):  # no job is planned, or others are
-        assert np.isnan(evaluate(schedule_of(*given, plans=none))["predicted_start_error_s"])
+    assert record.index[record.isna()].tolist() == ["nuwt_mean", "nuwt_sd"]
 
 
 def test_bounded_slowdown_is_at_least_one_and_takes_tau_from_the_caller():
@@ -195,14 +178,13 @@ def test_metrics_of_reference_schedules_are_the_verified_ones(name, column, expe
 
 def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     submit, runtime, procs, user = [0, 100, 200, 86_400], [3600, 60, 600, 7200], [1, 2, 4, 2], ["a", "b", "a", "c"]
-    plans = pd.DataFrame({"job_id": [1, 2, 3, 4], "time_s": submit, "planned_start_s": submit})
 
     def measured(wait: list[int]) -> dict:
-        schedule = schedule_of(submit, wait, runtime, procs, user=user, plans=plans)
+        schedule = schedule_of(submit, wait, runtime, procs, user=user)
         return {**evaluate(schedule), **fairness(schedule)}
 
     metrics = METRICS | FAIRNESS
     prompt, late = measured([0] * 4), measured([9000, 20_000, 30_000, 90_000])
     differ = {name for name in metrics if name in prompt and abs(prompt[name] - late[name]) > 0}
-    assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_below_1", "predicted_start_error_s"} <= differ
+    assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_below_1"} <= differ
     assert {name for name in differ if (prompt[name] < late[name]) != metrics[name].lower_is_better} == set()

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import runpy
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -16,8 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim import Campaign, CompiledView, View, compiled, decide, evaluate, run_campaign, simulate
-from sim.own.compiled_policy import CompiledPolicy
+from sim import Campaign, View, decide, evaluate, run_campaign, simulate
 from tests.conftest import needs_shared
 from tests.oracle.scheduler import Job, Simulation
 from tests.sim.test_published import reference
@@ -39,8 +37,7 @@ SEMANTICS = st.sampled_from(["per-second", "per-event", "per-second(expiry=pass)
 Seen = list[tuple[int, int, list[int], list[tuple[int, int]]]]
 
 
-EXAMPLES = runpy.run_path(str(EXAMPLE))
-EASY, FAST_EASY = EXAMPLES["easy"], EXAMPLES["fast_easy"]
+EASY = runpy.run_path(str(EXAMPLE))["easy"]
 
 
 def decided(load: Workload, policy: Any, predictor: Any = None, machine: Any = None, **given: Any) -> Any:
@@ -52,20 +49,17 @@ def decided(load: Workload, policy: Any, predictor: Any = None, machine: Any = N
 @pytest.mark.slow
 def test_the_example_is_easy_on_kth_sp2_to_every_start_and_the_published_slowdown() -> None:
     table, jobs = reference("kth-sp2-per-second")
-    for policy in (EASY, FAST_EASY):
-        schedule = decide(jobs, 100, policy)
-        assert (schedule.jobs["start_s"].to_numpy() == table["start_easy_requested"].to_numpy()).sum() == 28_481
-        assert round(evaluate(schedule)["mean_bounded_slowdown"], 4) == 92.6877
-        assert schedule.scheduler == ("easy" if policy is EASY else "fast_easy")
+    schedule = decide(jobs, 100, EASY)
+    assert (schedule.jobs["start_s"].to_numpy() == table["start_easy_requested"].to_numpy()).sum() == 28_481
+    assert round(evaluate(schedule)["mean_bounded_slowdown"], 4) == 92.6877
+    assert schedule.scheduler == "easy"
 
 
 @settings(max_examples=15)
 @given(dependent_workloads(), st.sampled_from([None, "requested", "last2"]), st.sampled_from(TABLE_CORRECTIONS), st.booleans())
 def test_the_example_is_easy_on_any_workload(load: Workload, predictor: str | None, correction: str, dependencies: bool) -> None:
     policy: dict[str, Any] = {"correction": correction, "dependencies": dependencies}
-    wanted = columns(load.schedule("EASY", predictor, **policy))
-    assert decided(load, EASY, predictor, **policy) == wanted
-    assert decided(load, FAST_EASY, predictor, **policy) == wanted
+    assert decided(load, EASY, predictor, **policy) == columns(load.schedule("EASY", predictor, **policy))
 
 
 @settings(max_examples=10)
@@ -154,7 +148,6 @@ def test_on_clusters_a_policy_starts_what_fits_where_it_says(seed: int) -> None:
 def test_one_node_is_a_pool_to_the_example() -> None:
     load = crowd(np.random.default_rng(1), machine=16)
     assert decided(load, EASY, machine=one_node(16)) == decided(load, EASY)
-    assert decided(load, FAST_EASY, machine=one_node(16)) == decided(load, FAST_EASY) == decided(load, EASY)
 
 
 FOUR = Workload(4, [0, 0, 1, 9], [5, 5, 5, 5], [2, 1, 4, 1], [5, 5, 5, 5], ["a", None, "a", "b"], [5, 5, 5, 5])
@@ -190,55 +183,6 @@ def test_a_wrong_decision_is_told_with_its_time_and_job(slip: str) -> None:
             decide(FOUR.table(), 4, policy, name="mine", semantics=semantics)
         assert str(caught.value).startswith("policy mine")
         assert error in str(caught.value)
-
-
-def slipping(view: CompiledView, chosen: np.ndarray) -> int:
-    """Slip in the way that the first job's request says, compiled once for all ways."""
-    slip = view.requested[0] - 5
-    if slip == 0:  # write behind what it may keep
-        view.memory[view.now + 1] = 1.0
-    if slip == 1:  # read what the first job not yet submitted asks for
-        return int(view.requested[len(view.requested)] < 0)
-    if slip == 2:  # a number of jobs that there cannot be
-        return -7
-    if slip == 3 and view.now == 1:  # an exception, which a kernel cannot raise
-        raise ValueError
-    if slip == 4:  # the last job of all at once
-        chosen[0] = 3
-        return 1
-    if slip == 5:  # the first job, and again as many as there are
-        chosen[:] = view.waiting[0]
-        return len(view.waiting) + 1
-    return 0
-
-
-@pytest.fixture(scope="module")
-def slips() -> CompiledPolicy:
-    return compiled(memory=1)(slipping)
-
-
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")
-@pytest.mark.parametrize(
-    ("slip", "error"),
-    [
-        *((slip, "second 0: raises an exception, or returns a number of jobs below 0") for slip in range(3)),
-        (3, "second 1: raises an exception, or returns a number of jobs below 0"),
-        (4, "second 0: starts job number 3, which is none of the 2 submitted so far"),
-        (5, "second 0: starts job 1 twice"),
-    ],
-)
-def test_a_wrong_decision_of_a_compiled_policy_is_told_too(slips: CompiledPolicy, slip: int, error: str) -> None:
-    with pytest.raises(InputError, match=error):
-        decide(replace(FOUR, requested=[5 + slip, 5, 5, 5]).table(), 4, slips)
-
-
-def test_a_compiled_policy_cannot_change_what_it_sees() -> None:
-    def narrow(view: CompiledView, chosen: np.ndarray) -> int:
-        view.procs[0] = 1
-        return 0
-
-    with pytest.raises(InputError, match="policy narrow: cannot be compiled: No implementation of function"):
-        compiled(narrow)
 
 
 def test_what_is_no_policy_and_what_decides_already_is_refused() -> None:

@@ -87,17 +87,14 @@ def test_keys_that_are_not_modelled_are_named_and_those_that_decide_are_warnings
 def test_nodes_that_slurm_conf_does_not_describe_are_dropped_with_a_note() -> None:
     times = "StartTime=2026-03-01T10:00:00 EndTime=2026-03-01T12:00:00"
     texts = {
-        "slurm.conf": CONF.replace("ClusterName=here", "TopologyPlugin=topology/tree"),
-        **{"parts.conf": PARTS, "qos.txt": QOS, "topology.conf": "SwitchName=s Nodes=n[2-3,77-78]\n"},
+        **{"slurm.conf": CONF, "parts.conf": PARTS, "qos.txt": QOS},
         "reservations.txt": f"ReservationName=r {times} Nodes=n[3,77]\n",
         "events.txt": "NodeName|TimeStart|TimeEnd|State\nn77|2026-03-01T10:00:00|Unknown|DRAIN\n|2026-03-01T10:00:00|Unknown|UP\n",
     }
     described = read_site(texts, "s")
-    assert (described.switches[0].nodes, described.reservations[0].nodes, described.outages) == ({"n2", "n3"}, {"n3"}, ())
-    assert [note.partition(" ")[0] for note in described.notes] == ["topology.conf", "reservations.txt", "events.txt"]
-    assert (
-        described.notes[0] == "topology.conf names 2 nodes that slurm.conf does not describe, such as n77, n78: they are left out"
-    )
+    assert (described.reservations[0].nodes, described.outages) == ({"n3"}, ())
+    assert [note.partition(" ")[0] for note in described.notes] == ["reservations.txt", "events.txt"]
+    assert described.notes[0] == "reservations.txt names 1 nodes that slurm.conf does not describe, such as n77: they are left out"
 
 
 def test_keys_that_change_who_may_run_stand_first_and_say_what_replays_do() -> None:
@@ -227,14 +224,12 @@ def test_times_have_all_of_slurms_forms(text: str, expected: int) -> None:
 
 
 def test_files_of_newer_releases_are_read() -> None:
-    conf = "TopologyPlugin=topology/flat\nPreemptParameters=youngest_first,reorder_count=3,strict_order\nNodeName=n1\nPartitionName=p Nodes=n1\n"
+    conf = "TopologyPlugin=topology/block\nPreemptParameters=youngest_first,reorder_count=3,strict_order\nNodeName=n1\nPartitionName=p Nodes=n1\n"
     dump = "Cluster - 'here':Fairshare=1\nQOS - 'high':Priority=10\nParent - 'root'\nAccount - 'phys'\n"
-    site = read_site({"slurm.conf": conf, "accounts.dump": dump, "topology.yaml": "- topology: t\n"}, "site")
+    site = read_site({"slurm.conf": conf, "accounts.dump": dump}, "site")
     assert [each.account for each in site.associations] == ["root", "phys"]
     assert (site.parameter("preempt_youngest_first"), site.parameter("preempt_reorder_count")) == (1, 3)
     assert site.warnings == (
-        "topology.yaml: that jobs keep to its switches and blocks",
+        "topologyplugin=topology/block",
         "SchedulerParameters preempt_strict_order",
     )
-    tree = {"slurm.conf": conf.replace("flat", "tree"), "topology.yaml": "- topology: t\n"}
-    assert read_site(tree, "site").switches == ()

@@ -13,7 +13,7 @@ from features.errors import InputError
 from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import load_site
 from sim.site.explained import decisions
-from sim.site.parity import open_replays, without
+from sim.site.parity import open_replays
 from sim.site.replay import replay
 from sim.slurm.begin import ANSWER_MS, Phases, draw_phases, origin_of
 from sim.slurm.files import read_site
@@ -202,16 +202,6 @@ def test_a_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agree(
     asked = decisions(loaded, jobs).summary()
     assert asked["decisions"] >= (0.97 if site == "pool" else 0.90)
     assert asked["decisions_extra"] <= 0.03
-
-
-@needs_shared
-@pytest.mark.slow
-def test_leaving_backfill_out_is_seen_and_a_rule_that_is_not_used_is_not_shown() -> None:
-    site = load_site(SLURM / "sites" / "pool")
-    jobs = read_slurm_jobs(SLURM / "pool-1.sacct.txt", site).table
-    by_rule = without(site, jobs, 4, seed=0).set_index("rule")["mean_wait_s"]
-    assert by_rule["backfill"] > 1.5 * 408
-    assert not {"fair share", "GPUs", "memory", "tiers", "reservations"} & set(by_rule.index)
 
 
 CONF = """\

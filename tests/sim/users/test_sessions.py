@@ -104,8 +104,7 @@ def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(n
     ("name", "complaint"),
     [
         ("shut", "known: open, closed, semi-open"),
-        ("open(session=3)", "unknown option 'session'"),
-        ("open(patience=none)", "patience=none; known: program, paper"),
+        ("open(session=3)", "takes no options, because submissions are as recorded"),
         ("closed(rule=first)", "rule=first; known: last, max, arrival"),
         ("closed(session=-1)", "session: must be a finite number, at least 0"),
         ("closed(session=x)", "'x' is not a number"),
