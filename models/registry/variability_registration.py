@@ -108,7 +108,6 @@ class VariabilityContent(Content):
             "cutoffs": list(model.cutoffs),
             "cutoff_rows": model.cutoff_rows,
             "variation": model.variation,
-            "sizes": None if np.isnan(model.sizes).all() else [None if np.isnan(size) else size for size in model.sizes.tolist()],
             "thresholds": [float(threshold) for threshold in self.thresholds],
             "baselines": {
                 "application": usual.index.tolist(),
@@ -179,5 +178,4 @@ def from_directory(directory: Path) -> VariabilityModel:
         missing=np.array(settings["missing"], np.int64),
         cutoff_rows=settings["cutoff_rows"],
         variation=settings["variation"],
-        sizes=np.array(settings["sizes"] or [None] * settings["classes"], np.float64),
     )

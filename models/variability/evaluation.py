@@ -1,10 +1,9 @@
 """Cross-validation of variation classifiers on control runs, after Nichols et al. (RUSH).
 
-Folds are blocks of time, or leave one application out. The paper does not mention time, but runs minutes apart share the
-machine's state: under both protocols training runs lie in other stretches of time than judged ones, with a gap between
-(:mod:`models.variability.time_blocks`). Baselines, labels, medians, cutoff and the choice of columns come from the training part
-alone. Only the labels of a left-out application come from its own runs, which the model never sees. Intervals resample days,
-whose runs share the machine's state (``features.statistics``).
+Folds are blocks of time. The paper does not mention time, but runs minutes apart share the machine's state: training runs lie in
+other stretches of time than judged ones, with a gap between (:mod:`models.variability.time_blocks`). Baselines, labels, medians,
+cutoff and the choice of columns come from the training part alone. Intervals resample days, whose runs share the machine's state
+(``features.statistics``).
 """
 
 import os
@@ -24,15 +23,11 @@ from features.statistics import FEWEST_BLOCKS, drawn, tail
 from models.variability.classifiers import ORDINAL, ORDINAL_CUTOFF, PUBLISHED
 from models.variability.elimination import eliminate
 from models.variability.model import NO_BASELINES, VariabilityModel, fit
-from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
+from models.variability.time_blocks import Times, blocked, times_of
 
-BLOCKED, LEFT_OUT = "blocks-of-time", "leave-one-application-out"
-PROTOCOLS = (BLOCKED, LEFT_OUT)
-PARTS = {BLOCKED: 5, LEFT_OUT: 3}
-"""Number of stretches of time. Each application is left out of every stretch separately: three need three times the trainings."""
-MEASURES = ("f1", "precision", "recall", "average_precision", "f1_likeliest")
-"""``f1_likeliest`` is F1 of the class with the highest probability, the libraries' own prediction, instead of the cutoff."""
-ALL = "all"
+PARTS = 5
+"""Number of stretches of time."""
+MEASURES = ("f1", "precision", "recall", "average_precision")
 FIRST_BLOCK_DAYS = 7
 """Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
 CONSTANT, MEDIAN = "constant", "median"
@@ -75,7 +70,6 @@ class ClassifierTraining:
         label: np.ndarray,
         times: Times,
         usual: pd.DataFrame = NO_BASELINES,
-        z: np.ndarray | None = None,
     ) -> VariabilityModel:
         """Train the classifier ``name``; other arguments as in ``models.variability.model.fit``.
 
@@ -88,7 +82,7 @@ class ClassifierTraining:
             features = features[[column for column in DELAY_FEATURES if column in features] if ordinal else others]
         settings: dict[str, Any] = {"seed": self.seed, "options": self.options.get(name), "classes": self.classes}
         columns = eliminate(name, features, label, times=times, **settings).columns if self.elimination else None
-        settings |= {"columns": columns, "baselines": usual, "variation": self.variation, "z": z}
+        settings |= {"columns": columns, "baselines": usual, "variation": self.variation}
         model = fit(name, features, label, times=None if ordinal else times, **settings)
         return model.with_cutoff(ORDINAL_CUTOFF) if ordinal else model
 
@@ -97,7 +91,6 @@ class ClassifierTraining:
 class Fold:
     """One training and one judged part: rows, and the labels of both, int64."""
 
-    protocol: str
     name: str
     train: np.ndarray
     test: np.ndarray
@@ -106,36 +99,21 @@ class Fold:
     usual: pd.DataFrame
 
 
-def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
-    """Return the folds of ``protocol`` over ``runs``, and how many runs no fold judges.
+def folds(runs: pd.DataFrame, thresholds: Sequence[float] = BINARY) -> tuple[list[Fold], int]:
+    """Return the folds over ``runs``, and how many runs no fold judges.
 
     ``runs`` has ``application start_s runtime_s``. Runs of an application without a baseline are not judged, nor are whole folds
     whose training part lacks varied or other runs; InputError if that is so for all folds. No training run shares a minute of the
-    machine with the judged runs. A left-out application is judged stretch by stretch, by models that know neither it nor the
-    stretch. Borders of stretches depend on the labels of all runs, which only decides which runs come into which fold.
+    machine with the judged runs. Borders of stretches depend on the labels of all runs, which only decides which runs come into
+    which fold.
     """
-    if protocol not in PROTOCOLS:
-        raise ValueError(f"unknown protocol {protocol!r}; known: {', '.join(PROTOCOLS)}")
     application, runtime = runs["application"].to_numpy(object), runs["runtime_s"].to_numpy(np.float64)
     overall = baselines(application, runtime)
     varied = labels(np.nan_to_num(z_scores(application, runtime, overall)), thresholds) >= variation_class(thresholds)
-    times, parts = times_of(runs), PARTS[protocol]
-    pairs: list[tuple[str, np.ndarray, np.ndarray]] = []
-    if protocol == BLOCKED:
-        pairs = [(str(number), *pair) for number, pair in enumerate(blocked(times, varied, parts))]
-    else:
-        turn = stretches(times, varied, parts)
-        for number in range(parts):
-            stretch, others = np.flatnonzero(turn == number), np.flatnonzero(turn != number)
-            others = apart(times, others, stretch)
-            for name in np.unique(application[stretch]):
-                own = stretch[application[stretch] == name]
-                pairs.append((f"{name} {number}", others[application[others] != name], own))
     usable, left = [], 0
-    for fold, train, test in pairs:
+    for number, (train, test) in enumerate(blocked(times_of(runs), varied, PARTS)):
         usual = baselines(application[train], runtime[train])
-        z_train = z_scores(application[train], runtime[train], usual)
-        z_test = z_scores(application[test], runtime[test], overall if protocol == LEFT_OUT else usual)
+        z_train, z_test = (z_scores(application[part], runtime[part], usual) for part in (train, test))
         left += int(np.isnan(z_test).sum())
         train, z_train = train[~np.isnan(z_train)], z_train[~np.isnan(z_train)]
         test, z_test = test[~np.isnan(z_test)], z_test[~np.isnan(z_test)]
@@ -143,10 +121,10 @@ def folds(runs: pd.DataFrame, protocol: str, *, thresholds: Sequence[float] = BI
         if len(np.unique(train_label)) < 2:
             left += len(test)
             continue
-        usable.append(Fold(protocol, fold, train, test, train_label, test_label, usual))
+        usable.append(Fold(str(number), train, test, train_label, test_label, usual))
     if not usable:
         raise InputError(
-            f"none of {len(runs):,} runs can be judged: {int(varied.sum())} of them varied, all in one of {parts} stretches of time; collect more"
+            f"none of {len(runs):,} runs can be judged: {int(varied.sum())} of them varied, all in one of {PARTS} stretches of time; collect more"
         )
     return usable, left
 
@@ -156,34 +134,26 @@ def predictions(
     runs: pd.DataFrame,
     learning: ClassifierTraining,
     *,
-    protocols: Sequence[str] = PROTOCOLS,
-    truth: np.ndarray | None = None,
     progress: Callable[[int, int], None] | None = None,
 ) -> pd.DataFrame:
     """Return each classifier's predictions for the runs that its folds left out.
 
     ``features`` are sets of features by name (``own``, ``all``, or the true state for the ceiling), with the same rows as
-    ``runs`` (``application start_s runtime_s``). ``truth`` int [runs] is what really happened, if known. One row per run and
-    combination: ``protocol features classifier fold columns row application start_s label varied`` (the run is of the class of
-    variation), ``truth`` (only if given), ``probability`` (of variation), ``varies`` (by the cutoff) and ``likeliest`` (class).
+    ``runs`` (``application start_s runtime_s``). One row per run and combination: ``features classifier fold row application start_s
+    label varied`` (the run is of the class of variation), ``probability`` (of variation) and ``varies`` (by the cutoff).
     """
     for name, table in features.items():
         if len(table) != len(runs):
             raise ValueError(f"features {name!r} have {len(table)} rows, there are {len(runs)} runs")
     start, times = runs["start_s"].to_numpy(np.int64), times_of(runs)
-    work = [
-        (kind, name, fold)
-        for protocol in protocols
-        for fold in folds(runs, protocol, thresholds=learning.thresholds)[0]
-        for kind in features
-        for name in learning.names
-    ]
+    parts = folds(runs, learning.thresholds)[0]
+    work = [(kind, name, fold) for fold in parts for kind in features for name in learning.names]
 
     def one(task: tuple[str, str, Fold]) -> pd.DataFrame:
         kind, name, fold = task
         train = features[kind].iloc[fold.train]
         model = learning.fit(name, train, fold.train_label, times.take(fold.train), fold.usual)
-        probability = model.predict_proba(features[kind].iloc[fold.test])
+        probability = model.variation_of(model.predict_proba(features[kind].iloc[fold.test]))
         table = pd.DataFrame(
             {
                 "row": fold.test,
@@ -191,29 +161,19 @@ def predictions(
                 "start_s": start[fold.test],
                 "label": fold.test_label,
                 "varied": fold.test_label >= learning.variation,
-                "probability": model.variation_of(probability),
-                "varies": model.variation_of(probability) >= model.cutoff,
-                "likeliest": probability.argmax(axis=1),
+                "probability": probability,
+                "varies": probability >= model.cutoff,
             }
         )
-        if truth is not None:
-            table["truth"] = np.asarray(truth, np.int64)[fold.test]
-        identity = {
-            "protocol": fold.protocol,
-            "features": kind,
-            "classifier": name,
-            "fold": fold.name,
-            "columns": len(model.columns),
-        }
-        return pd.concat([pd.DataFrame(identity, index=table.index), table], axis=1)
+        return table.assign(features=kind, classifier=name, fold=fold.name)
 
-    parts = []
+    predicted = []
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:  # folds are independent
         for done, part in enumerate(pool.map(one, work)):
-            parts.append(part)
+            predicted.append(part)
             if progress is not None:
                 progress(done + 1, len(work))
-    return pd.concat(parts, ignore_index=True)
+    return pd.concat(predicted, ignore_index=True)
 
 
 def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
@@ -235,7 +195,7 @@ def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
     return medians
 
 
-def without_features(runs: pd.DataFrame, learning: ClassifierTraining, protocols: Sequence[str] = PROTOCOLS) -> pd.DataFrame:
+def without_features(runs: pd.DataFrame, learning: ClassifierTraining) -> pd.DataFrame:
     """Return what is known of judged runs without features.
 
     The columns are those of :func:`predictions`.
@@ -244,15 +204,14 @@ def without_features(runs: pd.DataFrame, learning: ClassifierTraining, protocols
     """
     medians, parts = earlier_medians(runs), []
     limit = learning.thresholds[learning.variation - 1]
-    for fold in (fold for protocol in protocols for fold in folds(runs, protocol, thresholds=learning.thresholds)[0]):
+    for fold in folds(runs, learning.thresholds)[0]:
         judged = runs.iloc[fold.test]
-        usual = fold.usual if fold.protocol == BLOCKED else baselines(runs["application"], runs["runtime_s"])
-        usual = usual.reindex(judged["application"])
+        usual = fold.usual.reindex(judged["application"])
         z = (medians[fold.test] - usual["mean_s"].to_numpy()) / usual["sigma_s"].to_numpy()
         for name, varies in ((CONSTANT, np.ones(len(z), bool)), (MEDIAN, z > limit)):
-            part = judged[["application", "start_s"]].assign(protocol=fold.protocol, features=NOTHING, classifier=name, columns=0)
-            part = part.assign(fold=fold.name, row=fold.test, label=fold.test_label, varied=fold.test_label >= learning.variation)
-            parts.append(part.assign(probability=varies.astype(np.float64), varies=varies, likeliest=varies * learning.variation))
+            part = judged[["application", "start_s"]].assign(features=NOTHING, classifier=name, fold=fold.name, row=fold.test)
+            part = part.assign(label=fold.test_label, varied=fold.test_label >= learning.variation)
+            parts.append(part.assign(probability=varies.astype(np.float64), varies=varies))
     return pd.concat(parts, ignore_index=True)
 
 
@@ -287,58 +246,29 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 
 
-def measured(predicted: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
+def measured(predicted: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
     """Return F1, precision, recall and average precision of :func:`predictions`.
 
-    Pooled over folds and by application, against labels and, if given, truth. One row for each ``protocol features classifier
-    application`` (``all``: pooled) ``against`` (``label`` or ``truth``) ``measure``: ``value low high`` (95 % over days; NaN with
-    fewer than five, or if some resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many
-    to vary) and ``days``. ``f1_likeliest`` counts classes from ``classes - 1`` on as variation.
+    They are pooled over folds. One row for each ``features classifier measure``: ``value low high`` (95 % over days; NaN with fewer than five, or if some
+    resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many to vary) and ``days``.
     """
     rows = []
-    for (protocol, kind, name), of_all in predicted.groupby(["protocol", "features", "classifier"], sort=False):
-        for application, of_one in [(ALL, of_all), *of_all.groupby("application", sort=True)]:
-            day = _days(of_one["start_s"])
-            counts = {"runs": len(of_one), "predicted": int(of_one["varies"].sum()), "days": int(day.max()) + 1}
-            identity = {"protocol": protocol, "features": kind, "classifier": name, "application": application}
-            for against in ("label", "truth"):
-                if against == "label" or "truth" in of_one:
-                    varied = (of_one["varied"] if against == "label" else of_one["truth"] > 0).to_numpy(bool)
-                    values, low, high = _with_intervals(_terms(of_one, varied, classes), day, seed)
-                    for place, measure in enumerate(MEASURES):
-                        figures = {"value": values[place], "low": low[place], "high": high[place], "varied": int(varied.sum())}
-                        rows.append({**identity, "against": against, "measure": measure, **figures, **counts})
+    for (kind, name), part in predicted.groupby(["features", "classifier"], sort=False):
+        day = np.unique(part["start_s"].to_numpy(np.int64) // DAY_S, return_inverse=True)[1]
+        values, low, high = _with_intervals(_terms(part), day, seed)
+        counts = {"runs": len(part), "varied": int(part["varied"].sum()), "predicted": int(part["varies"].sum())}
+        for place, measure in enumerate(MEASURES):
+            figures = {"value": values[place], "low": low[place], "high": high[place]}
+            rows.append({"features": kind, "classifier": name, "measure": measure, **figures, **counts, "days": int(day.max()) + 1})
     return pd.DataFrame(rows)
-
-
-def difference(one: pd.DataFrame, other: pd.DataFrame, *, classes: int = 2, seed: int = 0) -> pd.DataFrame:
-    """Return ``one`` minus ``other`` on the same runs, folds: ``value low high`` by measure.
-
-    For example own nodes minus all nodes. Both are parts of :func:`predictions` with one row per run. Days are resampled for both
-    together. ValueError if the runs are not the same.
-    """
-    one, other = (runs.sort_values("row").reset_index(drop=True) for runs in (one, other))
-    if not one[["row", "fold"]].equals(other[["row", "fold"]]):
-        raise ValueError("a paired difference needs the same runs in the same folds")
-    varied, day = one["varied"].to_numpy(bool), _days(one["start_s"])
-    first, second = (_terms(runs, varied, classes) for runs in (one, other))
-    value, low, high = _with_intervals(first, day, seed, second)
-    return pd.DataFrame({"measure": MEASURES, "value": value, "low": low, "high": high})
-
-
-def _days(start_s: pd.Series) -> np.ndarray:
-    return np.unique(start_s.to_numpy(np.int64) // DAY_S, return_inverse=True)[1]
 
 
 @dataclass(frozen=True)
 class _Terms:
-    """Terms of the measures by run: hits, predictions, truths, and order of probabilities.
-
-    Hits and predictions are by cutoff and by likeliest class.
-    """
+    """Terms of the measures by run: hits, predictions and truths, and the order of probabilities."""
 
     sums: np.ndarray
-    """float64 [runs, 5]: hit, predicted, varied, hit (likeliest), predicted (likeliest)."""
+    """float64 [runs, 3]: hit, predicted, varied."""
     order: np.ndarray
     last: np.ndarray
     """Last places in ``order`` of each probability."""
@@ -348,42 +278,31 @@ class _Terms:
 
         ``weight`` is [resamples, runs]; NaN where there is nothing to count.
         """
-        hit, predicted, varied, hit_too, said_too = (weight @ self.sums).T
+        hit, predicted, varied = (weight @ self.sums).T
         with np.errstate(invalid="ignore", divide="ignore"):
             ranked = weight[:, self.order]
             hits_so_far = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
             precision = hits_so_far / np.cumsum(ranked, axis=1)[:, self.last]
             steps = np.diff(hits_so_far, axis=1, prepend=0.0)
             average = np.where(steps > 0, steps * precision, 0.0).sum(axis=1) / varied
-            f1, likeliest = 2 * hit / (predicted + varied), 2 * hit_too / (said_too + varied)
-            return np.column_stack([f1, hit / predicted, hit / varied, average, likeliest])
+            return np.column_stack([2 * hit / (predicted + varied), hit / predicted, hit / varied, average])
 
 
-def _terms(predicted: pd.DataFrame, varied: np.ndarray, classes: int) -> _Terms:
-    by_cutoff, likeliest = predicted["varies"].to_numpy(bool), predicted["likeliest"].to_numpy() >= classes - 1
+def _terms(predicted: pd.DataFrame) -> _Terms:
+    varies, varied = (predicted[name].to_numpy(bool) for name in ("varies", "varied"))
     probability = predicted["probability"].to_numpy(np.float64)
     order = np.argsort(-probability, kind="stable")
     last = np.flatnonzero(np.append(np.diff(probability[order]) < 0, True))
-    sums = np.column_stack([by_cutoff & varied, by_cutoff, varied, likeliest & varied, likeliest]).astype(np.float64)
-    return _Terms(sums, order, last)
+    return _Terms(np.column_stack([varies & varied, varies, varied]).astype(np.float64), order, last)
 
 
-def _with_intervals(
-    terms: _Terms, day: np.ndarray, seed: int, less: _Terms | None = None
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return values of all measures (less those of ``less``) and ends of their intervals.
-
-    Each is float64 [measures].
-    """
-
-    def values(weight: np.ndarray) -> np.ndarray:
-        return terms(weight) - (less(weight) if less is not None else 0.0)
-
-    measures, days = values(np.ones((1, len(day))))[0], int(day.max()) + 1
+def _with_intervals(terms: _Terms, day: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return values of all measures and ends of their intervals, float64 [measures] each."""
+    measures, days = terms(np.ones((1, len(day))))[0], int(day.max()) + 1
     if days < FEWEST_BLOCKS:
         return measures, np.full(len(measures), np.nan), np.full(len(measures), np.nan)
     draws = drawn(days, _RESAMPLES, seed)
-    resampled = np.concatenate([values(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
+    resampled = np.concatenate([terms(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
     cut = tail(_CONFIDENCE, days)
     low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
     return measures, low, high

@@ -34,8 +34,7 @@ class VariabilityModel:
     It reads ``columns`` in this order and distinguishes ``classes`` by ``arrays`` or, without these, by its library's own
     ``estimator``, which can be compared but neither registered nor simulated. A job is predicted to be of class k or above,
     k from 1 on, if the probabilities of these classes add up to at least ``cutoffs[k - 1]``. To vary is to be of class
-    ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes. ``sizes`` float64
-    [classes] are the mean z of the training runs of each class, NaN if unknown.
+    ``variation`` or above; that is the last class unless classes beyond it say how much longer a run takes.
 
     Cutoffs were chosen on out-of-fold predictions of ``cutoff_rows`` training rows (0: there were none, and they are 0.5).
     ``importance`` float64 [columns] is the learner's own (NaN for the nearest neighbours), ``missing`` int64 [columns] the number
@@ -52,7 +51,6 @@ class VariabilityModel:
     missing: np.ndarray
     cutoff_rows: int
     variation: int
-    sizes: np.ndarray
     estimator: Any = None
 
     @property
@@ -86,13 +84,6 @@ class VariabilityModel:
     def variation_of(self, probabilities: np.ndarray) -> np.ndarray:
         """Return the probability to vary, float64 [rows], from that of each class [rows, classes]."""
         return probabilities[:, self.variation :].sum(axis=1)
-
-    def longer(self, probabilities: np.ndarray) -> np.ndarray:
-        """Return the expected mean z, float64 [rows].
-
-        By the probabilities of each class, [rows, classes]. A class without training runs adds nothing; NaN if sizes are unknown.
-        """
-        return probabilities @ np.where(np.isnan(self.sizes) & ~np.isnan(self.sizes).all(), 0.0, self.sizes)
 
     def missing_in(self, features: pd.DataFrame) -> dict[str, int]:
         """Return the number of missing values, which will be filled in, by column with any."""
@@ -129,15 +120,14 @@ def fit(
     times: Times | None = None,
     baselines: pd.DataFrame = NO_BASELINES,
     variation: int | None = None,
-    z: np.ndarray | None = None,
 ) -> VariabilityModel:
     """Train the classifier ``name`` on ``columns`` of ``features`` [rows] for ``label``.
 
     ``label`` is int64 in 0..classes - 1. ``columns`` are all columns by default, ``classes`` one more than the largest label.
     With ``times`` of the rows cutoffs are chosen on blocks of time, so that no run is judged by its neighbours of the same
     minutes; without ``times`` they are ``NO_CHOICE``. ``baselines`` is only kept. Runs vary from class ``variation`` on, by
-    default the last; their ``z`` float64 [rows] gives the sizes of classes. Deterministic. ValueError for an unknown name or
-    option and labels that do not fit the rows; InputError if all labels are equal, and as :func:`matrix`.
+    default the last. Deterministic. ValueError for an unknown name or option and labels that do not fit the rows; InputError if all
+    labels are equal, and as :func:`matrix`.
     """
     names = tuple(features.columns if columns is None else columns)
     label = np.asarray(label, np.int64)
@@ -155,10 +145,6 @@ def fit(
         judged = np.isfinite(probability).all(axis=1)
         cutoffs, rows = best_cutoffs(probability[judged], label[judged]), int(judged.sum())
     missing = np.isnan(table).sum(axis=0).astype(np.int64)
-    sizes = np.full(classes, np.nan)
-    if z is not None:
-        for occurring in np.unique(label):
-            sizes[occurring] = np.asarray(z, np.float64)[label == occurring].mean()
     last = classes - 1 if variation is None else variation
     return VariabilityModel(
         classifier=name,
@@ -171,7 +157,6 @@ def fit(
         missing=missing,
         cutoff_rows=rows,
         variation=last,
-        sizes=sizes,
         estimator=estimator,
     )
 

@@ -1,4 +1,4 @@
-"""Tables of a monitored system: probes, application types, leaf switches, running jobs.
+"""Tables of a monitored system: probes, application types, leaf switches.
 
 The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``, the others are CSV. Probes, ``run_id,node,send_s,recv_s,allreduce_s``,
 are the seconds that a node waited in the blocking calls of the two MPI probes of Nichols et al. (RUSH).
@@ -12,8 +12,8 @@ import pandas as pd
 
 from features.errors import InputError, shown
 from features.monitoring.samplers import PROBES, TYPES
-from features.monitoring.situation import RATES, PlacedJob
-from pipelines.readers.control_runs import node_lists, numbers, texts
+from features.monitoring.situation import RATES
+from pipelines.readers.control_runs import numbers, texts
 from pipelines.readers.delimited import AccountingTable, seconds
 from pipelines.readers.source import Source, load
 from sim.slurm.lines import conf_lines, expand
@@ -54,21 +54,6 @@ def _csv(source: Source) -> pd.DataFrame:
     frame = pd.DataFrame({name: texts(table, name) for name in ("node", "leaf")})
     table.refuse_repeated("node")
     return frame
-
-
-def read_running(path: str | Path, at_s: float) -> list[PlacedJob]:
-    """Read the jobs that run at ``at_s`` (Unix s), in the order of the file.
-
-    Raises InputError with file, line and what is wrong, such as a job that starts later.
-    """
-    table = AccountingTable(load(path), {"job_id", "application", "nodes", "start_s"}, "job")
-    names, applications = texts(table, "job_id"), texts(table, "application")
-    start = numbers(table, "start_s")
-    table.refuse("start_s", start > at_s, f"is after the moment asked about, {at_s:.0f}")
-    table.refuse_repeated("job_id")
-    lists = node_lists(table, "nodes", np.arange(table.rows))
-    rows = zip(names, applications, lists, start, strict=True)
-    return [PlacedJob(name, application, tuple(nodes), float(at)) for name, application, nodes, at in rows]
 
 
 def read_probes(path: str | Path) -> pd.DataFrame:

@@ -33,27 +33,15 @@ _ASKED = "asked"
 
 
 @dataclass(frozen=True)
-class Delay:
-    """The probability of a delay beyond the usual runtime.
-
-    The delay exceeds ``above_z`` standard deviations, which are ``longer_s`` seconds (NaN for an application without control runs).
-    """
-
-    above_z: float
-    longer_s: float
-    probability: float
-
-
-@dataclass(frozen=True)
 class VariationAnswer:
     """A model's answer about a start of ``application`` on ``nodes`` at ``at_s`` (Unix s).
 
     ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
     ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would
-    count as varying (NaN for an application without control runs). ``delays`` are by the model's thresholds, ``longer_s`` is the
-    expected number of seconds above the usual runtime (NaN if the model has none). ``running`` counts the jobs that could run
-    beside it, None without a topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
-    without a sample there, of which nothing is known. ``missing`` names columns without a value, which count as the median of the training part.
+    count as varying (NaN for an application without control runs). ``running`` counts the jobs that could run beside it, None without
+    a topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
+    without a sample there, of which nothing is known. ``missing`` names columns without a value, which count as the median of the
+    training part.
     """
 
     model: str
@@ -68,8 +56,6 @@ class VariationAnswer:
     cutoff: float
     varies: bool
     varies_above_s: float
-    delays: tuple[Delay, ...]
-    longer_s: float
     running: int | None
     samples: int
     expected: float
@@ -84,16 +70,12 @@ def ask(
     nodes: Sequence[str],
     application: str,
     at_s: float,
-    probes: pd.DataFrame | None = None,
-    running: Sequence[PlacedJob] | None = None,
 ) -> VariationAnswer:
     """Ask variability-<system>@champion about a start of ``application`` on ``nodes``.
 
-    It uses the counters that could be read by ``at_s``. ``probes`` has one row per node, ``node`` and the columns of
-    :data:`features.monitoring.samplers.PROBES` (seconds waited); without it, their features are missing. ``running`` are the
-    running jobs, by default the ingested runs that began before and had not ended. Raises InputError without a champion, for an
-    application without control runs and type, for a node that the topology does not name, and if no counter was sampled in the
-    window before.
+    It uses the counters that could be read by ``at_s``, and the ingested runs that began before and had not ended. Features of probes
+    are missing. Raises InputError without a champion, for an application without control runs and type, for a node that the topology
+    does not name, and if no counter was sampled in the window before.
     """
     lake, name = Lake(home / "lake"), VARIABILITY.registered(system)
     check_registry(lake, store, name)
@@ -106,7 +88,7 @@ def ask(
             f"unknown application {shown(application)}: {system} has neither control runs nor a type of it; known: {', '.join(sorted(applications))}"
         )
     job = PlacedJob(_ASKED, application, tuple(nodes), at_s)
-    running = _running(lake, system, at_s) if running is None else running
+    running = _running(lake, system, at_s)
     beside = _beside(job, machine, running) if machine is not None else None
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
@@ -116,8 +98,6 @@ def ask(
     if samples == 0:
         raise InputError(_nothing_seen(counters, nodes if scope == "own" else (), at_s))
     waits = pd.DataFrame(columns=["run_id", "node", *PROBES])
-    if probes is not None:
-        waits = probes[probes["node"].isin(list(nodes))].assign(run_id=_ASKED)
     window = windows.own if scope == "own" else windows.all
     assert window is not None
     features = feature_matrix(window, waits, types, run)
@@ -139,10 +119,6 @@ def ask(
         cutoff=model.cutoff,
         varies=variation >= model.cutoff,
         varies_above_s=mean_s + champion.thresholds[model.variation - 1] * sigma_s,
-        delays=tuple(
-            Delay(z, z * sigma_s, float(probability[0, first:].sum())) for first, z in enumerate(champion.thresholds, start=1)
-        ),
-        longer_s=float(model.longer(probability)[0]) * sigma_s,
         running=len(running) if beside is not None else None,
         samples=samples,
         expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),

@@ -21,8 +21,6 @@ from models.registry.variability_promotion import JUDGED_DAYS, compare_classifie
 from models.registry.variability_registration import VARIABILITY, VariabilityContent, load_version
 from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import (
-    ALL,
-    BLOCKED,
     ClassifierTraining,
     forward,
     measured,
@@ -138,12 +136,11 @@ class ClassifierJudge:
 
     def scores(self) -> dict[str, CandidateScore]:
         progress = progress_reporter("judge classifiers")
-        answers = predictions({self.scope: self.features}, self.table.runs, self.learning, protocols=(BLOCKED,), progress=progress)
+        answers = predictions({self.scope: self.features}, self.table.runs, self.learning, progress=progress)
         scores = {}
         for name in self.learning.names:
             rows = answers[answers["classifier"] == name]
-            pooled = measured(rows, classes=self.learning.variation + 1, seed=self.learning.seed)
-            pooled = pooled[pooled["application"] == ALL]
+            pooled = measured(rows, self.learning.seed)
             numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
             scores[name] = CandidateScore(f1, len(rows), numbers, below=self._below(rows))
@@ -201,8 +198,8 @@ class ClassifierJudge:
         )
 
     def register(self, name: str, score: CandidateScore) -> Candidate:
-        (rows, label, usual, z), learning = self._taught, self.learning
-        model = learning.fit(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual, z)
+        (rows, label, usual), learning = self._taught, self.learning
+        model = learning.fit(name, self.features.iloc[rows], label, times_of(self.table.runs).take(rows), usual)
         start, runtime = (self.table.runs[column].to_numpy(np.float64) for column in ("start_s", "runtime_s"))
         window_s = (int(start.min()), int(np.ceil((start + runtime).max())))
         own = {"elimination": learning.elimination, "columns": len(model.columns)}
@@ -227,10 +224,10 @@ class ClassifierJudge:
         """Do nothing: a classifier keeps no histories to refresh."""
 
     @cached_property
-    def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame, np.ndarray]:
-        """Return rows and labels of the training runs, int64 [runs], the baselines, and z of these runs."""
+    def _taught(self) -> tuple[np.ndarray, np.ndarray, pd.DataFrame]:
+        """Return rows and labels of the training runs, int64 [runs], and the baselines."""
         application, runtime = self.table.runs["application"].to_numpy(object), self.table.runs["runtime_s"].to_numpy(np.float64)
         usual = baselines(application, runtime)
         z = z_scores(application, runtime, usual)
         rows = np.flatnonzero(~np.isnan(z))
-        return rows, labels(z[rows], self.learning.thresholds), usual, z[rows]
+        return rows, labels(z[rows], self.learning.thresholds), usual

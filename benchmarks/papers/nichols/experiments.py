@@ -131,7 +131,7 @@ def learn(
     seen = pd.concat([run.own if scope == "own" else run.all, run.situation], axis=1).iloc[rows].reset_index(drop=True)
     if columns is not None:
         seen = seen[list(columns)]
-    model = learning.fit(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual, z)
+    model = learning.fit(classifier, seen, labels(z, learning.thresholds), times_of(runs), usual)
     return Adviser(model, scope)
 
 

@@ -9,7 +9,6 @@ import math
 import time
 from dataclasses import asdict
 from datetime import datetime
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
@@ -19,13 +18,9 @@ from pipelines.cli.notes import note, record
 from pipelines.cli.options import json_option, system_option
 
 if TYPE_CHECKING:
-    import pandas as pd
-
     from pipelines.studies.variability_ask import VariationAnswer
 
 _SHOWN = 3
-_PUBLISHED = 2
-"""Number of thresholds of the three published classes. Their probabilities say little about the length of a delay."""
 
 
 @click.command()
@@ -35,18 +30,8 @@ _PUBLISHED = 2
 )
 @click.option("--application", required=True, help="Name of the application, as in the control runs.")
 @click.option("--at", "when", help="When it would start: Unix seconds, or ISO 8601 with its offset from UTC.  [default: now]")
-@click.option(
-    "--probes", type=click.Path(path_type=Path), help="MPI probes just run on these nodes: run_id,node,send_s,recv_s,allreduce_s."
-)
-@click.option(
-    "--running",
-    type=click.Path(path_type=Path),
-    help="The jobs that run: job_id,application,nodes,start_s. [default: the ingested runs that had begun and not ended]",
-)
 @json_option
-def command(
-    name: str, node_list: str, application: str, when: str | None, probes: Path | None, running: Path | None, as_json: bool
-) -> None:
+def command(name: str, node_list: str, application: str, when: str | None, as_json: bool) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
     It uses the ingested counters of the five minutes before, and prints their number of samples.
@@ -54,7 +39,6 @@ def command(
     from features.node_list import expand_nodes
     from pipelines.lake.home import home
     from pipelines.lake.registry import tracking
-    from pipelines.readers.system_tables import read_running
     from pipelines.studies.variability_ask import ask
 
     at_s = moment(when) if when is not None else time.time()
@@ -64,18 +48,7 @@ def command(
         raise InputError(f"--nodes {node_list!r} is not {error}") from error
     if not nodes:
         raise InputError("--nodes names no node")
-    answer = ask(
-        home(),
-        tracking(),
-        name,
-        nodes,
-        application,
-        at_s,
-        _probes(probes) if probes else None,
-        read_running(running, at_s) if running else None,
-    )
-    if running and answer.running is None:
-        note(f"{running}: not used, because no topology of {name} was ingested; queuecast variability ingest --topology reads one")
+    answer = ask(home(), tracking(), name, nodes, application, at_s)
     if as_json:
         record(asdict(answer))
     else:
@@ -99,15 +72,6 @@ def moment(text: str) -> float:
     return number
 
 
-def _probes(path: Path) -> pd.DataFrame:
-    from pipelines.readers.system_tables import read_probes
-
-    probes = read_probes(path)
-    if probes["run_id"].nunique() > 1:
-        raise InputError(f"{path}: has results of {probes['run_id'].nunique()} runs; give those of one")
-    return probes
-
-
 def _print(answer: VariationAnswer) -> None:
     from pipelines.studies.variability_ask import time_text
 
@@ -124,13 +88,6 @@ def _print(answer: VariationAnswer) -> None:
         click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
     else:
         note(f"{answer.application}: {answer.model} has no baseline for it, because it learned from no control runs of it")
-    if math.isfinite(answer.longer_s):
-        click.echo(
-            f"to expect     {abs(answer.longer_s):,.1f} s {'longer' if answer.longer_s > 0 else 'shorter'} than usual, on average"
-        )
-    for delay in answer.delays if len(answer.delays) > _PUBLISHED else ():
-        longer = f" ({delay.longer_s:,.1f} s longer)" if math.isfinite(delay.longer_s) else ""
-        click.echo(f"z > {delay.above_z:<10g}{delay.probability:.3f}{longer}")
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.silent:

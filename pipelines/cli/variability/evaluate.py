@@ -11,11 +11,10 @@ from pipelines.cli.lazy import importing
 @click.option(
     "--classifier", "names", type=click.Choice(list(OPTIONS)), multiple=True, help="May be repeated. [default: all but ordinal]"
 )
-@click.option("--applications", is_flag=True, help="Also leave out single applications, which takes several times as long.")
 @click.option(
     "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
 )
-def command(system: str, names: tuple[str, ...], applications: bool, as_json: bool) -> None:
+def command(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print F1, precision, recall and average precision of each classifier.
 
     Beside them, of what needs no counters: warning of every run, and the median of the application's last runs.
@@ -25,4 +24,4 @@ def command(system: str, names: tuple[str, ...], applications: bool, as_json: bo
     with importing():  # a wrong option is refused before pandas is imported
         from pipelines.cli.variability.evaluating import evaluate_classifiers
 
-    evaluate_classifiers(system, names, applications, as_json)
+    evaluate_classifiers(system, names, as_json)

@@ -11,18 +11,7 @@ from features.clock import DAY_S
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability import evaluation
 from models.variability.elimination import SMALLEST, eliminate, sizes
-from models.variability.evaluation import (
-    BLOCKED,
-    LEFT_OUT,
-    PROTOCOLS,
-    ClassifierTraining,
-    difference,
-    earlier_medians,
-    folds,
-    measured,
-    predictions,
-    without_features,
-)
+from models.variability.evaluation import ClassifierTraining, earlier_medians, folds, measured, predictions, without_features
 from models.variability.time_blocks import Times
 from tests.support.contention import control_runs
 
@@ -43,19 +32,15 @@ def control():
 
 @pytest.fixture(scope="module")
 def predicted(control):
-    """Own nodes, all nodes and the true contention with the type, by the two quick forests."""
+    """Own nodes, and the true contention with the type, by a quick forest."""
     true_contention = control.contention[["network", "io"]].join(control.features.filter(like="type."))
     sets = {"own": control.features.iloc[:, ::12], "told": true_contention}
-    quick, nodes = ClassifierTraining(("lightgbm",), options=FAST), {"own": sets["own"], "all": control.all_nodes.iloc[:, ::24]}
-    forest = predictions(
-        nodes, table_of(control), ClassifierTraining(("extra-trees",), options=FAST), protocols=(BLOCKED,), truth=control.truth
-    )
-    return pd.concat([predictions(sets, table_of(control), quick, truth=control.truth), forest], ignore_index=True)
+    return predictions(sets, table_of(control), ClassifierTraining(("lightgbm",), options=FAST))
 
 
 def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(control):
     runs = table_of(control)
-    fold = folds(runs, BLOCKED)[0][2]
+    fold = folds(runs)[0][2]
     slower = runs.copy()
     slower.loc[fold.test, "runtime_s"] *= 1.2
     mean = runs.loc[fold.train].groupby("application")["runtime_s"].mean()
@@ -68,21 +53,10 @@ def test_labels_of_a_fold_know_only_the_baselines_of_its_training_part(control):
     np.testing.assert_array_equal(ours, (z > 1.5).to_numpy().astype(int))
 
 
-def test_an_application_left_out_is_judged_by_its_own_runs_and_not_trained_on(control):
-    for fold in folds(table_of(control), LEFT_OUT)[0]:
-        name = fold.name.split()[0]
-        assert set(control.application[fold.test]) == {name}
-        assert name not in set(control.application[fold.train])
-        assert name not in fold.usual.index
-        own = control.runtime_s[control.application == name]
-        np.testing.assert_array_equal(fold.test_label, (control.runtime_s[fold.test] > own.mean() + 1.5 * own.std()).astype(int))
-
-
 def test_runs_without_a_baseline_are_counted_not_labelled(control):
     runs = table_of(control)
     runs.loc[5, "application"] = "only once"
-    assert folds(runs, LEFT_OUT)[1] == 1
-    assert folds(runs, BLOCKED)[1] == 1
+    assert folds(runs)[1] == 1
 
 
 def test_the_rows_without_counters_know_only_runs_that_ended_before(control):
@@ -92,7 +66,7 @@ def test_the_rows_without_counters_know_only_runs_that_ended_before(control):
         before = runs.index[(runs["application"] == runs["application"][row]) & (end <= runs["start_s"][row])]
         last = runs["runtime_s"][end[before].sort_values(kind="stable").index[-5:]]
         assert median == pytest.approx(last.median(), nan_ok=True)
-    table = measured(without_features(runs, ClassifierTraining(), (BLOCKED,))).query("application == 'all'")
+    table = measured(without_features(runs, ClassifierTraining()))
     f1 = table[table["measure"] == "f1"].set_index("classifier")
     share = f1["varied"] / f1["runs"]
     assert f1["value"]["constant"] == pytest.approx(2 * share["constant"] / (1 + share["constant"]))
@@ -100,45 +74,26 @@ def test_the_rows_without_counters_know_only_runs_that_ended_before(control):
 
 
 @pytest.mark.slow
-def test_what_is_measured_is_what_scikit_learn_measures(control, predicted):
-    asked = f"protocol == '{LEFT_OUT}' and features == 'own' and classifier == 'lightgbm'"
-    own, rows = measured(predicted).query(asked), predicted.query(asked)
-    for application, part in [("all", rows), ("LBANN", rows[rows["application"] == "LBANN"])]:
-        for against, truth in [("label", part["label"]), ("truth", part["truth"])]:
-            chosen = own.query(f"application == '{application}' and against == '{against}'").set_index("measure")
-            expected = {
-                "f1": f1_score(truth, part["varies"]),
-                "precision": precision_score(truth, part["varies"]),
-                "recall": recall_score(truth, part["varies"]),
-                "average_precision": average_precision_score(truth, part["probability"]),
-                "f1_likeliest": f1_score(truth, part["likeliest"]),
-            }
-            assert chosen["value"].to_dict() == pytest.approx(expected, abs=1e-12)
-            assert (chosen["varied"] == truth.sum()).all()
-            assert (chosen["predicted"] == part["varies"].sum()).all()
+def test_what_is_measured_is_what_scikit_learn_measures(predicted):
+    chosen = measured(predicted).query("features == 'own'").set_index("measure")
+    part = predicted[predicted["features"] == "own"]
+    expected = {
+        "f1": f1_score(part["label"], part["varies"]),
+        "precision": precision_score(part["label"], part["varies"]),
+        "recall": recall_score(part["label"], part["varies"]),
+        "average_precision": average_precision_score(part["label"], part["probability"]),
+    }
+    assert chosen["value"].to_dict() == pytest.approx(expected, abs=1e-12)
+    assert (chosen["varied"] == part["label"].sum()).all()
+    assert (chosen["predicted"] == part["varies"].sum()).all()
 
 
 @pytest.mark.slow
 def test_what_is_put_in_is_found_and_the_ceiling_is_above(predicted):
     table = measured(predicted)
-    f1 = table[(table["measure"] == "f1") & (table["application"] == "all") & (table["against"] == "label")]
-    own, top = (f1[f1["features"] == name].groupby("protocol")["value"].max() for name in ("own", "told"))
-    assert top[BLOCKED] > 0.75
-    assert top[LEFT_OUT] > 0.7  # no model knows how sensitive the left-out application is
-    for protocol in PROTOCOLS:
-        assert 0.5 < own[protocol] <= top[protocol] + 0.05  # both from some 60 runs that varied
-
-
-def test_own_nodes_against_all_nodes_is_the_difference_of_both_on_the_same_runs(predicted):
-    chosen = predicted[(predicted["protocol"] == BLOCKED) & (predicted["classifier"] == "extra-trees")]
-    own, every = (chosen[chosen["features"] == kind] for kind in ("own", "all"))
-    gap = difference(own, every.sample(frac=1, random_state=0)).set_index("measure")
-    expected = f1_score(own["label"], own["varies"]) - f1_score(every["label"], every["varies"])
-    assert gap["value"]["f1"] == pytest.approx(expected, abs=1e-12)
-    assert gap["low"]["f1"] < expected < gap["high"]["f1"]
-    assert difference(own, own).set_index("measure").loc["f1"].tolist() == [0, 0, 0]
-    with pytest.raises(ValueError, match="same runs in the same folds"):
-        difference(own, every.iloc[1:])
+    f1 = table[table["measure"] == "f1"].set_index("features")["value"]
+    assert f1["told"] > 0.75
+    assert 0.5 < f1["own"] <= f1["told"] + 0.05  # both from some 60 runs that varied
 
 
 def _judged(rng: np.random.Generator, days: int, often: int) -> pd.DataFrame:
@@ -149,9 +104,9 @@ def _judged(rng: np.random.Generator, days: int, often: int) -> pd.DataFrame:
     says = np.where(varied, hit, ~hit & (rng.random(days * often) < 0.3))
     return pd.DataFrame(
         {
-            "protocol": "p", "features": "f", "classifier": "c", "application": "a", "fold": "0", "row": np.arange(days * often),
+            "features": "f", "classifier": "c", "application": "a", "fold": "0", "row": np.arange(days * often),
             "start_s": np.repeat(np.arange(days), often) * DAY_S, "label": varied.astype(int), "varied": varied,
-            "probability": says + rng.random(days * often) / 10, "varies": says, "likeliest": says.astype(int),
+            "probability": says + rng.random(days * often) / 10, "varies": says,
         }
     )  # fmt: skip
 
@@ -165,7 +120,7 @@ def test_intervals_cover_what_a_long_time_would_show(monkeypatch):
     truth = f1_score(endless["label"], endless["varies"])
     covered = 0
     for _ in range(100):
-        row = measured(_judged(rng, 25, 20)).set_index(["application", "measure"]).loc[("all", "f1")]
+        row = measured(_judged(rng, 25, 20)).set_index("measure").loc["f1"]
         covered += row["low"] <= truth <= row["high"]
     assert 86 <= covered <= 100
 
@@ -183,19 +138,16 @@ def test_three_classes_count_the_last_as_variation(control):
         {"own": control.features.iloc[:, ::18]},
         table_of(control),
         ClassifierTraining(("lightgbm",), (1.2, 1.5), options=FAST),
-        protocols=(BLOCKED,),
     )
     assert set(some["label"]) == {0, 1, 2}
     assert some["varied"].equals(some["label"] == 2)
-    table = measured(some, classes=3).set_index(["application", "measure"])["value"]
-    assert table["all", "f1"] == pytest.approx(f1_score(some["label"] == 2, some["varies"]))
-    assert table["all", "f1_likeliest"] == pytest.approx(f1_score(some["label"] == 2, some["likeliest"] == 2))
+    assert measured(some).set_index("measure")["value"]["f1"] == pytest.approx(f1_score(some["label"] == 2, some["varies"]))
 
 
 def test_the_same_seed_gives_the_same_predictions(control, predicted):
     sets, quick = {"own": control.features.iloc[:, ::12]}, ClassifierTraining(("lightgbm",), options=FAST)
-    again = predictions(sets, table_of(control), quick, protocols=(BLOCKED,), truth=control.truth)
-    first = predicted.query(f"protocol == '{BLOCKED}' and features == 'own' and classifier == 'lightgbm'")
+    again = predictions(sets, table_of(control), quick)
+    first = predicted[predicted["features"] == "own"]
     pd.testing.assert_frame_equal(first.reset_index(drop=True), again)
 
 
@@ -230,7 +182,6 @@ def test_elimination_in_an_evaluation_sees_the_training_part_alone(control, monk
     monkeypatch.setattr(evaluation, "eliminate", watched)
     runs = table_of(control)
     learning = ClassifierTraining(("lightgbm",), elimination=True, options={"lightgbm": {"trees": 2}})
-    forecast = predictions({"own": control.features.iloc[:, ::9]}, runs, learning, protocols=(BLOCKED,))
-    assert (forecast["columns"] <= 6).all()
-    judged = [fold.train for fold in folds(runs, BLOCKED)[0]]
+    predictions({"own": control.features.iloc[:, ::9]}, runs, learning)
+    judged = [fold.train for fold in folds(runs)[0]]
     assert sorted(map(tuple, seen)) == sorted(map(tuple, judged))

@@ -9,7 +9,7 @@ import pytest
 from features.errors import InputError
 from features.monitoring.samplers import WINDOW_S
 from models.variability.elimination import eliminate, permuted_importance
-from models.variability.evaluation import PROTOCOLS, ClassifierTraining, folds, forward, measured, predictions
+from models.variability.evaluation import ClassifierTraining, folds, forward, measured, predictions
 from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
 
 NAMES = ("A", "B", "C")
@@ -33,11 +33,11 @@ def signatures() -> tuple[pd.DataFrame, pd.DataFrame, np.ndarray]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "protocol"), [*zip(("extra-trees", "lightgbm"), PROTOCOLS, strict=True), ("knn", PROTOCOLS[1])])
-def test_a_signature_of_the_hour_predicts_no_better_than_chance(signatures, name, protocol):
+@pytest.mark.parametrize("name", ["extra-trees", "lightgbm", "knn"])
+def test_a_signature_of_the_hour_predicts_no_better_than_chance(signatures, name):
     features, runs, _ = signatures
-    predicted = predictions({"own": features}, runs, ClassifierTraining((name,), options=OPTIONS), protocols=(protocol,))
-    measures = measured(predicted).set_index(["application", "measure"]).loc["all"]
+    predicted = predictions({"own": features}, runs, ClassifierTraining((name,), options=OPTIONS))
+    measures = measured(predicted).set_index("measure")
     chance = predicted["varied"].mean()
     assert 0.1 < chance < 0.3
     assert measures["low"]["average_precision"] < chance
@@ -61,14 +61,13 @@ def test_neighbours_of_the_same_block_do_not_make_a_column_important(signatures)
     assert np.abs(permuted_importance(features.to_numpy(), slow, 9, 0, period)).max() < alone.max() / 2
 
 
-@pytest.mark.parametrize("protocol", PROTOCOLS)
-def test_no_run_that_trains_sees_a_minute_of_a_judged_run(protocol):
+def test_no_run_that_trains_sees_a_minute_of_a_judged_run():
     """Runs that overlap, and some that take hours: from its window's beginning to its end each has the machine to itself."""
     rng = np.random.default_rng(3)
     start = np.sort(rng.integers(0, 200_000, 300))
     runtime = np.where(rng.random(300) < 0.02, 20_000.0, rng.uniform(10, 900, 300))
     runs = pd.DataFrame({"application": np.array(NAMES, object)[rng.integers(0, 3, 300)], "start_s": start, "runtime_s": runtime})
-    parts, left = folds(runs, protocol)
+    parts, left = folds(runs)
     begin, end = start - WINDOW_S, start + runtime
     judged = np.concatenate([fold.test for fold in parts])
     assert len(np.unique(judged)) == len(judged) == len(runs) - left
@@ -104,12 +103,12 @@ def test_what_varied_in_one_stretch_alone_is_judged_by_no_model_that_knows_no_va
     start = 3600 * np.arange(60)
     runtime = np.where(np.isin(np.arange(60), (3, 5, 6)), 150.0, 100.0)
     runs = pd.DataFrame({"application": "A", "start_s": start, "runtime_s": runtime})
-    parts, left = folds(runs, "blocks-of-time")
+    parts, left = folds(runs)
     assert (len(parts), left) == (4, 12)
     assert all(fold.train_label.sum() == 3 for fold in parts)
     once = runs.assign(runtime_s=np.where(np.isin(np.arange(60), (3, 4, 5)), 150.0, 100.0), start_s=np.minimum(start, 20_000))
     with pytest.raises(InputError, match="none of 60 runs can be judged: 3 of them varied, all in one of 5 stretches"):
-        folds(once.assign(runtime_s=once["runtime_s"].where(once.index < 6, 100.0), start_s=100), "blocks-of-time")
+        folds(once.assign(runtime_s=once["runtime_s"].where(once.index < 6, 100.0), start_s=100))
 
 
 def test_what_judges_a_challenger_begins_a_window_after_what_taught_it(monkeypatch, signatures):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipelines.lake.run_store import TOPOLOGY, keep, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers.system_tables import read_running, read_topology
+from pipelines.readers.system_tables import read_topology
 from tests.support.refusals import refusal
 
 HEAD = "job_id,application,nodes,start_s"
@@ -38,14 +38,6 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:
     assert refused(conf, first + "SwitchName=s2 Nodes=n[3-") == ", line 2: n[3- is not a list of nodes: its brackets do not match"
     assert refused(conf, "SwitchName=s1 Switches=s2") == ": no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]"
     assert refused(csv, "node,leaf\nn1,a\nn1,b\n") == ":3: node 'n1' is on an earlier line too"
-
-    def at(path: Path) -> object:
-        return read_running(path, 100.0)
-
-    assert refused(csv, f"{HEAD}\n1,AMG,n1,50\n2,AMG,n2,101\n", at) == ":3: start_s '101' is after the moment asked about, 100"
-    assert refused(csv, f"{HEAD}\n1,AMG,n1,50\n1,AMG,n2,60\n", at) == ":3: job_id '1' is on an earlier line too"
-    csv.write_text(f"{HEAD}\n1,AMG,n[1-2],50\n")
-    assert [(job.name, job.nodes, job.runs_at(1e9)) for job in read_running(csv, 100.0)] == [("1", ("n1", "n2"), True)]
 
 
 def test_of_a_topology_only_the_latest_word_stays(tmp_path: Path) -> None:
