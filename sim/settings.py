@@ -115,7 +115,7 @@ class Campaign(TraceSettings):
         min_length=1,
         title="predictor",
         description="registry:NAME[@ALIAS] is a registered model, the champion by default; one that has learned from the replayed jobs is "
-        "refused, unless it is named registry:NAME[@ALIAS](seen=yes), and then bears that name in all tables.",
+        "refused.",
     )
     corrections: tuple[str, ...] = Field(
         default=("requested",), min_length=1, title="correction", description="Of predictions that a job outlives."

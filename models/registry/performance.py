@@ -50,15 +50,13 @@ def recorded_means(tags: Mapping[str, str]) -> dict[str, Mean]:
     return means
 
 
-def performance_drift(
-    now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int, measures: Mapping[str, float] = MEASURES
-) -> pd.DataFrame:
-    """Return one row for each of ``measures``, which are like :data:`MEASURES`.
+def performance_drift(now: Mapping[str, Mean], then: Mapping[str, Mean], jobs: int) -> pd.DataFrame:
+    """Return one row for each of :data:`MEASURES`.
 
     Columns ``measure then now limit jobs drifted note``; ``limit`` is the worst value that chance allows, NaN without verdict.
     """
     rows = []
-    for name, worse in measures.items():
+    for name, worse in MEASURES.items():
         if name not in then:
             rows.append(_row(name, np.nan, now[name].value, jobs, "no verdict: nothing was recorded at promotion"))
             continue
@@ -67,7 +65,7 @@ def performance_drift(
         if jobs < FEWEST_JOBS or fewest < FEWEST_CLUSTERS:
             rows.append(row | {"note": f"no verdict: {jobs} jobs since it was trained are too few"})
             continue
-        t = -float(stdtrit(fewest - 1, FALSE_ALARMS / len(measures)))
+        t = -float(stdtrit(fewest - 1, FALSE_ALARMS / len(MEASURES)))
         limit = then[name].value + worse * t * float(np.hypot(now[name].error, then[name].error))
         rows.append(row | {"limit": limit, "drifted": bool(worse * (now[name].value - limit) > 0)})
     return pd.DataFrame(rows)

@@ -24,7 +24,6 @@ from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
-from mlflow.utils.file_utils import local_file_uri_to_path
 
 from features.errors import InputError, meant
 from features.names import check_name
@@ -32,7 +31,6 @@ from models.packed.settings import FORMAT
 from models.registry.loading import CONTENT, data_hash
 from models.registry.packing import artifact, assemble, private_name
 from models.registry.promotion import TIE
-from models.registry.syncing import sync_tree
 from models.registry.tracking import Tracking
 from models.registry.unregistered import unregistered
 from models.registry.versions import REFRESHED_FROM, why_of
@@ -212,7 +210,6 @@ def log_and_register(
         )
         # logged to run and model together: log_model would look up each metric that the run already has
         mlflow.log_metrics({key: value for key, value in numbers.items() if np.isfinite(value)}, model_id=logged.model_id)
-        _settle(logged.artifact_path)
         _name_model(
             tracking, name, {"kind": kind.name, kind.subject: training.subject, "generated": facts["generated"]}, kind.description
         )
@@ -231,12 +228,6 @@ def _what_it_is(version: Candidate, kind: Kind, training: Training, requested: f
         return f"{learned} No {kind.things} have judged it yet."
     beside = "" if requested is None else f", that of the requests {requested:.4f}"
     return f"{learned} Judged by {kind.basis} over {version.judged:,} {kind.things}: {version.score:.4f}{beside}."
-
-
-def _settle(artifacts: str) -> None:
-    """Sync a version's files to disk before anything names it; a server does that itself."""
-    if artifacts.startswith(("file:", "/")):
-        sync_tree(Path(local_file_uri_to_path(artifacts)), above=3)  # <store>/models/<model>/artifacts
 
 
 def rank_candidates(candidates: Sequence[Candidate], kind: Kind) -> tuple[list[Candidate], str]:

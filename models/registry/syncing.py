@@ -11,14 +11,3 @@ def sync(path: Path) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def sync_tree(folder: Path, above: int) -> None:
-    """Sync everything in ``folder``, its parent, and the next ``above`` parents."""
-    for place, _, files in os.walk(folder):
-        for name in files:
-            sync(Path(place) / name)
-        sync(Path(place))
-    for parent in folder.parents[: above + 1]:
-        if os.access(parent, os.R_OK):
-            sync(parent)

@@ -5,7 +5,6 @@ A version is self-contained: settings as JSON, plain arrays, and the code that w
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -140,15 +139,9 @@ def registered_classifier(tracking: Tracking, name: str, alias: str = "champion"
     ``name`` is ``variability-<system>``.
     """
     entry = registered_version(tracking, name, alias)
-    model = _loaded(name, str(entry.version), f"{tracking.place} {entry.source}")
+    model = load_version(name, str(entry.version))
     thresholds = tuple(float(threshold) for threshold in entry.tags.get("thresholds", "").split())
     return Registered(name, str(entry.version), model, entry.tags.get("scope", "own"), thresholds)
-
-
-@lru_cache(maxsize=8)
-def _loaded(name: str, number: str, identity: str) -> VariabilityModel:
-    """Read a version, cached; ``identity`` tells stores and equal version numbers apart."""
-    return load_version(name, number)
 
 
 def load_version(name: str, number: str) -> VariabilityModel:

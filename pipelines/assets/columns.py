@@ -129,10 +129,6 @@ _SITE = {
     "starts": "starts after a wait",
     "explained": "recorded starts that the rules explain",
     "extra": "starts by the rules that did not happen",
-    "candidate": "change of the site",
-    "verdict": "better, worse or not sure",
-    "change": "change of the metric, a ratio minus 1",
-    "lines": "lines of slurm.conf",
 }
 _RUNS = {
     "run_id": "number of the run: of a control run, or else of the job",

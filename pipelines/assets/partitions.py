@@ -30,7 +30,7 @@ def night_of(run: dg.DagsterRun) -> tuple[str, str]:
     return run.tags.get("dagster/partition", ""), run.tags.get(NIGHT_TAG, "")
 
 
-OF_SITES = {"parity", "what_if"}
+OF_SITES = {"parity"}
 OF_STARTS = {"queue_states", "start_model"}
 OF_THE_SIMULATED = {"system_comparison"}
 

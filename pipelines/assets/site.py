@@ -1,7 +1,4 @@
-"""Replay the Slurm site of a trace, as it is and with changes.
-
-They follow the published trace, and are made where the trace states its machine.
-"""
+"""Replay the Slurm site of a trace beside its record, where the trace states its machine."""
 
 from collections.abc import Iterator
 
@@ -12,8 +9,7 @@ from pipelines.assets.described import COLUMNS, page_link, picture, written_tabl
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
 from pipelines.report import parity as parity_page
-from pipelines.report import what_if as what_if_page
-from pipelines.training.site import NO_SITE, keep_changes, keep_parity, site_of
+from pipelines.training.site import NO_SITE, keep_parity, site_of
 
 CHECKS = {"record_stays_explained": "The rules of the site explain as many decisions of its record as before (a warning if not)."}
 
@@ -42,27 +38,4 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
             **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
         },
         [holds("record_stays_explained", not alarm, severity=warn, drifted=alarm or "none")],
-    )
-
-
-@trace_stage(
-    deps=["parity"],
-    group_name="site",
-    kinds={"html", "numba"},
-    description="Changes of a Slurm site, where the trace states its machine: what candidates, those of the site too, would have brought in the last 30 days.",
-)
-def what_if(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> Iterator[dg.MaterializeResult]:
-    """Replay the last days under each candidate; publish the page and the effects."""
-    work, site = lake.work(registry), site_of(lake.name, lake.night)
-    if site is None:
-        context.log.warning(f"{lake.name}: {NO_SITE}")
-        return
-    measured = keep_changes(work, site)
-    work.publish()
-    yield written_table(work.lake, "what_if", lake.name, COLUMNS).materialized(
-        {
-            "answer": " ".join(what_if_page.answer(measured)),
-            "changes": picture(what_if_page.picture(measured)),
-            "page": page_link(f"{lake.name}-what-if.html"),
-        },
     )

@@ -9,7 +9,7 @@ import dagster as dg
 
 from models.registry.start_registration import START
 from models.starts.evaluation import quality
-from pipelines.assets.checks import as_before, holds
+from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
@@ -19,15 +19,12 @@ from pipelines.studies.progress import progress_reporter
 from pipelines.training.cutoff import cutoff_of
 from pipelines.training.promote import RULES
 from pipelines.training.queue_states import keep_states
-from pipelines.training.starts import keep_starts, worse_than_before
+from pipelines.training.starts import keep_starts
 
 NOT_LEARNED = "no model of starts was made"
 """Beginning of the warning that says why; commands repeat it."""
 CHECKS = {
     "a_version_serves": "A version of `start-<trace>` serves.",
-}
-DRIFT = {
-    "answers_as_good_as_at_first": "In a night: recent predictions score no significantly worse than the champion's first ones."
 }
 
 
@@ -58,7 +55,6 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     group_name="starts",
     kinds={"mlflow", "lightgbm"},
     checks=CHECKS,
-    in_nights=DRIFT,
     code_version=RULES["start"],
     description="Versions `start-<trace>`: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
 )
@@ -72,8 +68,6 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     answers = work.lake.read_for(clean, "starts")[0]
     table = work.lake.read_for(clean, "start_model")[0]
     checks = [holds("a_version_serves", bool(result.champion), version=result.champion)]
-    if date.night:
-        checks.append(as_before("answers_as_good_as_at_first", worse_than_before(answers), "measure"))
     return written_table(work.lake, "start_model", lake.name, COLUMNS).materialized(
         {
             "why": result.why,

@@ -51,14 +51,12 @@ def serves(lake: Lake, name: str) -> str:
 
 
 def print_site(lake: Lake, name: str) -> None:
-    """Print what parity and what-if found, if the trace is of a Slurm site."""
-    for table, title in (("parity", "your Slurm, replayed"), ("what_if", "what to change")):
-        if lake.has(table, name):
-            click.echo(title)
-            for sentence in lake.read(table, name)[1]["answer"]:
-                click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
-            page = "parity" if table == "parity" else "what-if"
-            click.echo(f"  {home() / 'reports' / f'{name}-{page}.html'}\n")
+    """Print what parity found, if the trace is of a Slurm site."""
+    if lake.has("parity", name):
+        click.echo("your Slurm, replayed")
+        for sentence in lake.read("parity", name)[1]["answer"]:
+            click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
+        click.echo(f"  {home() / 'reports' / f'{name}-parity.html'}\n")
     from pipelines.training.site import pooled
 
     if sentence := pooled(name):

@@ -15,7 +15,6 @@ from typing import Any, BinaryIO
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from features import limits
@@ -111,24 +110,6 @@ def check_size(path: str | Path) -> None:
     if metadata.num_rows > limits.JOBS:
         raise InputError(f"{path}: has {metadata.num_rows:,} rows; a table has at most {limits.JOBS:,}")
     check_unpacked(path, max(values, *groups, sum(groups)) if groups else values, os.path.getsize(path))
-    with told_of(path), opened(path) as file:
-        check_unpacked(path, _bytes_of_texts(file), os.path.getsize(path))
-
-
-def _bytes_of_texts(file: BinaryIO) -> int:
-    """Return the bytes of all texts of a table, whose file may have each only once."""
-    schema = pq.read_schema(file)
-    texts = [column.name for column in schema if column.type in (pa.string(), pa.large_string(), pa.binary(), pa.large_binary())]
-    if not texts:
-        return 0
-    file.seek(0)
-    parquet = pq.ParquetFile(file, read_dictionary=texts, pre_buffer=False)
-    total = 0
-    for batch in parquet.iter_batches(columns=texts, use_threads=False):
-        for column in batch.columns:
-            lengths = pc.binary_length(column.dictionary).take(column.indices)
-            total += pc.sum(lengths).as_py() or 0
-    return total
 
 
 @contextmanager

@@ -17,8 +17,6 @@ from typing import Any
 from features.errors import ADDRESS, InputError, is_plain, masked
 from models.registry.syncing import sync
 
-_PUTS = 4
-"""Files put at a URL at a time."""
 _SPECIAL = {
     stat.S_IFDIR: "a directory",
     stat.S_IFCHR: "a device",
@@ -75,9 +73,7 @@ def store_errors(place: Path) -> Iterator[None]:
     """Turn errors at a URL into InputErrors of one line, but FileNotFoundError."""
     try:
         yield
-    except FileNotFoundError as error:
-        if _code(error) == "NoSuchBucket":
-            raise InputError(f"{place}: {_one_line(error)}: make it, or set QUEUECAST_LAKE to another") from error
+    except FileNotFoundError:
         raise
     except Exception as error:
         if is_url(place) and (isinstance(error, OSError) or is_outage(error)):
@@ -104,7 +100,7 @@ def read(place: Path) -> bytes | None:
     """Return the content of a file, None if there is none."""
     with store_errors(place):
         try:
-            return place.fs.cat_file(place.path) if is_url(place) else place.read_bytes()  # type: ignore[attr-defined]
+            return place.read_bytes()
         except FileNotFoundError:
             return None
 
@@ -154,10 +150,8 @@ def inside(folder: Path) -> list[Path]:
 def remove(place: Path) -> None:
     """Remove a file, if it is there."""
     with store_errors(place), suppress(FileNotFoundError):
-        if is_url(place):
-            place.fs.rm_file(place.path)  # type: ignore[attr-defined]
-        else:
-            place.unlink()
+        place.unlink()
+        if not is_url(place):
             sync(place.parent)
 
 
@@ -215,12 +209,9 @@ def move(source: Path, target: Path) -> None:
 
 def move_all(files: Mapping[Path, Path]) -> None:
     """Move local files (source -> target) into their places; make their folders."""
-    from concurrent.futures import ThreadPoolExecutor
-
-    for target in files.values():
+    for source, target in files.items():
         made_folder(target.parent)
-    with ThreadPoolExecutor(_PUTS) as threads:
-        list(threads.map(move, files.keys(), files.values()))
+        move(source, target)
 
 
 @contextmanager
@@ -262,12 +253,6 @@ def append(path: Path, line: bytes) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-
-
-def _code(error: BaseException) -> str:
-    """Return the code that S3 answered with, "" without one; botocore's errors have it."""
-    response = getattr(error.__cause__, "response", None)
-    return str(response["Error"].get("Code", "")) if isinstance(response, dict) else ""
 
 
 def _one_line(error: BaseException) -> str:

@@ -6,7 +6,6 @@ import os
 import re
 import sys
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -120,52 +119,35 @@ def submissions(clean: CleanTrace) -> pd.DataFrame:
 
 PREFIX = "registry:"
 """Prefix of a registered model's name among predictor names."""
-_NAME = re.compile(r"registry:(?P<name>[^@()]+?)(?:@(?P<alias>[^@()]+))?(?P<seen>\(seen=yes\))?")
+_NAME = re.compile(r"registry:([^@()]+)(?:@([^@()]+))?")
 
 
-@dataclass(frozen=True)
-class RegisteredName:
-    """A name as ``registry:NAME[@ALIAS][(seen=yes)]``; without an alias, the champion.
-
-    ``seen`` accepts a model that has learned from the jobs that it is to predict.
-    """
-
-    name: str
-    alias: str
-    seen: bool
-    text: str
-
-
-def registered_name(text: str) -> RegisteredName:
-    """Return the parts of a registered predictor's name; raise InputError if unreadable."""
+def registered_name(text: str) -> str:
+    """Return NAME@ALIAS of ``registry:NAME[@ALIAS]``; raise InputError for another text."""
     match = _NAME.fullmatch(text)
     if match is None:
-        raise InputError(
-            f"predictor {text}: a registered model is named registry:NAME, registry:NAME@ALIAS, or one of these with (seen=yes) at its end"
-        )
-    return RegisteredName(match["name"], match["alias"] or "champion", bool(match["seen"]), text)
+        raise InputError(f"predictor {text}: a registered model is named registry:NAME or registry:NAME@ALIAS")
+    return f"{match[1]}@{match[2] or 'champion'}"
 
 
 def registered_predictor(
     text: str, clean: CleanTrace, since_s: int | None = None, store: Tracking | None = None, place: Path | None = None
 ) -> TablePredictor:
-    """Return ``registry:NAME[@ALIAS][(seen=yes)]`` as a predictor for a whole trace.
+    """Return ``registry:NAME[@ALIAS]`` as a predictor for a whole trace.
 
     ``store`` and ``place`` are those of :func:`predict_registered`. The model predicts from its one snapshot. Jobs submitted
     before ``since_s`` get their request as prediction. The model's quantiles, if any, serve for jobs that outlive their
-    prediction. Raises InputError if its snapshot is later than a submission, so that it has learned from the replayed jobs,
-    unless its name has ``(seen=yes)``, which is then shown wherever the name is.
+    prediction. Raises InputError if its snapshot is later than a submission, so that it has learned from the replayed jobs.
     """
     from models.packed.methods import LEVELS, PREDICTED
 
-    wanted = registered_name(text)
     rows = np.ones(len(clean.jobs), bool) if since_s is None else clean.jobs["submit_s"].to_numpy(np.int64) >= since_s
-    answers = predict_registered(f"{wanted.name}@{wanted.alias}", submissions(clean)[rows], store, place)
+    answers = predict_registered(registered_name(text), submissions(clean)[rows], store, place)
     earlier_jobs = int((answers["snapshot_age_s"] < 0).sum())
-    if earlier_jobs and not wanted.seen:
+    if earlier_jobs:
         raise InputError(
             f"{text}: has learned from the replayed jobs: its history was taken after {earlier_jobs:,} of the {len(answers):,} submissions; "
-            f"name it {text}(seen=yes) to replay it anyway, with results marked so"
+            "queuecast run replays a model that learned before the jobs that it predicts"
         )
     request = clean.jobs["requested_s"].to_numpy(np.float64)
     seconds = replaced(request, rows, answers[PREDICTED])

@@ -24,7 +24,7 @@ from pipelines.training.publish import Work
 from pipelines.training.queue_states import keep_states
 from pipelines.training.replay import ReplayedTrace
 from pipelines.training.simulate import LAST_DAYS, simulate
-from pipelines.training.site import keep_changes, keep_parity, site_of
+from pipelines.training.site import keep_parity, site_of
 from pipelines.training.starts import keep_starts
 from pipelines.training.traces import Memo
 from pipelines.training.train import train
@@ -82,7 +82,6 @@ def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
             work.publish()
     if (site := site_of(work.name, work.night)) is not None:
         keep_parity(work, site)
-        keep_changes(work, site)
         work.publish()
 
 

@@ -58,18 +58,17 @@ def simulated_model(
     store: Tracking,
     *,
     shown: str = "",
-    seen: bool = False,
     progress: Callable[[int, int], None] | None = None,
 ) -> ServedModel:
     """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
 
-    Tables call it ``shown``. Raises InputError if it cannot be loaded and, unless ``seen``, if it learned after ``date``.
+    Tables call it ``shown``. Raises InputError if it cannot be loaded, or if it learned after ``date``.
     """
     served = served_model(name, version, store)
-    if served.learned_until_s > date.until_s and not seen:
+    if served.learned_until_s > date.until_s:
         raise InputError(
             f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.until_s)} on are "
-            "simulated, so it would predict jobs that it was trained on; add (seen=yes) to simulate it anyway, with its results marked"
+            "simulated, so it would predict jobs that it was trained on"
         )
     rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
     answers = serve(served.trained, records, rows, midnights(clean, date.until_s), progress)

@@ -14,12 +14,10 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import PREDICTED, Requested
-from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns
 from models.registry.candidates import TRAINERS
-from models.registry.versions import aliases
 from models.runtime.protocol import Predictor
-from pipelines.lake.registry import PREFIX, registered_name, registered_predictor
+from pipelines.lake.registry import PREFIX, registered_predictor
 from pipelines.lake.runtime_features import read_features
 from pipelines.readers.traces import simulated_on
 from pipelines.report.wording import takes_correction
@@ -57,9 +55,8 @@ class Simulated:
 def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
     """Simulate by ``settings`` with the registered model, and keep the schedules.
 
-    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: a version of this
-    trace's model is served night by night; another trace's model answers from its own snapshot. Raises
-    InputError for a model that has learned from jobs submitted from the date on, unless it is named with (seen=yes).
+    Writes ``schedules`` and ``prediction_quality``. ``registry:NAME[@ALIAS]`` may be among the predictors: such a model answers
+    from its own snapshot. Raises InputError for a model that has learned from jobs submitted from the date on.
     """
     lake, store, name = work.lake, work.store, work.subject
     records = read_features(lake, clean)
@@ -70,7 +67,13 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
         report = progress_reporter("serve the registered model")
         model = simulated_model(name, version, clean, records, date, store, shown=shown, progress=report)
         assert model.predictor is not None
-        sources = named_sources(work, clean, records, date, settings.predictors, model.predictor)
+        place = lake.root.parent
+        sources: list[str | Predictor] = [
+            registered_predictor(text, clean, date.until_s, store, place) if text.startswith(PREFIX) else text
+            for text in dict.fromkeys(settings.predictors)
+            if text != shown
+        ]
+        sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), model.predictor)  # clairvoyant, a bound, comes last
         facts = {"version": model.version, "method": model.method, "learned_until_s": model.learned_until_s}
         rows = np.flatnonzero(clean.jobs["submit_s"] >= (date.first_s or 0))
         sources = [source if isinstance(source, str) else in_order(source, clean.jobs, rows) for source in sources]
@@ -94,31 +97,6 @@ def simulate(work: Work, clean: CleanTrace, settings: RunSettings) -> Simulated:
     schedules += beside
     quality = keep_schedules(lake, clean, schedules, date, {**facts, "why": marks["why"]})
     return Simulated(date, schedules, quality, model, shown)
-
-
-def named_sources(
-    work: Work, clean: CleanTrace, records: Accounting, date: Cutoff, predictors: Sequence[str], registered: Predictor
-) -> list[str | Predictor]:
-    """Return the ``predictors`` with the ``registered`` model among them.
-
-    Raises the errors of :func:`simulate`.
-    """
-    store, named = work.store, aliases(work.store, date.subject)
-    sources: list[str | Predictor] = []
-    for text in dict.fromkeys(predictors):
-        if not text.startswith(PREFIX):
-            sources.append(text)
-        elif text != predictor_name(registered):
-            wanted = registered_name(text)
-            if wanted.name == date.subject and wanted.alias in named:
-                version = named[wanted.alias]
-                other = simulated_model(wanted.name, version, clean, records, date, store, shown=text, seen=wanted.seen)
-                assert other.predictor is not None
-                sources.append(other.predictor)
-            else:
-                sources.append(registered_predictor(text, clean, date.until_s, store, work.lake.root.parent))
-    sources.insert(len(sources) - (sources[-1:] == ["clairvoyant"]), registered)  # clairvoyant, a bound, comes last
-    return sources
 
 
 def champion_answers(served: pd.DataFrame, stand_in: str) -> pd.DataFrame:

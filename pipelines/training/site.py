@@ -1,35 +1,27 @@
 """The Slurm site of a trace and its jobs as of a date: what a run and a night replay."""
 
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import NamedTuple
 
 import pandas as pd
 
 from features.clock import DAY_S
 from pipelines.lake.provenance import code_version, software
-from pipelines.lake.registry import PREFIX
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import is_accounting
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.readers.slurm.site import is_site
 from pipelines.report import parity as parity_page
-from pipelines.report import what_if as what_if_page
 from pipelines.report.site_notes import fallen
 from pipelines.studies.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
 from pipelines.studies.parity import measure as measure_parity
 from pipelines.studies.progress import report_progress
-from pipelines.studies.what_if import WhatIf, all_candidates, records
-from pipelines.studies.what_if import measure as measure_changes
 from pipelines.training.publish import Work
 from pipelines.training.replay import BEGINS
-from pipelines.workers import configured, mapped
 from sim.site.explained import by_day, fall
 from sim.slurm.site import Site
 
 NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
-REPLICATES = 4
-"""Pairs of replays of each candidate."""
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
@@ -44,16 +36,12 @@ def pooled(trace: str) -> str:
 
 
 class DatedSite(NamedTuple):
-    """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone.
-
-    ``machine`` is the folder of its files.
-    """
+    """A site, its ``jobs`` as accounting had them at ``at_s`` (Unix), and its time zone."""
 
     site: Site
     jobs: SlurmJobs
     at_s: int
     timezone: str
-    machine: Path
 
     def last(self, days: int) -> SlurmJobs:
         """Return the jobs that waited or ran in the last days, at most :data:`MOST_JOBS`."""
@@ -80,7 +68,7 @@ def site_of(trace: str, night: str = "") -> DatedSite | None:
     last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
     at_s = last if begins is None else min(int(begins.timestamp()), last)
-    return DatedSite(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone, entry.machine_path)
+    return DatedSite(site, jobs._replace(table=_as_of(jobs.table, at_s)), at_s, timezone)
 
 
 def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
@@ -105,36 +93,7 @@ def keep_parity(work: Work, site: DatedSite) -> tuple[Parity, str]:
     days = by_day(site.site, site.last(LOOKED_AT_DAYS).table, site.since(LOOKED_AT_DAYS), site.timezone)
     alarm, clean = fallen(fall(days)), work.lake.read_clean(work.name)
     work.lake.write_for(clean, "parity", days, {"answer": parity_page.answer(measured), "fall": alarm})
-    page = parity_page.render_parity(measured, _provenance(work, site, replays=replays, seed=0))
+    settings = {"trace": work.name, "site": site.site.name, "replays": replays, "seed": 0}
+    page = parity_page.render_parity(measured, {**settings, "code": code_version(), "software": software()})
     work.lake.write_page(f"{work.name}-parity.html", work.subject, page)
     return measured, alarm
-
-
-def keep_changes(work: Work, site: DatedSite) -> WhatIf:
-    """Replay the last days under each candidate; write the table and page of ``what_if``."""
-    tried = [candidate for candidate in all_candidates(site.machine) if not candidate.rule]
-    # tonight's versions have learned from these jobs
-    tried = [candidate for candidate in tried if not any(PREFIX in limit.value for limit in candidate.limits)]
-    with mapped(configured()) as spread:
-        measured = measure_changes(
-            site.site,
-            site.last(REPLAYED_DAYS),
-            tried,
-            REPLICATES,
-            None,
-            0,
-            spread,
-            report_progress,
-            NIGHTLY_REPLAYS if work.night else REPLAYS,
-        )
-    table = pd.DataFrame([{**row, "lines": "\n".join(row.get("lines", ()))} for row in records(measured)])
-    table = table.drop(columns="killed_by_account", errors="ignore")
-    clean = work.lake.read_clean(work.name)
-    work.lake.write_for(clean, "what_if", table, {"answer": what_if_page.answer(measured)})
-    page = what_if_page.render_what_if(measured, _provenance(work, site, replicates=REPLICATES))
-    work.lake.write_page(f"{work.name}-what-if.html", work.subject, page)
-    return measured
-
-
-def _provenance(work: Work, site: DatedSite, **settings: int) -> dict[str, object]:
-    return {"trace": work.name, "site": site.site.name, **settings, "code": code_version(), "software": software()}

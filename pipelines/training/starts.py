@@ -19,8 +19,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
 from models.packed.start_predictor import HAZARD, RECENT, StartModel, answers
-from models.registry.performance import performance_drift
-from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, clustered_mean, compare, served_evidence, user_days
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register, number_in
 from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking
@@ -236,22 +235,6 @@ def keep_starts(work: Work, clean: CleanTrace, date: Cutoff, seed: int = 0) -> P
     page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.generated, logged)
     lake.write_page(f"{clean.name}-starts.html", work.subject, page)
     return result
-
-
-def worse_than_before(rows: pd.DataFrame) -> pd.DataFrame:
-    """Return the drift of scores in a night's table ``starts``, by ``performance_drift``.
-
-    It compares the last ``JUDGED_DAYS`` days with the first ones after the champion's training, if these do not overlap.
-    """
-    scored = rows[(rows["trained_version"] == rows["trained_version"].iloc[-1]) & rows["score"].notna()] if len(rows) else rows
-    if scored.empty:
-        return pd.DataFrame()
-    day, span = (scored["at_s"] - scored["at_s"].min()) // DAY_S, (scored["at_s"].max() - scored["at_s"].min()) // DAY_S
-    means = []
-    for chosen in (scored[day > span - JUDGED_DAYS], scored[day < JUDGED_DAYS]):
-        cluster = user_days(pd.factorize(chosen["user"])[0], chosen["at_s"].to_numpy(np.int64))
-        means.append({"score": clustered_mean(chosen["score"].to_numpy(np.float64), cluster)})
-    return performance_drift(means[0], means[1] if span >= 2 * JUDGED_DAYS else {}, len(scored), {"score": -1.0})
 
 
 def _challenger(store: Tracking, name: str) -> StartModel | None:

@@ -10,8 +10,6 @@ from features.statistics import covers
 from sim.metrics.names import Kind
 
 MINUS = "\N{MINUS SIGN}"
-SEEN = "(seen=yes)"
-"""Ends the name of a registered model that has learned from the replayed jobs."""
 
 
 def number(value: float, kind: Kind) -> str:
@@ -53,9 +51,8 @@ def predictions(predictor: str) -> str:
     Requests are users' limits; a registered model answers as served.
     """
     if predictor.startswith("registry:"):
-        _, _, alias = predictor.removesuffix(SEEN).partition("@")
-        by = f" by {alias}" if alias not in ("", "champion") else ""
-        return f"as served{by}" + (", trained on these jobs" if predictor.endswith(SEEN) else "")
+        _, _, alias = predictor.partition("@")
+        return f"as served by {alias}" if alias not in ("", "champion") else "as served"
     words = {"requested": "requests", "clairvoyant": "exact runtimes", "champion": "as served"}
     return words.get(predictor, predictor)
 

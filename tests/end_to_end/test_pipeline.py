@@ -57,7 +57,6 @@ GRAPH: dict[str, set[str]] = {
     "queue_states": {"published_trace"},
     "start_model": {"queue_states"},
     "parity": {"published_trace"},
-    "what_if": {"parity"},
     "counters": {"ldms_directory"},
     "counters_by_day": {"counters"},
     "control_runs": {"control_run_files"},
@@ -116,7 +115,7 @@ def test_all_definitions_load_and_every_stage_has_checks() -> None:
     assert [key.to_user_string() for key in graph.get_all_asset_keys() if not graph.get(key).description] == []
     checked = {key.asset_key.to_user_string() for key in graph.asset_check_keys}
     # rejected_jobs are checked with jobs, what is computed from checked tables by tests
-    unchecked = {"rejected_jobs", "runtime_features", "learned_policy", "comparison", "queue_states", "what_if"}
+    unchecked = {"rejected_jobs", "runtime_features", "learned_policy", "comparison", "queue_states"}
     assert checked == {key.to_user_string() for key in graph.materializable_asset_keys} - unchecked
 
 

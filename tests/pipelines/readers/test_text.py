@@ -6,7 +6,6 @@ import gzip
 import os
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -98,14 +97,9 @@ def test_devices_and_pipes_are_refused(tmp_path: Path) -> None:
                 reading()
 
 
-@pytest.mark.parametrize(
-    "columns",
-    [{"job_id": np.zeros(9_000_000, np.int8), "predicted_s": np.zeros(9_000_000, np.int8)}, {"user": ["x" * 8000] * 9000}],
-    ids=["numbers", "texts"],
-)
-def test_a_parquet_bomb_is_refused(columns: dict[str, Any], tmp_path: Path) -> None:
+def test_a_parquet_bomb_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "bomb.parquet"
-    pd.DataFrame(columns).to_parquet(path)
+    pd.DataFrame({"job_id": np.zeros(9_000_000, np.int8), "predicted_s": np.zeros(9_000_000, np.int8)}).to_parquet(path)
     for read in (read_trace, partial(read_table, wanted=())):
         with pytest.raises(InputError, match=f"^{path}: its .* bytes unpack to more than .*set {text.OWN_LIMIT} to more$"):
             read(path)

@@ -160,24 +160,19 @@ def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: 
     assert simulated(ran, clean, record).trained is not None
 
 
-def test_a_model_that_has_learned_from_what_is_replayed_is_refused_unless_asked_for_as_seen(ran, clean: CleanTrace, record) -> None:
+def test_a_model_that_has_learned_from_what_is_replayed_is_refused(ran, clean: CleanTrace, record) -> None:
     home, run = ran
     at_s = run.date.until_s - 5 * DAY_S
     early = replace(run.date, until_s=at_s, simulate_from_s=at_s)
-    with pytest.raises(InputError, match=r"has learned from jobs up to .* add \(seen=yes\)"):
+    with pytest.raises(InputError, match=r"has learned from jobs up to .* it was trained on"):
         simulated_model(NAME, run.simulated, clean, record, early, own_registry(home), shown="registry:x")
-    assert simulated_model(NAME, run.simulated, clean, record, early, own_registry(home), seen=True).method
     one_snapshot = "pipelines.lake.registry.tracking"
     with pytest.MonkeyPatch.context() as own:
         own.setattr(one_snapshot, lambda: own_registry(home))
-        with pytest.raises(InputError, match=r"registry:runtime-arriving: has learned from the replayed jobs: .*\(seen=yes\)"):
+        with pytest.raises(InputError, match="registry:runtime-arriving: has learned from the replayed jobs"):
             registered_predictor(f"registry:{NAME}", clean)
-        marked = registered_predictor(f"registry:{NAME}(seen=yes)", clean)
         later = replace(clean, jobs=clean.jobs.assign(submit_s=clean.jobs["submit_s"] + 60 * DAY_S))
         fresh = registered_predictor(f"registry:{NAME}@champion", later)
-    schedule = simulate(clean.jobs, procs=clean.procs, predictor=marked, correction="conditional")
-    assert schedule.predictor == f"registry:{NAME}(seen=yes)"
-    assert predictions(schedule.predictor) == "as served, trained on these jobs"
     assert (fresh.estimate(later.jobs) >= 1).all()
 
 

@@ -15,11 +15,8 @@ from pipelines.assets.partitions import NIGHT_TAG, applicable
 from pipelines.assets.sensors import drift
 from pipelines.definitions import defs
 from pipelines.lake.alerts import alerts_file
-from pipelines.lake.tables import Lake
-from pipelines.studies import what_if as workflow
 from pipelines.training import site as dated_site
 from pipelines.training.site import _as_of, pooled, site_of
-from sim.site.change import site_change
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 CATALOGUE = f"""
@@ -31,13 +28,6 @@ timezone = "UTC"
 procs = 48
 """
 NIGHT = "2026-11-25"
-OWN = b"""[[candidate]]
-name = "twice the nodes"
-nodes = "x2"
-[[candidate]]
-name = "as registered"
-limits = "registry:runtime-tiers@champion 0.95"
-"""
 
 
 @pytest.fixture
@@ -83,11 +73,6 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     days = pd.DataFrame({"day": names, "starts": 50, "explained": [49] * 24 + [20] * 6, "extra": 0})
     monkeypatch.setattr(dated_site, "by_day", lambda *given: days)
     monkeypatch.setattr(dated_site, "NIGHTLY_REPLAYS", 2)
-    tried = [site_change("no backfill", slurm={"SchedulerType": "sched/builtin"})]
-    (place / "candidates.toml").write_bytes(OWN)
-    monkeypatch.setattr(
-        dated_site, "all_candidates", lambda machine: [*tried, *workflow.read_candidates(place / "candidates.toml")]
-    )
     less = {"schedules": {"config": {"schedulers": ["EASY"], "predictors": ["requested"]}}}
     before = mlflow.get_tracking_uri()
     with dg.DagsterInstance.ephemeral() as instance:
@@ -104,7 +89,4 @@ def test_a_night_of_a_site_alerts_where_its_record_stops_being_explained(place: 
     mlflow.set_tracking_uri(before)
     alert = "decisions explained fell from 98% to 40% on 2026-11-13"
     assert alert in alerts_file(place / "home").read_text()
-    assert "twice the nodes" in (place / "home" / "reports" / "tiers-what-if.html").read_text()
     assert (place / "home" / "reports" / "nights" / "tiers" / f"{NIGHT}.html").exists()
-    lake = Lake(place / "home" / "lake")
-    assert set(lake.read("what_if", "tiers")[0]["candidate"]) == {"no backfill", "twice the nodes"}

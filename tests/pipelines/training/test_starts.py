@@ -26,7 +26,7 @@ from pipelines.training import queue_states
 from pipelines.training.cutoff import Cutoff
 from pipelines.training.publish import Work, point_start_champion
 from pipelines.training.queue_states import QueueQuestions, keep_states, read_states
-from pipelines.training.starts import keep_start_model, worse_than_before
+from pipelines.training.starts import keep_start_model
 from sim.starts.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 
@@ -182,18 +182,6 @@ def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: 
     assert "was trained with simulations of another scheduler" in later.why
     assert load(store, NAME, later.champion).ahead == knows.ahead != load(store, NAME, first.champion).ahead
     assert (knows.questions.scenarios != blind.questions.scenarios).any()
-
-
-def test_scores_that_fall_are_told_and_those_of_the_same_days_are_not() -> None:
-    draw, days = np.random.default_rng(0), np.repeat(np.arange(40), 20)
-    rows = pd.DataFrame({"at_s": days * DAY_S, "trained_version": "1", "user": draw.integers(0, 20, 800).astype(str)})
-    for late, drifted in ((0.9, False), (0.7, True)):
-        score = np.where(days < 20, 0.9, late) + 0.05 * draw.standard_normal(800)
-        assert worse_than_before(rows.assign(score=score))["drifted"].tolist() == [drifted]
-    few = worse_than_before(rows[days < 20].assign(score=0.9))
-    assert not few["drifted"].any()
-    assert "no verdict" in few["note"].iloc[0]
-    assert worse_than_before(rows[:0]).empty
 
 
 def test_scenarios_are_read_where_they_help_and_left_where_they_mislead() -> None:
