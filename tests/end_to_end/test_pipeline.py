@@ -5,9 +5,7 @@ from __future__ import annotations
 import asyncio
 import gzip
 import os
-import re
 import subprocess
-from dataclasses import replace
 from pathlib import Path
 
 import dagster as dg
@@ -23,14 +21,10 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
-from pipelines.lake.registry import tracking
 from pipelines.lake.runtime_features import read_features
 from pipelines.lake.tables import Lake
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.models import Served
-from pipelines.training.cutoff import cutoff_of
-from pipelines.training.served import simulated_model
-from sim import simulate
 from tests.support import command, process
 from tests.support.modes import open_to_others
 
@@ -166,48 +160,6 @@ def test_a_whole_run_leaves_comparison_report_and_champion(ran: Ran) -> None:
         in done.stdout
     )
     assert not list(directory.glob("ml*"))  # nothing of MLflow's in the working directory
-
-
-def test_what_is_simulated_as_registered_is_what_the_registry_holds_and_the_page_says_which_is_which(
-    ran: Ran,
-) -> None:
-    lake = Lake(ran[0] / "home" / "lake")
-    versions, registered = lake.read("runtime_model", "small")
-    schedules, marks = lake.read("schedules", "small")
-    quality, _ = lake.read("prediction_quality", "small")
-    champion = versions.set_index("alias").loc["champion"]
-    assert marks["model"]["method"] == champion["method"]
-    assert marks["model"]["version"] == registered["simulated"]
-    assert marks["model"]["learned_until_s"] <= cutoff_of(marks).until_s
-    clean_jobs = lake.read_clean("small").jobs
-    judged = (clean_jobs["submit_s"] >= cutoff_of(marks).simulate_from_s).to_numpy()
-    accuracy = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")
-    assert set(accuracy["jobs"]) == {judged.sum()}
-    number = next(i for i, each in enumerate(marks["schedules"]) if each["predictor"] == "registry:runtime-small")
-    ratio = clean_jobs["runtime_s"] / schedules["predicted_s"].to_numpy().reshape(-1, len(clean_jobs))[number]
-    assert accuracy.loc["registry:runtime-small", "value"] == pytest.approx(np.minimum(ratio, 1 / ratio)[judged].mean())
-    page = (ran[0] / "home" / "reports" / "small.html").read_text()
-    assert re.search(r"as served<small>registry:runtime-small<", page)
-    assert re.search(r"<tr><th>prior<", page)
-    assert re.search(r"<tr><th>quantile<small>learns in the simulator<", page)
-    assert f"on the {judged.sum():,} submitted from" in page
-
-
-def test_harm_weighs_the_quantiles_that_the_registered_model_served(ran: Ran) -> None:
-    lake = Lake(ran[0] / "home" / "lake")
-    clean, (schedules, marks) = lake.read_clean("small"), lake.read("schedules", "small")
-    store = tracking(f"sqlite:///{ran[0] / 'home' / 'mlflow.db'}")
-    date, model = cutoff_of(marks), marks["model"]["version"]
-    accounting = read_features(lake, clean)
-    source = simulated_model("runtime-small", model, clean, accounting, date, store).predictor
-    number = next(i for i, each in enumerate(marks["schedules"]) if (each["scheduler"], each["predictor"]) == ("Harm", source.name))
-    start = schedules["start_s"].to_numpy().reshape(-1, len(clean.jobs))[number]
-    by_quantiles, point = (
-        simulate(clean.jobs, procs=clean.procs, scheduler="Harm", predictor=each)
-        for each in (source, replace(source, quantiles=None))
-    )
-    assert (by_quantiles.jobs["start_s"] == start).all()
-    assert (point.jobs["start_s"] != start).any()
 
 
 def test_the_champion_predicts_submissions_from_a_file(ran: Ran) -> None:

@@ -191,21 +191,6 @@ def test_the_days_of_counters_are_partitions_of_their_own(
 
 
 @pytest.mark.thorough
-def test_a_second_run_reads_nothing_twice_and_registers_nothing(
-    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
-) -> None:
-    lake = Lake(home / "lake")
-    before = lake.read(FEATURES_TABLE, SIMULATED)[0]
-    aliases = tracking().client.get_registered_model(VARIABILITY.registered(SIMULATED)).aliases
-    assert set(aliases) == {"simulated"}, "so few runs do not show that a classifier is better than warning of every run"
-    again = run(instance, "variability", SIMULATED, {"system_comparison": {"config": {"trials": 1}}})
-    assert again.success
-    pd.testing.assert_frame_equal(lake.read(FEATURES_TABLE, SIMULATED)[0], before)
-    assert tracking().client.get_registered_model(VARIABILITY.registered(SIMULATED)).aliases == aliases
-    assert not simulated_site.simulate_site(home)
-
-
-@pytest.mark.thorough
 def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
 ) -> None:

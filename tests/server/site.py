@@ -6,15 +6,12 @@ import json
 import os
 import shutil
 import subprocess
-import tempfile
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
-from tests.server.faulty import FaultyProxy
 from tests.server.services import HOUSE, LOOPBACK, WAITS, Service, answers, free_port, listens, module, postgres
 from tests.support.patience import FOREVER_S, run, wait_until
 
@@ -29,28 +26,7 @@ SECRETS = {
     "PGPASSWORD": "planted-pgpassword-17c8",
 }
 """What nothing that is written may hold."""
-WAIT_S = int(FOREVER_S)
-"""The site's max wait, longer than any restart takes however busy the machine."""
 _KEPT = ("PATH", "LANG", "NUMBA_CACHE_DIR", "TZ", "SSL_CERT_FILE")
-
-
-@dataclass
-class Running:
-    """A command under way: its process, and the file with what it says."""
-
-    process: subprocess.Popen[bytes]
-    printed: IO[str]
-    root: Path
-
-    def text(self) -> str:
-        """Return what it has said."""
-        self.printed.seek(0)
-        return self.printed.read()
-
-    def ended(self) -> int:
-        """Wait for its end; return its exit code."""
-        wait_until(lambda: self.process.poll() is not None, self.text)
-        return self.process.wait()
 
 
 @dataclass
@@ -60,7 +36,6 @@ class Site:
     root: Path
     services: dict[str, Service] = field(default_factory=dict)
     ports: dict[str, int] = field(default_factory=dict)
-    proxy: FaultyProxy | None = None
 
     @property
     def settings(self) -> Path:
@@ -92,10 +67,9 @@ class Site:
         }
 
     def store(self) -> dict[str, str]:
-        """Return how libraries find the object store: by way of the proxy."""
-        assert self.proxy is not None
+        """Return how libraries find the object store."""
         return {
-            "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self.proxy.port}",
+            "AWS_ENDPOINT_URL": f"http://{LOOPBACK}:{self.ports['s3']}",
             "AWS_ACCESS_KEY_ID": "site",
             "AWS_SECRET_ACCESS_KEY": SECRETS["AWS_SECRET_ACCESS_KEY"],
             "AWS_DEFAULT_REGION": "us-east-1",
@@ -109,13 +83,12 @@ class Site:
         self.services["postgres"] = postgres(self.root, self.ports["postgres"], users, self.clean())
         command = module("moto.server", "-H", LOOPBACK, "-p", str(self.ports["s3"]))
         self.add("s3", command, self.clean(), listens(self.ports["s3"]))
-        self.proxy = FaultyProxy((LOOPBACK, self.ports["s3"]))
         urllib.request.urlopen(
             urllib.request.Request(f"http://{LOOPBACK}:{self.ports['s3']}/{BUCKET}", method="PUT"), timeout=FOREVER_S
         )
         self.settings.parent.mkdir()
         self.settings.write_text(
-            f'[site]\nlake = "s3://{BUCKET}/{PREFIX}"\nregistry = "http://{LOOPBACK}:{self.ports["mlflow"]}"\nwait_s = {WAIT_S}\n'
+            f'[site]\nlake = "s3://{BUCKET}/{PREFIX}"\nregistry = "http://{LOOPBACK}:{self.ports["mlflow"]}"\n'
         )
         env = {
             **self.clean(),
@@ -162,8 +135,6 @@ class Site:
         """Stop everything, the last one first."""
         for service in reversed([*self.services.values()]):
             service.stop()
-        if self.proxy is not None:
-            self.proxy.close()
 
     # what users of the site do
 
@@ -182,37 +153,13 @@ class Site:
             log.write(f"$ queuecast {' '.join(arguments)}\n{done.stdout}{done.stderr}exit {done.returncode}\n")
         return done
 
-    @contextmanager
-    def under_way(self, *arguments: str, env: Mapping[str, str] | None = None) -> Iterator[Running]:
-        """Start a command and yield it once it has put a table into the lake; it is killed if it outlives the body."""
-        place = self.root / "desk"
-        place.mkdir(parents=True, exist_ok=True)
-        assert self.proxy is not None
-        before = len(self.proxy.put)
-        with tempfile.TemporaryFile("w+") as printed:
-            process = subprocess.Popen(
-                self.command(*arguments), env=dict(env or self.machine("desk")), cwd=place, stdout=printed, stderr=subprocess.STDOUT
-            )
-            running = Running(process, printed, self.root)
-            try:
-                self.wait_for_table(before, running)
-                yield running
-            finally:
-                process.kill()
-                process.wait()
-                with (self.root / "commands.log").open("a") as log:
-                    log.write(f"$ queuecast {' '.join(arguments)}\n{running.text()}exit {process.returncode}\n")
+    def tables(self) -> set[str]:
+        """Return the names of the tables in the lake."""
+        return {name for name in self.objects(f"{PREFIX}/lake/") if name.endswith(".parquet")}
 
-    def wait_for_table(self, before: int, running: Running | None = None) -> None:
-        """Wait until a table is put into the lake, after so many puts ``before``; ``running`` is what puts it."""
-        proxy = self.proxy
-        assert proxy is not None
-
-        def over() -> bool:
-            assert running is None or running.process.poll() is None, running.text()
-            return any("/lake/" in path and path.endswith(".parquet") for path in proxy.put[before:])
-
-        wait_until(over, running.text if running else str)
+    def wait_for_table(self, before: set[str]) -> None:
+        """Wait until there is a table in the lake that was not ``before``."""
+        wait_until(lambda: bool(self.tables() - before), str)
 
     def python(self, code: str, *, env: Mapping[str, str] | None = None, cwd: Path | None = None) -> str:
         """Return what a program prints, run on a machine; AssertionError with its words if it fails."""
@@ -221,7 +168,7 @@ class Site:
         return done.stdout
 
     def objects(self, prefix: str = "") -> dict[str, bytes]:
-        """Return the objects of the bucket whose names begin with ``prefix``, asked for behind the proxy."""
+        """Return the objects of the bucket whose names begin with ``prefix``, by name."""
         store = self._client()
         pages = store.get_paginator("list_objects_v2").paginate(Bucket=BUCKET, Prefix=prefix)
         names = [each["Key"] for page in pages for each in page.get("Contents", [])]

@@ -6,17 +6,14 @@ import shutil
 from concurrent.futures import ThreadPoolExecutor
 
 import mlflow
-import numpy as np
 import pandas as pd
 import pytest
 
 from features.errors import InputError
-from models.packed.methods import LEVELS, Boosting, Last2, Quantile, Requested
+from models.packed.methods import Boosting, Last2, Requested
 from models.packed.settings import FORMAT
-from models.registry import packing, registration
-from models.registry.accounting import accounting
-from models.registry.quantile_training import grow
-from models.registry.registration import Candidate, Training, log_and_register, rank_candidates, version_at
+from models.registry import packing
+from models.registry.registration import Candidate, Training, log_and_register, rank_candidates
 from models.registry.runtime_registration import (
     RUNTIME,
     RuntimeContent,
@@ -70,36 +67,6 @@ def test_a_version_records_where_it_comes_from_and_predicts(opened, learned):
     assert answer["predicted_s"].between(1, 3600).all()
 
 
-@pytest.mark.slow
-def test_a_forest_tells_quantiles_and_looks_at_group_and_executable_only_if_they_are_given(opened, learned):
-    group = pd.Categorical(np.where(np.arange(len(learned.jobs)) % 2, "even", "odd"))
-    records = accounting(learned.jobs.assign(group=group), learned.start, ORIGIN_S, ZONE)
-    method = Quantile(grow(records, learned.at, seed=0))
-    candidate = registered(opened, learned._replace(states=records.snapshot(learned.at)), "forest", method, {}, (0.5, 100))
-    model = mlflow.pyfunc.load_model(f"models:/runtime-forest/{candidate.version}")
-    answer = model.predict(model.input_example)
-    assert list(answer.columns) == [*method.outputs, "snapshot_age_s", "user_known"]
-    many = pd.DataFrame(
-        {
-            "user": ["user1", "user2", "a user never seen", "user1"],
-            "procs": [4, 4, 4, 4],
-            "requested_s": [3600] * 4,
-            "submit_time": pd.to_datetime(["2024-03-01 09:00"] * 4),
-        }
-    )
-    plain = model.predict(many)
-    nulls = model.predict(many.assign(group=None, executable=pd.array([None] * 4, dtype="str")))
-    pd.testing.assert_frame_equal(plain, nulls)
-    named = model.predict(many.assign(group=["even", None, "odd", "even"]))
-    assert named.iloc[1].equals(plain.iloc[1])
-    assert not named.iloc[2].equals(plain.iloc[2])  # of a stranger the group is all that tells
-    for answers in (plain, named):
-        quantiles = answers[[*LEVELS]].to_numpy()
-        assert (np.diff(quantiles, axis=1) >= 0).all()
-        assert (answers[list(method.outputs)] >= 1).all(axis=None)
-        assert (answers[list(method.outputs)] <= 3600).all(axis=None)
-
-
 @pytest.mark.parametrize(
     ("kind", "scores", "order", "basis"),
     [
@@ -122,18 +89,6 @@ def test_the_better_comes_first_with_the_reason_and_a_tie_goes_to_the_one_named_
     candidates = [Candidate(name, str(number), score, 1500) for number, (name, score) in enumerate(scores.items(), 1)]
     ranked, reason = rank_candidates(candidates, kind)
     assert (" ".join(each.method for each in ranked), reason) == (order, basis)
-
-
-@pytest.mark.slow
-def test_a_failure_half_way_leaves_the_old_champion(opened, learned, monkeypatch):
-    old = register(opened, learned, "five", "last2", 0.5)
-    opened.client.set_registered_model_alias("runtime-five", "champion", old.version)
-    with monkeypatch.context() as broken:
-        broken.setattr(registration, "assemble", lambda *_, **__: (_ for _ in ()).throw(OSError("disk full")))
-        with pytest.raises(OSError, match="disk full"):
-            register(opened, learned, "five", "lightgbm", 0.9)
-    assert mlflow.search_runs([opened.experiment_id], "tags.method = 'lightgbm' and status = 'FAILED'", output_format="list")
-    assert str(version_at(opened, "runtime-five").version) == old.version
 
 
 def test_loading_refuses_what_is_absent_or_of_another_format(opened, learned):

@@ -9,7 +9,6 @@ import mlflow
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.metrics import f1_score
 
 from features.clock import DAY_S
 from features.errors import InputError
@@ -17,7 +16,7 @@ from features.monitoring.labels import BINARY, DELAYS, THREE_CLASSES, baselines,
 from models.packed.variability_predictor import VariabilityPredictor
 from models.registry.packing import assemble
 from models.registry.policy_registration import register
-from models.registry.promotion import Evidence, decide
+from models.registry.promotion import decide
 from models.registry.registration import Candidate, Training, log_and_register
 from models.registry.start_registration import START, StartContent
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence
@@ -121,26 +120,6 @@ def registered(opened, runs, model, system="ours", f1=0.7) -> Candidate:
 
 
 @pytest.mark.slow
-def test_a_version_records_where_it_comes_from(opened, runs, classifiers):
-    model = classifiers["lightgbm"]
-    version = registered(opened, runs, model).version
-    opened.client.set_registered_model_alias("variability-ours", "champion", version)
-    champion = opened.client.get_model_version_by_alias("variability-ours", "champion")
-    run = opened.client.get_run(champion.run_id)
-    assert champion.tags["generated"] == "true"
-    assert champion.tags["data_fingerprint"] == "abc"
-    assert champion.tags["dagster_run_id"] == "r1"
-    assert champion.tags["training_window_s"] == f"{runs.start_s[0]}..{int(runs.start_s[-1] + runs.runtime_s[-1])}"
-    assert champion.description == "because"
-    assert run.data.metrics["f1"] == 0.7
-    assert run.data.params["seed"] == "7"
-    loaded = mlflow.pyfunc.load_model("models:/variability-ours@champion")
-    assert loaded.metadata.get_input_schema().input_names() == [*model.columns, "application"]
-    assert loaded.metadata.get_input_schema().required_input_names() == list(model.columns)
-    assert loaded.metadata.saved_input_example_info is not None
-
-
-@pytest.mark.slow
 def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, runs, classifiers, learned):
     model, one = classifiers["lightgbm"], submission(learned)
     starts = StartContent(start_model(learned.at, 64, ORIGIN_S, ZONE))
@@ -185,19 +164,6 @@ def _days(rng, days: int, better: float):
     return [np.where(varied, hit, alarm) for hit, alarm in zip(hits, alarms, strict=True)], varied, day
 
 
-@pytest.mark.thorough
-@pytest.mark.slow
-def test_their_interval_covers_the_difference_of_a_long_time():
-    (ours, theirs), varied, _ = _days(np.random.default_rng(1), 100_000, 0.1)
-    truth = f1_score(varied, ours) - f1_score(varied, theirs)
-    rng, covered = np.random.default_rng(2), 0
-    for _ in range(400):
-        (one, other), happened, day = _days(rng, 60, 0.1)
-        comparison = compare_classifiers(one, other, happened, day, Evidence())
-        covered += comparison.low <= truth <= comparison.high
-    assert 0.92 <= covered / 400 <= 0.98
-
-
 def _judged(one: np.ndarray, other: np.ndarray, varied: np.ndarray, day: np.ndarray) -> list[bool]:
     """Whether each night's decision promotes, on the runs of the days up to it."""
     start, promotes = 1 + day * DAY_S + np.arange(len(day)) % 20, []
@@ -224,17 +190,3 @@ def test_an_equal_challenger_is_seldom_promoted_in_a_year_and_a_better_one_mostl
 
     assert promoted(0.0, 365, 40) <= 0.05
     assert promoted(0.3, 90, 20) >= 0.9
-
-
-def test_one_that_warns_less_and_has_the_same_f1_gathers_no_evidence():
-    """It misses more and has fewer false alarms; weighing each day's runs alike would prefer it."""
-    rng, promoted = np.random.default_rng(6), 0
-    for _ in range(60):
-        day = np.repeat(np.arange(365), 20)
-        varied = rng.random(len(day)) < np.repeat(rng.beta(1, 6, 365), 20)
-        warned = [
-            np.where(varied, *(rng.random(len(day)) < chance for chance in chances)) for chances in ((0.45, 0.0023), (0.55, 0.04))
-        ]
-        evidence = f1_evidence(*warned, varied, 1 + day * DAY_S, since_s=0, last_s=365 * DAY_S, recorded_f1=0.6)
-        promoted += evidence.enough
-    assert promoted <= 3

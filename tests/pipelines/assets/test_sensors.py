@@ -6,7 +6,6 @@ from pathlib import Path
 
 import dagster as dg
 import pytest
-import yaml
 
 from features.errors import InputError
 from pipelines.assets.checks import holds
@@ -15,7 +14,6 @@ from pipelines.assets.sensors import drift, failed_nights, nightly_retraining
 from pipelines.assets.stages import trace_stage
 from pipelines.definitions import defs
 from pipelines.lake.alerts import alerts_file
-from pipelines.lake.instance import dagster_home
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.traces import first_night, grows, remember
 from pipelines.training.ledger import later_night
@@ -164,14 +162,6 @@ def test_only_nights_try_again_and_only_what_may_be_better_in_a_minute(
         tags = {NIGHT_TAG: "2026-03-01"} if night else {}
         assert not dg.materialize([asset], partition_key="a", instance=instance, tags=tags, raise_on_error=False).success
     assert len(tried) == tries
-
-
-def test_two_nights_of_a_trace_wait_for_each_other(place: Path) -> None:
-    settings = yaml.safe_load((dagster_home() / "dagster.yaml").read_text())
-    limits = settings["concurrency"]["runs"]["tag_concurrency_limits"]
-    assert limits == [{"key": "dagster/partition", "value": {"applyLimitPerUniqueValue": True}, "limit": 1}]
-    with dg.DagsterInstance.get() as instance:
-        assert instance.get_concurrency_config().run_queue_config.tag_concurrency_limits == limits
 
 
 def test_a_night_is_late_only_behind_a_later_one(tmp_path: Path) -> None:

@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import random
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
 
 import pandas as pd
@@ -24,26 +21,6 @@ MODEL = "runtime-t"
 
 def opened(home: Path) -> Tracking:
     return tracking(f"sqlite:///{home / 'mlflow.db'}")
-
-
-@contextmanager
-def locked(database: Path, seconds: float) -> Iterator[None]:
-    """Hold the lock of an SQLite database in another process for so many seconds, or until left."""
-    holds = (
-        "import select, sqlite3, sys\n"
-        "connection = sqlite3.connect(sys.argv[1], isolation_level=None)\n"
-        "connection.execute('BEGIN EXCLUSIVE')\n"
-        "print('held', flush=True)\n"
-        "select.select([sys.stdin], [], [], float(sys.argv[2]))\n"
-    )
-    asked = [sys.executable, "-c", holds, str(database), str(seconds)]
-    with subprocess.Popen(asked, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as holder:
-        assert holder.stdout is not None
-        holder.stdout.readline()
-        try:
-            yield
-        finally:
-            holder.kill()
 
 
 @pytest.fixture
@@ -102,10 +79,3 @@ def test_a_registry_that_lost_the_published_champion_is_not_taken_for_new(home: 
     with pytest.raises(InputError, match="has no version of runtime-t"):
         publish(draft, MODEL, "a second run", other)
     assert Lake(home / "lake").read("jobs", "t")[0]["number"].tolist() == [1]
-
-
-@pytest.mark.slow
-def test_a_locked_registry_is_waited_for(home: Path) -> None:
-    with locked(home / "mlflow.db", 0.5):
-        store = opened(home)
-        store.client.set_registered_model_alias(MODEL, "challenger", "1")

@@ -59,14 +59,6 @@ def test_what_was_made_from_other_files_is_left_out_and_named(tmp_path: Path) ->
     assert seen(tmp_path) == {"jobs": 1, "schedules": 2, "comparison": 2}
 
 
-def test_an_order_that_was_learned_anew_takes_the_schedules_of_the_old_one_out(tmp_path: Path) -> None:
-    filled(tmp_path, "run", learned_policy=1)
-    filled(tmp_path, "run", ("learned_policy",), schedules=1)
-    published(tmp_path, "run")
-    filled(tmp_path, "again", learned_policy=2)
-    assert published(tmp_path, "again").left_out == {"schedules": "made from learned_policy of another run"}
-
-
 def test_what_a_failed_run_made_is_not_published_and_what_is_current_stays(tmp_path: Path) -> None:
     filled(tmp_path, "run", jobs=1)
     filled(tmp_path, "run", ("jobs",), schedules=1)

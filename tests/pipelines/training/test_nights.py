@@ -188,21 +188,6 @@ def test_every_night_leaves_a_page_and_a_row(replayed) -> None:
     assert not list((home / "nights" / "arriving").glob("*"))[1:]  # nothing but the lock
 
 
-def test_accuracy_as_served_is_logged(replayed) -> None:
-    home, _, outcomes, store = replayed
-    last = next(each for each in outcomes[::-1] if not each.row["promoted"])
-    version = versions(store)[str(last.registered["version"].iloc[0])]  # the one trained that night
-    metrics = store.client.get_run(version.run_id).data.metrics
-    served, _ = Lake(home / "lake").read("served", "arriving")
-    since = last.clean.jobs["submit_s"].max() - JUDGED_DAYS * DAY_S
-    window = served[(served["end_s"] > since) & (served["end_s"] <= last.row["until_s"])]
-    ratio = window[version.tags["method"]] / window["runtime_s"]
-    assert metrics["served_accuracy"] == pytest.approx(np.minimum(ratio, 1 / ratio).mean(), rel=1e-12)
-    model = mlflow.pyfunc.load_model(f"models:/runtime-arriving/{version.version}")
-    assert model.metadata.signature is not None
-    assert len(model.input_example) == 2
-
-
 def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
     _, trace, outcomes, _ = replayed
     change = trace.midnights[CHANGE_DAY - 1]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -139,25 +138,6 @@ def test_all_policies_replay_the_whole_trace_and_are_judged_on_the_same_jobs(ran
         "",
     ]
     assert predictions(f"registry:{NAME}") == "as served"
-
-
-def test_a_version_that_is_damaged_in_the_registry_is_not_simulated(ran, clean: CleanTrace, record, tmp_path: Path) -> None:
-    home, run = ran
-    store = own_registry(home)
-    source = store.client.get_model_version(NAME, run.simulated).source
-    [where] = (home / "mlartifacts").rglob(str(source).removeprefix("models:/"))
-    kept = tmp_path / "kept"
-    shutil.copytree(where, kept)
-    try:
-        for damage in ("*.parquet", "model.json", "MLmodel"):
-            for file in where.rglob(damage):
-                file.write_bytes(b"damaged")
-            with pytest.raises(InputError, match=f"models:/{NAME}/{run.simulated}: cannot be read"):
-                simulated(ran, clean, record)
-            shutil.copytree(kept, where, dirs_exist_ok=True)
-    finally:
-        shutil.copytree(kept, where, dirs_exist_ok=True)
-    assert simulated(ran, clean, record).trained is not None
 
 
 def test_a_model_that_has_learned_from_what_is_replayed_is_refused(ran, clean: CleanTrace, record) -> None:

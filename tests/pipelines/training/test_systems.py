@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
-from types import SimpleNamespace
 
-import dagster as dg
 import numpy as np
 import pandas as pd
 import pytest
@@ -19,12 +17,9 @@ from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import ClassifierTraining, forward
-from pipelines.assets import variability as variability_asset
-from pipelines.assets.resources import LakeResource
 from pipelines.cli.variability.evaluate import command as evaluate_command
 from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
-from pipelines.readers.systems import remember_system, remembered
 from pipelines.studies import variability_table
 from pipelines.studies.variability_table import TrainingTable
 from pipelines.training.systems import retrain
@@ -115,35 +110,6 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
     assert "of the 300 s before the start" in description
 
 
-class Asked(Exception):
-    """A retraining that is not done."""
-
-
-def test_the_asset_trains_as_the_system_states(monkeypatch, tmp_path):
-    remember_system(tmp_path, "sixth", {"scope": "all"})
-    with remembered(tmp_path).open("a") as file:
-        file.write("elimination = true\nclassifiers = ['adaboost']\n")
-    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
-    asked = []
-
-    def train(work, table, scope, learning):
-        asked.append((scope, learning.elimination, learning.names))
-        raise Asked
-
-    monkeypatch.setattr(variability_asset, "train", train)
-    monkeypatch.setattr(variability_asset, "unpack_table", lambda *_: None)
-    monkeypatch.setattr(Lake, "read", lambda *_: (None, None))
-    monkeypatch.setattr(LakeResource, "name", "sixth")
-    context = SimpleNamespace(run=SimpleNamespace(run_id="r", tags={}))
-    asset = variability_asset.variability_model.op.compute_fn.decorated_fn
-    registry = SimpleNamespace(tracking=lambda: None)
-    given = {"config": variability_asset.VariabilityConfig(), "system_lake": LakeResource(kind="variability"), "registry": registry}
-    with pytest.raises(dg.Failure) as failed:
-        list(asset(context, **given))
-    assert isinstance(failed.value.__cause__, Asked)
-    assert asked == [("all", True, ("adaboost",))]
-
-
 @pytest.mark.thorough
 def test_the_command_says_what_was_found(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
@@ -171,7 +137,6 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     """Two nodes that write steadily, at different rates; a run of each, one of both, and one from before there were counters."""
     from pipelines.lake.counters import CountersStore
     from pipelines.lake.run_store import keep
-    from pipelines.lake.tables import Lake
     from pipelines.readers.ldms.ingest import ingest_counters
 
     times = 1_600_000_000 + 60 * np.arange(30)
