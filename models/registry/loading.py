@@ -15,6 +15,7 @@ from zipfile import BadZipFile
 import mlflow.artifacts
 import yaml
 from mlflow.exceptions import MlflowException
+from mlflow.models import Model
 
 from features.errors import Damaged, InputError, first_line
 from models.registry.packing import artifact, content_hash, modules_in
@@ -44,7 +45,7 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
             yield home / "artifacts" / artifact(kind)
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error) as error:
+    except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error, yaml.YAMLError) as error:
         reason = first_line(error)
         unanswered = isinstance(error, (OSError, MlflowException)) and not _is_missing(error)
         raise (InputError if unanswered else Damaged)(f"models:/{name}/{number}: {wrong}: {reason}") from error
@@ -77,17 +78,7 @@ def _fetched(name: str, number: str, kind: str) -> Iterator[Path]:
             raise FileNotFoundError("its code is missing")
         if not all(packages):
             raise ValueError("its code is not what was packed (the SHA-256 is in its name): it is damaged or was tampered with")
-        metadata = _settings(home).get("metadata") or {}
+        metadata = Model.load(home / "MLmodel").metadata or {}
         if CONTENT in metadata and metadata[CONTENT] != data_hash(home / "artifacts" / artifact(kind)):
             raise ValueError("its data are not what was packed: it is damaged or was tampered with")
         yield home
-
-
-def _settings(home: Path) -> dict:
-    try:
-        settings = yaml.safe_load((home / "MLmodel").read_text(encoding="utf-8"))
-    except yaml.YAMLError as error:
-        raise ValueError("its MLmodel is not YAML") from error
-    if not isinstance(settings, dict):
-        raise ValueError("its MLmodel is not a table")
-    return settings

@@ -183,10 +183,7 @@ class CountersStore:
                 self.versions.sweep()
 
     def publish(self, parts: dict[str, Path]) -> None:
-        """Publish the store in its present state; ``parts`` are local files of new parts.
-
-        Raises Overtaken if another process published first.
-        """
+        """Publish the store in its present state; ``parts`` are local files of new parts."""
         rows = [astuple(part) for sampler in self.samplers for part in self.parts(sampler)]
         metrics = {name: kept.metrics for name, kept in self.stored.items()}
         tables = {
@@ -195,7 +192,7 @@ class CountersStore:
         }
         named = {row[0] for row in rows}
         gone = [file for file in self._version.files if file not in (PARTS, FILES) and file not in named]
-        self._version = self.versions.commit({**parts, **tables}, self._version, "variability ingest", gone)
+        self._version = self.versions.commit({**parts, **tables}, "variability ingest", gone)
 
     def _sampler(self, name: str) -> StoredSampler:
         if name not in self.stored:

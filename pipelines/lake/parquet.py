@@ -1,7 +1,7 @@
-"""Parquet files with kind of table, format version and units in the schema.
+"""Parquet files with kind of table and format version in the schema.
 
-Written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``; a column's unit is under its key
-``unit``. A file of another kind or format is refused with one line.
+Written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind or format is
+refused with one line.
 """
 
 import json
@@ -33,18 +33,15 @@ def write_parquet(
     *,
     kind: str,
     metadata: Mapping[str, Any],
-    units: Mapping[str, str] | None = None,
 ) -> None:
     """Write ``frame`` (without its index) atomically.
 
-    ``metadata`` is anything JSON can hold, ``units`` by column. Raises InputError if the disk refuses it.
+    ``metadata`` is anything JSON can hold. Raises InputError if the disk refuses it.
     """
     table = pa.Table.from_pandas(frame, preserve_index=False)
-    field_metadata = {name: {"unit": unit} for name, unit in (units or {}).items() if unit}
-    fields = [field.with_metadata(field_metadata[field.name]) if field.name in field_metadata else field for field in table.schema]
     header = {"kind": kind, "format": JOBS_FORMAT, "metadata": dict(metadata)}
     text = json.dumps(header, default=_plain)
-    table = table.cast(pa.schema(fields, {**(table.schema.metadata or {}), _KEY: text.encode()}))
+    table = table.replace_schema_metadata({**(table.schema.metadata or {}), _KEY: text.encode()})
     with writing(path), replacing(Path(path) if isinstance(path, str) else path) as temporary:
         pq.write_table(table, temporary, compression="zstd")
 

@@ -14,9 +14,8 @@ import pandas as pd
 
 from features.monitoring.samplers import PROBES
 from features.monitoring.situation import RATES, MonitoredMachine
+from pipelines.lake.locks import held
 from pipelines.lake.tables import Lake
-from pipelines.lake.version import subject_of
-from pipelines.lake.versions import until_written
 from pipelines.readers.control_runs import COLUMNS, JOB_COLUMNS
 
 RUNS, JOBS, PROBE_RESULTS, TYPES, TOPOLOGY = "control_runs", "monitored_jobs", "probes", "application_types", "topology"
@@ -46,11 +45,9 @@ class KeptRows:
 
 
 def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
-    """Add the rows of ``frame`` to a table of ``system``.
-
-    The addition is repeated if another process wrote first.
-    """
-    return until_written(lambda: _added(lake.at_once(subject_of(table, system)), table, system, frame))
+    """Add the rows of ``frame`` to a table of ``system``, one process at a time."""
+    with held(lake.root / table / f".{system}.lock"):
+        return _added(lake, table, system, frame)
 
 
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:

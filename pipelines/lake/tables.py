@@ -13,7 +13,7 @@ import pandas as pd
 
 from features.errors import Damaged, InputError
 from features.jobs.cleaning import CleanTrace
-from features.jobs.schema import COLUMNS, fingerprint
+from features.jobs.schema import fingerprint
 from features.names import check_name
 from models.packed.site_names import VARIABLE
 from pipelines.lake.parquet import read_parquet, told_of, write_parquet
@@ -46,7 +46,7 @@ class Lake:
     A run or night names itself as ``maker``: it reads what was made last (:meth:`pipelines.lake.versions.Versions.draft`), and
     writes beside it. What it has read through this object is noted as what it writes is made from. Without a maker, and if a
     subject grows row by row, published tables are read, and a written table is published at once. Of tables that traces and systems
-    have, it reads and writes those of a ``system``, or of a trace. Units follow from the columns' names.
+    have, it reads and writes those of a ``system``, or of a trace.
     """
 
     root: Path
@@ -92,14 +92,14 @@ class Lake:
     def write(self, table: str, trace: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write ``frame`` and return its file; ``metadata`` is anything JSON can hold.
 
-        Without a maker it is published at once. Raises Overtaken if the version of :meth:`at_once` is no longer the current one.
+        Without a maker it is published at once.
         """
         subject = self._subject(table, trace)
         versions, part = self.versions(subject), self.part(table, trace, frame, metadata)
         if self._drafts(subject):
             path = versions.add(table, part, self.maker, self._made_from(subject))
         else:
-            version = versions.commit({table: part}, self._pinned(subject))
+            version = versions.commit({table: part})
             versions.sweep()
             path = self.root / version.files[table]
         self._note(table, subject, path)
@@ -116,8 +116,7 @@ class Lake:
         repeated: dict[str, Any] = {"kind": kind, "subject": trace} if table in OF_BOTH else {kind: trace}
         repeated |= {name: facts[name] for name in _REPEATED if facts.get(name) is not None}
         beside = {name: _same(value, len(frame)) for name, value in repeated.items() if name not in frame}
-        units = {name: unit(name) for name in (*frame.columns, *beside)}
-        write_parquet(frame.assign(**beside), part, kind=table, metadata={**facts, _BESIDE: [*beside]}, units=units)
+        write_parquet(frame.assign(**beside), part, kind=table, metadata={**facts, _BESIDE: [*beside]})
         return part
 
     def _subject(self, table: str, trace: str) -> str:
@@ -253,14 +252,3 @@ def _same(value: str | int, rows: int) -> Any:
     if isinstance(value, int):
         return np.full(rows, value, np.int64)
     return pd.Categorical.from_codes(np.zeros(rows, np.int8), pd.Index([value], dtype="str"))
-
-
-def unit(column: str) -> str:
-    """Return a column's unit, by the canonical table or the end of its name.
-
-    Empty for counts, codes and ratios.
-    """
-    if column in COLUMNS:
-        return COLUMNS[column].unit
-    units = {"_log_s": "ln s", "_s": "s", "procs": "processors"}
-    return next((name for ending, name in units.items() if column.endswith(ending)), "")

@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, suppress
 from dataclasses import asdict, dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 from features.clock import DAY_S
 from features.errors import InputError, first_line
@@ -47,18 +47,12 @@ from pipelines.lake.version import (
 )
 from pipelines.lake.views import write_views_if_possible
 
-Result = TypeVar("Result")
 SetAliases = Callable[[Mapping[str, str]], None]
 """Function that sets the registry's aliases to versions, by alias; an empty version removes the alias."""
-_ATTEMPTS = 10
 KEPT = 3
 """Versions that a pointer names: the current one and those before."""
 _BY_CONTENT = re.compile(r"[0-9a-f]{16}\.(parquet|html)")
 _FILE = re.compile(r"[0-9a-f]{16}\.(parquet|html)|part-.*\.parquet|.*\.(part|tmp)")
-
-
-class Overtaken(InputError):
-    """Another process published a version after this one was read; nothing was changed."""
 
 
 @dataclass(frozen=True)
@@ -132,20 +126,17 @@ class Versions:
     def commit(
         self,
         entries: Mapping[str, Path],
-        base: Version | None = None,
         made_by: str = "",
         gone: Collection[str] = (),
     ) -> Version:
         """Publish finished local files at once, with the current ones; return the version.
 
-        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Raises Overtaken,
-        without a change, if another version than ``base`` is current.
+        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Who reads a table to
+        write it anew holds a lock over both.
         """
         try:
             with self._locked():
                 kept, follows = self._pointer()
-                if base is not None and base.version != kept[0].version:
-                    raise Overtaken(f"{self.subject}: another process published it meanwhile: run the command again")
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
                 move_all({entries[entry]: place for entry, place in places.items()})
                 files = {entry: file for entry, file in kept[0].files.items() if entry not in gone}
@@ -280,14 +271,6 @@ class Versions:
 
     def _locked(self) -> AbstractContextManager[None]:
         return held(self.place.with_suffix(".lock"))
-
-
-def until_written(change: Callable[[], Result]) -> Result:
-    """Return the result of ``change``, called again if another process overtook it."""
-    for _ in range(_ATTEMPTS - 1):
-        with suppress(Overtaken):
-            return change()
-    return change()
 
 
 def is_whole(path: Path, content: bytes | None) -> bool:

@@ -49,7 +49,7 @@ class _Stated:
 def write_canonical(trace: Trace, path: str | Path) -> None:
     """Write ``trace`` atomically, zstd-compressed.
 
-    Units go into the columns' metadata, the rest of the trace into the schema's metadata.
+    What is not a job goes into the schema's metadata.
     """
     from pipelines.lake.parquet import write_parquet
 
@@ -57,7 +57,7 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
         "header": dict(trace.header),
         "unread": list(trace.unread),
     }
-    write_parquet(trace.jobs, path, kind=KIND, metadata=metadata, units={name: column.unit for name, column in COLUMNS.items()})
+    write_parquet(trace.jobs, path, kind=KIND, metadata=metadata)
 
 
 def read_canonical(path: str | Path) -> Trace:

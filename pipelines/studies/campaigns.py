@@ -163,9 +163,8 @@ def resumable_campaign(
             {"dropped": run.windows.counts(), "drop_basis": run.windows.basis, "empty_windows": list(run.windows.empty)}
             for run in runs
         ]
-        units = {str(name): "s" for name in table if str(name).endswith("_s")}
         exclusions = left_out[0] if len(runs) == 1 else {"left_out": left_out}
-        write_parquet(table, out, kind=KIND, metadata={**shared, **exclusions}, units=units)
+        write_parquet(table, out, kind=KIND, metadata={**shared, **exclusions})
         journal.remove()
     return table
 

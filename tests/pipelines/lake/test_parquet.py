@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from features.errors import InputError
-from features.jobs.schema import COLUMNS, JOBS_FORMAT, Trace
+from features.jobs.schema import JOBS_FORMAT, Trace
 from pipelines.lake import parquet
 from pipelines.lake.parquet import read_parquet, write_parquet
 from pipelines.readers.canonical import read_canonical, write_canonical
@@ -51,7 +51,7 @@ def refusal(path: Path, **options: str) -> str:
 def test_a_compressed_table_comes_back_with_types_categories_and_metadata(tmp_path: Path) -> None:
     path = tmp_path / "new" / "table.parquet"
     metadata = {"procs": np.int64(5), "share": np.float64(0.5), "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
-    write_parquet(FRAME, path, kind="things", metadata=metadata, units={"wait_s": "s", "predicted_s": "s", "job_id": ""})
+    write_parquet(FRAME, path, kind="things", metadata=metadata)
     frame, stored = read_parquet(path, kind="things")
     pd.testing.assert_frame_equal(frame, FRAME)
     assert stored == {"procs": 5, "share": 0.5, "none": None, "list": ["a"], "nested": {"b": True}, "text": "ü\n"}
@@ -123,8 +123,6 @@ def test_a_canonical_trace_is_named_by_its_file_and_remembers_its_source(tmp_pat
     assert again.notes[0] == "Columns after the 18th are not read: 1 on 2 of 2 job lines."
     write_canonical(again, path)
     assert read_canonical(path).header == again.header
-    units = {field.name: (field.metadata or {}).get(b"unit", b"").decode() for field in pq.read_schema(path)}
-    assert units == {name: column.unit for name, column in COLUMNS.items()}
 
 
 def test_a_canonical_trace_without_all_columns_is_refused(tmp_path: Path) -> None:
