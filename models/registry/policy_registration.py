@@ -14,11 +14,10 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema
 
 from features.clock import WEEK_S
-from features.errors import InputError, one_line
-from models.packed.settings import FORMAT
+from features.errors import one_line
 from models.policies import PolicyFile, dumps, loads
 from models.registry.loading import version_data
-from models.registry.registration import Candidate, Content, Kind, Training, log_and_register, registered_version
+from models.registry.registration import Candidate, Content, Kind, Training, log_and_register, readable_version
 from models.registry.tracking import Tracking
 
 FILE = "policy.json"
@@ -136,9 +135,6 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> PolicyFile:
 
     ``name`` is ``policy-<trace>``, ``alias`` may be a version's number. The version's code is not run; its hashes are verified.
     """
-    entry = registered_version(tracking, name, alias)
-    where = f"models:/{name}/{entry.version}"
-    if entry.tags.get("queuecast_format") != str(FORMAT) or entry.tags.get("method") != POLICY.name:
-        raise InputError(f"{where}: is not a policy that this Queuecast reads; policies are called policy-<trace>")
-    with version_data(name, str(entry.version), POLICY.name) as directory:
-        return loads((directory / FILE).read_bytes(), where)
+    number = readable_version(tracking, name, alias)
+    with version_data(name, number, POLICY.name, "is no policy that this Queuecast reads") as directory:
+        return loads((directory / FILE).read_bytes(), f"models:/{name}/{number}")

@@ -25,7 +25,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
 
-from features.errors import InputError, meant
+from features.errors import Damaged, InputError, meant
 from features.names import check_name
 from models.packed.settings import FORMAT
 from models.registry.loading import CONTENT, data_hash
@@ -270,6 +270,16 @@ def registered_version(tracking: Tracking, name: str, alias: str = "champion") -
     if model_version is None:
         raise unregistered(name, alias, f" at {tracking.place}", alternatives(tracking, name))
     return model_version
+
+
+def readable_version(tracking: Tracking, name: str, alias: str = "champion") -> str:
+    """Return the number of :func:`registered_version`; raise Damaged if it has another format."""
+    entry = registered_version(tracking, name, alias)
+    if (written := entry.tags.get("queuecast_format")) != str(FORMAT):
+        raise Damaged(
+            f"{name}@{alias} (version {entry.version}) has format {written}, this Queuecast reads format {FORMAT}: register it again"
+        )
+    return str(entry.version)
 
 
 def alternatives(tracking: Tracking, name: str) -> str:

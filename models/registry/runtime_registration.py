@@ -14,15 +14,13 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from features.clock import local_clock_s
-from features.errors import Damaged
 from features.jobs.runtime_features import States
 from models.packed.methods import METHODS, Method
 from models.packed.runtime_predictor import RuntimePredictor, read_method
-from models.packed.settings import FORMAT
 from models.packed.site_names import HASHED
 from models.packed.snapshot import GROUPS, USERS
 from models.registry.loading import version_data
-from models.registry.registration import Content, Kind, registered_version
+from models.registry.registration import Content, Kind, readable_version
 from models.registry.tracking import Tracking
 from models.registry.versions import READS, REFRESHED_FROM
 
@@ -167,12 +165,7 @@ def trained_method(tracking: Tracking, trace: str, number: str) -> Method:
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> RuntimePredictor:
     """Load the registered model ``name`` at ``alias``; InputError if missing or unreadable."""
-    entry = registered_version(tracking, name, alias)
-    if entry.tags.get("queuecast_format") != str(FORMAT):
-        raise Damaged(
-            f"{name}@{alias} (version {entry.version}) has format {entry.tags.get('queuecast_format')}, this Queuecast reads format {FORMAT}: register it again"
-        )
-    return load_version(name, str(entry.version))
+    return load_version(name, readable_version(tracking, name, alias))
 
 
 def load_version(name: str, number: str) -> RuntimePredictor:

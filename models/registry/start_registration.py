@@ -10,12 +10,10 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.clock import local_clock_s
-from features.errors import Damaged
-from models.packed.settings import FORMAT
 from models.packed.squeue import REQUIRED
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartModel
 from models.registry.loading import version_data
-from models.registry.registration import Content, Kind, registered_version
+from models.registry.registration import Content, Kind, readable_version
 from models.registry.tracking import Tracking
 from models.registry.versions import REFRESHED_FROM
 
@@ -111,10 +109,7 @@ def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:
 
     InputError if it is missing or unreadable.
     """
-    entry = registered_version(tracking, name, alias)
-    if entry.tags.get("queuecast_format") != str(FORMAT):
-        raise Damaged(f"{name}@{alias}: has format {entry.tags.get('queuecast_format')}, not {FORMAT}: register it again")
-    return load_version(name, str(entry.version))
+    return load_version(name, readable_version(tracking, name, alias))
 
 
 def load_version(name: str, number: str) -> StartModel:

@@ -16,7 +16,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError
+from features.errors import Damaged, InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
@@ -60,8 +60,8 @@ class Incumbent(Generic[Method]):
 def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], Method]) -> Incumbent[Method] | None:
     """Return the present champion of ``subject``, None if there is none.
 
-    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it. Raises InputError for a
-    version that no run registered, or whose records were edited.
+    ``read`` returns the model of a version, or raises :class:`Outdated` if the present code cannot use it, or Damaged if it cannot be
+    read. Raises InputError for a version that no run registered, or whose records were edited.
     """
     name = kind.registered(subject)
     present = version_at(store, name)
@@ -78,8 +78,9 @@ def incumbent(store: Tracking, kind: Kind, subject: str, read: Callable[[str], M
         if tags.get("queuecast_format") != str(FORMAT):
             raise Outdated(f"is of format {tags.get('queuecast_format')}, not {FORMAT}")
         method = read(trained)
-    except Outdated as error:
-        note = f"The champion before, version {number}, {error}: it can be neither judged nor refreshed."
+    except (Outdated, Damaged) as error:
+        why = f"cannot be read ({error})" if isinstance(error, Damaged) else str(error)
+        note = f"The champion before, version {number}, {why}: it can be neither judged nor refreshed."
         return Incumbent(number, number, 0, None, tags, note=note)
     return Incumbent(number, trained, int(tags["training_window_s"].split("..")[1]), method, tags)
 

@@ -202,10 +202,7 @@ def keep_start_model(work: Work, clean: CleanTrace, asked: QueueQuestions, date:
     name = START.registered(clean.name)
 
     def read(number: str) -> StartModel:
-        try:
-            model = load_version(name, number)
-        except InputError as error:
-            raise Outdated(f"cannot be read ({error})") from error
+        model = load_version(name, number)
         if model.ahead != asked.ahead and model.trained_s <= date.until_s:
             raise Outdated("was trained with simulations of another scheduler")
         return model

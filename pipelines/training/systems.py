@@ -34,7 +34,6 @@ from pipelines.training.promote import (
     MADE_FROM,
     CandidateScore,
     Incumbent,
-    Outdated,
     Promotion,
     PromotionVerdict,
     incumbent,
@@ -86,14 +85,7 @@ def retrain(
     registered. Raises InputError for a champion of another scope.
     """
     judge, name = ClassifierJudge(store, table, scope, learning, tags or {}), VARIABILITY.registered(table.system)
-
-    def read(number: str) -> VariabilityModel:
-        try:
-            return load_version(name, number)
-        except InputError as error:
-            raise Outdated(f"cannot be read ({error})") from error
-
-    present = incumbent(store, VARIABILITY, table.system, read)
+    present = incumbent(store, VARIABILITY, table.system, lambda number: load_version(name, number))
     if present is not None and present.tags.get("scope", scope) != scope:
         raise InputError(f"{name}@champion reads {present.tags['scope']} nodes, not {scope}: retrain that scope")
     result = promote(store, judge, present)

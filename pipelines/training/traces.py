@@ -11,7 +11,7 @@ from functools import cached_property
 import numpy as np
 import pandas as pd
 
-from features.errors import Damaged, InputError, first_line
+from features.errors import InputError, first_line
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
@@ -64,10 +64,7 @@ def incumbent(store: Tracking, trace: str) -> Incumbent | None:
         learner = store.client.get_model_version(RUNTIME.registered(trace), number).tags.get("method")
         if learner is not None and learner not in METHODS:
             raise Outdated(f"is of the method {learner}, which this Queuecast does not train")
-        try:
-            method = trained_method(store, trace, number)
-        except Damaged as error:
-            raise Outdated(f"cannot be read ({error})") from error
+        method = trained_method(store, trace, number)
         if outdated(method):
             raise Outdated("was trained by another version of Queuecast")
         return method
