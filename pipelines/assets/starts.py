@@ -9,7 +9,6 @@ import dagster as dg
 
 from models.registry.start_registration import START
 from models.starts.evaluation import quality
-from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import trace_stage
@@ -23,9 +22,6 @@ from pipelines.training.starts import keep_starts
 
 NOT_LEARNED = "no model of starts was made"
 """Beginning of the warning that says why; commands repeat it."""
-CHECKS = {
-    "a_version_serves": "A version of `start-<trace>` serves.",
-}
 
 
 @trace_stage(
@@ -54,7 +50,6 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
     deps=["queue_states"],
     group_name="starts",
     kinds={"mlflow", "lightgbm"},
-    checks=CHECKS,
     code_version=RULES["start"],
     description="Versions `start-<trace>`: when a waiting job starts. A run judges them on what follows its date, a night on what was answered before.",
 )
@@ -67,7 +62,6 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     work.publish()
     answers = work.lake.read_for(clean, "starts")[0]
     table = work.lake.read_for(clean, "start_model")[0]
-    checks = [holds("a_version_serves", bool(result.champion), version=result.champion)]
     return written_table(work.lake, "start_model", lake.name, COLUMNS).materialized(
         {
             "why": result.why,
@@ -78,5 +72,4 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
             "generated": clean.generated,
         },
-        checks,
     )

@@ -8,7 +8,7 @@ from models.variability.evaluation import ClassifierTraining
 from pipelines.assets.described import COLUMNS, models_version, registry_link, written_table
 from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.stages import system_stage
-from pipelines.assets.variability_checks import FEATURES, MODEL, check_features, check_model
+from pipelines.assets.variability_checks import FEATURES, check_features
 from pipelines.readers.systems import system
 from pipelines.report.table import markdown_of
 from pipelines.studies.variability_table import (
@@ -72,7 +72,6 @@ class VariabilityConfig(dg.Config):
 
 
 @system_stage(
-    checks=MODEL,
     code_version=RULES["variability"],
     progress="train and register",
     deps=["variability_features"],
@@ -109,5 +108,4 @@ def variability_model(
             "candidates": dg.MetadataValue.md(markdown_of(trained.registered.drop(columns="why"), ".4f")),
             "importance": dg.MetadataValue.md(markdown_of(importance, ".3f")),
         },
-        check_results=[check_model(str(champion.version), champion.tags)],
     )

@@ -131,8 +131,8 @@ class Versions:
     ) -> Version:
         """Publish finished local files at once, with the current ones; return the version.
 
-        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. Who reads a table to
-        write it anew holds a lock over both.
+        ``entries`` are those files by table, or by part of counters. Entries that are ``gone`` are left out. A caller that
+        reads a table and writes it anew holds a lock over both.
         """
         try:
             with self._locked():

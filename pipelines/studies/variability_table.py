@@ -27,8 +27,6 @@ if TYPE_CHECKING:
 
 SCOPES = ("own", "all")
 FEATURES_TABLE, MODEL_TABLE = "variability_features", "variability_model"
-FEWEST_RUNS = 4
-"""Min number of runs of an application for one to vary: of three, none is 1.5 standard deviations off their mean (ddof = 0)."""
 _RUN_COLUMNS = ("run_id", "job_id", "user", "application", "input", "start_s", "runtime_s")
 
 

@@ -153,10 +153,7 @@ def test_the_whole_of_the_simulated_cluster_comes_out_with_every_check_evaluated
     assert set(checks) == {
         f"{key.asset_key.to_user_string()}:{key.name}" for key in graph.asset_check_keys if key.asset_key.to_user_string() in assets
     } - {"published_system:a_champion_serves"}, "a run is not a night"
-    warnings = {
-        "system_comparison:fewer_runs_vary",
-        "variability_features:labels_balanced",
-    }  # of a tiny cluster nothing is claimed
+    warnings = {"system_comparison:fewer_runs_vary"}  # of a tiny cluster nothing is claimed
     assert {name for name, passed in checks.items() if not passed} <= warnings
     assert all(said_of(asset, "simulated", instance) is True for asset in STAGES)
     assert "runtimes alone" in str(said_of("system_comparison", "answer", instance))
@@ -349,17 +346,6 @@ def test_the_check_of_coverage_sees_silent_nodes_and_missing_samples(table: Trai
         poorer[f"lustre2_client.own.{part}"] = (poorer[f"lustre2_client.own.{part}"] * factor).astype(int)
         assert "coverage_of_nodes_and_minutes" in failed(check_features(changed(table, coverage=poorer)))
     assert "coverage_of_nodes_and_minutes" not in failed(check_features(table))
-
-
-def test_the_checks_of_labels_see_too_many_too_few_and_applications_with_too_few_runs(table: TrainingTable) -> None:
-    alike = table.runs.assign(runtime_s=100.0)
-    assert "labels_balanced" in failed(check_features(changed(table, runs=alike)))
-    worst = alike.copy()
-    worst["runtime_s"] = np.where(worst.groupby("application").cumcount() % 4 == 0, 200.0, 100.0)  # a quarter, at z = sqrt(3)
-    assert "labels_balanced" in failed(check_features(changed(table, runs=worst)))
-    few = table.runs.copy()
-    few.loc[:2, "application"] = "HPL"
-    assert "every_application_has_runs" in failed(check_features(changed(table, runs=few)))
 
 
 def test_other_settings_simulate_anew_and_forget_what_was_read(

@@ -59,28 +59,6 @@ def test_an_answer_says_whether_the_user_is_known_and_null_is_nobody(tmp_path, l
     assert (answers["snapshot_age_s"].iloc[0], later["snapshot_age_s"].iloc[0]) == (0, 7200)
 
 
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        ({"user": pd.Series([7.5], dtype=object)}, "row 0 .*column user: 7.5 is not text"),
-        ({"requested_s": [0]}, "row 0 .*column requested_s: 0 is below 1"),
-        ({"requested_s": pd.array([None], dtype="Int64")}, "row 0 .*column requested_s: .* is missing"),
-        ({"procs": [-3]}, "row 0 .*column procs: -3 is below 1"),
-        ({"procs": [1.5]}, "row 0 .*column procs: 1.5 is not a whole number"),
-        ({"procs": ["4"]}, "row 0 .*column procs: 4 is not a whole number"),
-        ({"submit_time": ["yesterday"]}, "row 0 .*column submit_time: yesterday is not a timestamp without a time zone"),
-        ({"submit_time": pd.to_datetime([1709283600])}, "row 0 .*column submit_time: 1970-.*give the wall clock as a timestamp"),
-        ({"submit_time": pd.to_datetime([1709283600000], unit="us")}, "row 0 .*column submit_time: 1970-.*give the wall clock"),
-        ({"submit_time": [1709283600]}, "row 0 .*column submit_time: 1709283600 is not a timestamp without a time zone"),
-        ({"elapsed_s": [10**6]}, "row 0 .*column elapsed_s: 1000000 is not between 0 and requested_s"),
-    ],
-)
-def test_values_that_make_no_sense_are_refused_by_row_and_column(tmp_path, learned, changes, says):
-    predictor = RuntimePredictor(pack(tmp_path / "a", learned, "requested").data)
-    with pytest.raises(ValueError, match=says):
-        predictor.predict(submission(learned, **changes))
-
-
 @pytest.mark.parametrize("number", [1, None])
 def test_another_format_is_refused(tmp_path, learned, number):
     settings = pack(tmp_path / "a", learned, "requested").data / "model.json"

@@ -180,6 +180,13 @@ def test_a_champion_that_can_no_longer_be_read_is_replaced_and_the_note_says_why
     assert f"is of format 0, not {FORMAT}" in present.note
     assert incumbent(opened, KIND, "unheard-of", read) is None
 
+    def unanswered(number: str) -> str:
+        raise InputError("the registry does not answer")
+
+    opened.client.set_model_version_tag("runtime-outdated", "1", "queuecast_format", str(FORMAT))
+    with pytest.raises(InputError, match="does not answer"):
+        incumbent(opened, KIND, "outdated", unanswered)
+
 
 def test_data_settings_and_the_rule_of_its_kind_say_whether_there_is_something_new(monkeypatch: pytest.MonkeyPatch) -> None:
     facts = {"jobs": "abc", "seed": 0}
