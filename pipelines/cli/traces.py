@@ -10,7 +10,7 @@ from features.errors import one_line
 from pipelines.cli.notes import note
 
 if TYPE_CHECKING:
-    from pipelines.readers.catalogue import Entry
+    pass
 
 
 @click.command()
@@ -28,7 +28,7 @@ def command(forget: str | None) -> None:
 
 
 def _list() -> None:
-    from pipelines.readers.catalogue import MADE, load_catalogue
+    from pipelines.readers.catalogue import MADE, PACKAGED, load_catalogue
     from pipelines.report.table import Table
 
     rows = []
@@ -48,17 +48,9 @@ def _list() -> None:
                 machine,
                 entry.missing_request,
                 "stated" if entry.checked else "",
-                _stated_in(entry),
+                "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name,
                 state,
             ]
         )
     headings = ["name", "what it is", "processors", "machine", "missing requests", "checksum", "stated in", "state"]
     Table("", headings, rows, left=["what it is", "machine", "missing requests", "checksum", "stated in", "state"]).show()
-
-
-def _stated_in(entry: Entry) -> str:
-    """Return the file that has an entry, and the keys that it has from an earlier run alone."""
-    from pipelines.readers.catalogue import PACKAGED
-
-    place = "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name
-    return f"{place}; {', '.join(entry.run_with)}: of a run" if entry.run_with else place

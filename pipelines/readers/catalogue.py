@@ -6,7 +6,7 @@ The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml
 import os
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from datetime import date
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, NoReturn
@@ -31,20 +31,7 @@ FORMATS = ("swf", "slurm", "parquet", "generated", "simulated")
 MADE = ("generated", "simulated")
 """Formats of traces that have no place: they are made here."""
 PROCESSORS = ("cpus", "nodes")
-_NO_KEYS = ("name", "stated_in", "run_with")
-_OF_RUNS = (
-    "procs",
-    "timezone",
-    "missing_request",
-    "processors",
-    "cpus_per_node",
-    "procs_from",
-    "cluster",
-    "grows",
-    "starts",
-    "since",
-)
-"""Keys that the options of a run set."""
+_NO_KEYS = ("name", "stated_in")
 _LONGEST_NAME = 255  # bytes, in all common file systems
 
 
@@ -52,7 +39,7 @@ _LONGEST_NAME = 255  # bytes, in all common file systems
 class Entry:
     """One trace of a catalogue; the keys are explained in ``catalogue.toml``.
 
-    ``stated_in`` is the file that has the entry. ``run_with`` names the keys that it has from an earlier run alone.
+    ``stated_in`` is the file that has the entry.
     """
 
     name: str
@@ -76,7 +63,6 @@ class Entry:
     starts: bool = False
     since: str = ""
     stated_in: Path = PACKAGED
-    run_with: tuple[str, ...] = ()
 
     @property
     def remote(self) -> bool:
@@ -133,36 +119,15 @@ class Entry:
 
 
 def load_catalogue() -> dict[str, Entry]:
-    """Return all entries by name: packaged, the site's, and those of traces that were run.
+    """Return all entries by name: packaged, those of traces that were run, and the site's.
 
-    A site's entry replaces a packaged one, and so does that of a run. What a site states counts before what a run left: see
-    :func:`with_options_of_runs`. Raises InputError with file, entry and key.
+    An entry of a run replaces a packaged one, and a site's replaces both. Raises InputError with file, entry and key.
     """
     entries = read_catalogue(PACKAGED)
+    if exists(remembered()):
+        entries |= read_catalogue(remembered())
     site = settings_file()
-    of_site = {} if site is None else read_catalogue(site)
-    entries |= of_site
-    of_runs = read_catalogue(remembered()) if exists(remembered()) else {}
-    for name, entry in of_runs.items():
-        entries[name] = with_options_of_runs(of_site[name], entry) if name in of_site else entry
-    return entries
-
-
-def with_options_of_runs(entry: Entry, remembered_entry: Entry) -> Entry:
-    """Return an entry of a site with those options of an earlier run that it leaves open.
-
-    The file of the run replaces the site's only if its content is told by a checksum.
-    """
-    open_keys = [key for key in _OF_RUNS if not is_stated(entry, key) and is_stated(remembered_entry, key)]
-    changes: dict[str, Any] = {key: getattr(remembered_entry, key) for key in open_keys}
-    if (entry.checked or entry.remote) and remembered_entry.place and not remembered_entry.remote:
-        changes["place"] = str(remembered_entry.path)
-    return replace(entry, **changes, run_with=tuple(open_keys))
-
-
-def is_stated(entry: Entry, key: str) -> bool:
-    """Tell whether an entry states a key, and not its default."""
-    return bool(getattr(entry, key) != getattr(Entry, key))
+    return entries if site is None else entries | read_catalogue(site)
 
 
 def remembered() -> Path:

@@ -3,7 +3,7 @@
 import os
 from collections.abc import Callable, Mapping
 from contextlib import suppress
-from dataclasses import fields
+from dataclasses import fields, replace
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
@@ -15,24 +15,14 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.usage import doubts
 from pipelines.lake.home import local_home
 from pipelines.lake.places import is_url
-from pipelines.readers.catalogue import (
-    MADE,
-    Entry,
-    catalogue_entry,
-    is_stated,
-    load_catalogue,
-    read_catalogue,
-    remembered,
-    with_options_of_runs,
-)
+from pipelines.readers.catalogue import MADE, PACKAGED, Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.readers.read import cleaned_for, find_entry, is_accounting, read_trace
 from pipelines.readers.settings import changing, editable
-from pipelines.readers.site_file import settings_file
 from pipelines.readers.source import trace_name
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
-_MOVED = ("name", "place", "machine", "queues", "stated_in", "run_with")
+_MOVED = ("name", "place", "machine", "queues", "stated_in")
 """Fields of an entry that are not copied unchanged to its table in another file."""
 
 
@@ -40,32 +30,29 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     """Keep TRACE's place and the given options in the home directory; return its name.
 
     ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
-    processors cpus_per_node procs_from cluster grows starts``; None means not given. The trace is read and cleaned first, so that nothing is kept
-    on which the nightly run would fail. Raises InputError for a trace that cannot be used, for an option that contradicts what the
-    site's catalogue states, and if the name of a file already belongs to another trace, whose results would be replaced.
+    processors cpus_per_node procs_from cluster grows starts``; None means not given. The trace is read and cleaned first, so that
+    nothing is kept on which the nightly run would fail; nor is anything of a trace that the site's catalogue states. Raises InputError
+    for a trace that cannot be used, for an option that differs from what the site's catalogue states, and if the name of a file
+    already belongs to another trace, whose results would be replaced.
     """
     catalogue = load_catalogue()
-    site = settings_file()
-    of_site = {} if site is None else read_catalogue(site)  # without what runs left
-    entry = find_entry(spec, catalogue) or _stated_file(Path(spec).absolute(), of_site)
-    table: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    given = {key: value for key, value in options.items() if value is not None}
+    path = Path(spec).absolute()
+    entry = find_entry(spec, catalogue) or _of_file(path, catalogue)
     if entry is None:
-        name = trace_name(spec)
-        entry = _same_file(name, Path(spec).absolute(), catalogue.get(name))
-        table = {**(_as_table(entry) if entry else {}), **table, "place": _from_home(Path(spec).absolute())}
+        name, table = trace_name(spec), {**given, "place": _from_home(path)}
     else:
         name = entry.name
-        if entry.format in MADE and "procs" in table:
+        if entry.format in MADE and "procs" in given:
             raise InputError(f"{name}: its machine is generated with it, too: list a workload of your own in queuecast.toml")
-        if not table and entry is catalogue[name]:
+        if entry.stated_in not in (PACKAGED, remembered()):
+            _check_agrees(catalogue[name], {**given, "place": entry.place})
+            return name
+        if not given and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
-        table = {**_as_table(entry), **table}
-        if name in of_site:
-            _check_agrees(of_site[name], options)
+        table = {**_as_table(entry), **given}
     table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     new_entry = catalogue_entry(name, table, remembered())
-    if name in of_site:
-        new_entry = with_options_of_runs(of_site[name], new_entry)
     cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
@@ -73,35 +60,32 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     return name
 
 
-def _stated_file(path: Path, of_site: Mapping[str, Entry]) -> Entry | None:
-    """Return the entry that a site states of the file ``path``, under the name that the file gives."""
-    entry = of_site.get(trace_name(path))
-    return entry if entry is not None and entry.place and entry.path.absolute() == path else None
-
-
-def _check_agrees(entry: Entry, options: Mapping[str, Any]) -> None:
-    """Raise InputError if an option of a run contradicts its trace's entry in the site's catalogue."""
-    for key, value in options.items():
+def _check_agrees(entry: Entry, wanted: Mapping[str, Any]) -> None:
+    """Raise InputError if a run asks for other options than its trace's entry in the site's catalogue has."""
+    for key, value in wanted.items():
         own = getattr(entry, key)
-        if value is not None and is_stated(entry, key) and value != own:
-            raise InputError(f"{entry.name}: {key} is {own} in {entry.stated_in}, and the run asks for {value}: change it there")
+        if value != own:
+            raise InputError(
+                f"{entry.name}: {key} is {own or 'not stated'} in {entry.stated_in}, and the run asks for {value}: change it there"
+            )
 
 
-def _same_file(name: str, path: Path, entry: Entry | None) -> Entry | None:
-    """Return the entry that an earlier run of the file ``path`` left.
+def _of_file(path: Path, catalogue: Mapping[str, Entry]) -> Entry | None:
+    """Return the entry of the file ``path``, under the name that the file gives; None if it has none.
 
-    Raises InputError if ``name`` already belongs to another trace.
+    Raises InputError if that name already belongs to another trace.
     """
-    if entry is None:
-        return None
+    entry = catalogue.get(trace_name(path))
+    if entry is None or (entry.place and entry.path.absolute() == path):
+        return entry
     if entry.stated_in != remembered():
         other = " with other content" if entry.checked else ""
         raise InputError(
-            f"{path}: would be called {name}, which is a trace of {entry.stated_in.name}{other}: name that trace, or rename the file"
+            f"{path}: would be called {entry.name}, which is a trace of {entry.stated_in.name}{other}: name that trace, or rename the file"
         )
-    if entry.path != path and entry.path.exists():
-        raise InputError(f"{path}: would be called {name}, which is {entry.path}, run before: rename one of the files")
-    return entry
+    if entry.path.exists():
+        raise InputError(f"{path}: would be called {entry.name}, which is {entry.path}, run before: rename one of the files")
+    return replace(entry, place=str(path))
 
 
 def forget(name: str) -> list[str]:

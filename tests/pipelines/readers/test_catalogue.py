@@ -177,32 +177,18 @@ def test_a_file_under_its_archive_name_is_that_trace_if_it_has_its_content(elsew
             assert (entry.name, entry.path, entry.missing_request) == ("a-1", path, "runtime")
             assert read_trace(spec).procs == 32
         assert read_trace(path).procs == 32
-    assert remember("A-1.swf.gz") == "a-1"
-    trace = read_known("a-1")
-    assert (trace.source, trace.procs, trace.missing_request) == (str(path), 32, "runtime")
-    (elsewhere / "copy").mkdir()
-    (elsewhere / "copy" / "A-1.swf").write_text(SWF)
-    assert remember("copy/A-1.swf", timezone="Asia/Tokyo") == "a-1"
-    assert read_known("a-1").source == str(elsewhere / "copy" / "A-1.swf")
-    assert read_known("a-1").timezone == "Asia/Tokyo"
-    assert refusal(remember, "a-1", procs=16) == (
-        f"a-1: procs is 32 in {elsewhere}/queuecast.toml, and the run asks for 16: change it there"
-    )
+    assert refusal(remember, "A-1.swf.gz").startswith("a-1: place is https://archive.example/A-1.swf.gz in ")
 
 
-def test_what_the_site_states_of_a_trace_counts_before_what_an_earlier_run_left(elsewhere: Path) -> None:
+def test_what_the_site_states_of_a_trace_is_all_that_counts(elsewhere: Path) -> None:
     (elsewhere / "a.swf").write_text(SWF)
     assert remember("a.swf", procs=96, starts=True) == "a"
-    (elsewhere / "site").mkdir()
-    (elsewhere / "site" / "slurm.conf").write_text("ClusterName=c\n")
-    (elsewhere / "queuecast.toml").write_text('[traces.a]\nplace = "a.swf"\nmachine = "site"\nprocs = 64\n')
+    (elsewhere / "queuecast.toml").write_text('[traces.a]\nplace = "a.swf"\nprocs = 64\n')
     entry = load_catalogue()["a"]
-    assert (entry.machine_path, entry.procs, entry.starts) == (elsewhere / "site", 64, True)
-    assert entry.run_with == ("starts", "since")
-    printed = CliRunner().invoke(traces_command, env={"COLUMNS": "250"}).stdout
-    (line,) = (line for line in printed.splitlines() if line.startswith("│ a "))
-    assert "queuecast.toml; starts, since: of a run" in " ".join(line.split())
-    assert remember("a.swf") == "a", "the file that the site states may still be named by its path"
+    assert (entry.procs, entry.starts, entry.stated_in) == (64, False, elsewhere / "queuecast.toml")
+    assert remember("a.swf") == remember("a", procs=64) == "a", "the file that the site states may still be named by its path"
+    for options, own in (({"procs": 16}, "procs is 64"), ({"starts": True}, "starts is not stated")):
+        assert refusal(remember, "a", **options).startswith(f"a: {own} in {elsewhere}/queuecast.toml, and the run asks for ")
 
 
 @pytest.mark.parametrize(

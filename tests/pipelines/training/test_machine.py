@@ -13,7 +13,7 @@ from features.jobs.schema import Trace
 from pipelines.cli.options import load, load_machine
 from pipelines.lake.tables import Lake
 from pipelines.readers.canonical import write_canonical
-from pipelines.readers.catalogue import load_catalogue, remembered
+from pipelines.readers.catalogue import remembered
 from pipelines.readers.machine_file import read_machine
 from pipelines.readers.traces import read_known, remember
 from pipelines.training.compare import kept_schedules
@@ -56,18 +56,11 @@ def clean(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> CleanTrace:
     return read_known("arriving")
 
 
-def test_a_trace_remembered_with_other_options_keeps_its_machine(
-    clean: CleanTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_trace_of_the_site_keeps_its_machine(clean: CleanTrace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     assert clean.machine is not None
-    remember("arriving", missing_request="runtime")
-    assert load_catalogue()["arriving"].stated_in == tmp_path / "queuecast.toml"
-    assert load_catalogue()["arriving"].run_with == ("missing_request", "since")
-    assert read_known("arriving").machine == clean.machine
-    monkeypatch.setenv("QUEUECAST_CATALOGUE", "/dev/null")
-    assert load_catalogue()["arriving"].stated_in == remembered()
-    assert read_known("arriving").machine == clean.machine, "also where the site's catalogue is not seen"
+    remember("arriving")
+    assert not remembered().exists(), "the site's catalogue states it"
     lake = Lake(tmp_path / "lake")
     lake.write_clean(clean)
     assert lake.read_clean("arriving").machine == clean.machine, "whatever the catalogue says now"
