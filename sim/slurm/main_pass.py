@@ -6,7 +6,7 @@ From job_scheduler.c, ``_schedule``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import meets, pick
+from sim.slurm.choice import count_bits, meets, pick
 from sim.slurm.preempt import make_room
 from sim.slurm.queue import (
     drop_started,
@@ -29,9 +29,10 @@ from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NO_TIME, NONE, PASS, 
 def main_pass(depth, now, slurm):
     """Start jobs in order of the queue; test at most ``depth`` + 1 of them.
 
-    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass. A
-    job that would pass a limit ends nothing (``select_nodes`` asks for limits even if it finds no nodes). A component of a
-    heterogeneous job ends its partition; since 24.11 one in a partition that has ended already ends the pass.
+    The first job of a partition that finds no nodes ends the partition, and keeps its nodes from all other jobs of this pass; so
+    does one that asks for more nodes than failed partitions have left in its own. A job that would pass a limit ends nothing
+    (``select_nodes`` asks for limits even if it finds no nodes). A component of a heterogeneous job ends its partition; since 24.11
+    one in a partition that has ended already ends the pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
     numbers[PASS], numbers[LAST_PASS] = NO_TIME, now
@@ -79,6 +80,9 @@ def main_pass(depth, now, slurm):
             if array != NONE:
                 room.rejected[array] = stamp
             continue
+        if _left(partition, slurm) < ask.min_nodes[job]:
+            _fail(partition, stamp, slurm)
+            continue
         numbers[TRIED] = partition
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
@@ -111,15 +115,26 @@ def _fail(partition, stamp, slurm):
         slurm.room.usable[word] &= ~slurm.hardware.member[partition, word]
 
 
+@kernel
+def _left(partition, slurm):
+    """Return the number of a partition's nodes that are up and in no partition that has failed."""
+    count = 0
+    for word in range(len(slurm.room.usable)):
+        count += count_bits(slurm.room.usable[word] & slurm.hardware.member[partition, word])
+    return count
+
+
 @apart
 def _lacks_nodes(job, partition, second, slurm):
-    """Tell whether a job would not fit if no job ran, as nodes are down or reserved.
+    """Tell whether a job would not fit if no job ran, as nodes are down, reserved or in partitions that have failed.
 
-    Only nodes left in this pass count. The job waits for the others (ReqNodeNotAvail), and blocks no other job.
+    It then waits for these nodes (ReqNodeNotAvail), and blocks no other job, unless a node that it could use is completing a job:
+    then it waits for that (``nodes_busy`` in ``_pick_best_nodes``).
     """
-    hardware, mask, kept = slurm.hardware, slurm.room.mask, False
+    hardware, mask, completing = slurm.hardware, slurm.room.mask, slurm.now.completing
     open_to(job, partition, second, second + slurm.ask.limit[job], slurm, mask)
     for word in range(len(mask)):
-        kept = kept or mask[word] != hardware.member[partition, word]
         mask[word] &= slurm.room.usable[word]
-    return kept and pick(job, mask, slurm, mask, hardware.cpus, hardware.memory, hardware.gpus) == 0
+        if mask[word] & completing[word] != 0:
+            return False
+    return pick(job, mask, slurm, mask, hardware.cpus, hardware.memory, hardware.gpus) == 0

@@ -237,6 +237,23 @@ def test_a_job_for_several_partitions_goes_where_there_is_room_first() -> None:
     assert waits(CONF, jobs_of(*full, {"partition": "high,low"}, {"partition": "high"})) == [0, 0, 0, 100]
 
 
+WITHOUT_PLANS = CONF.replace("bf_interval=1,", "bf_interval=10000,")
+
+
+def test_a_job_of_more_nodes_than_failed_partitions_leave_ends_its_own() -> None:
+    """Two nodes are left once the first job of the higher tier has failed: a job of three blocks the last one, one of two does not."""
+    blocked = {"partition": "high", "min_nodes": 2, "cpus": 16}
+    jobs = jobs_of({"partition": "high"}, blocked, {"min_nodes": 3, "cpus": 24}, {})
+    assert waits(WITHOUT_PLANS, jobs) == [0, 100, 200, 200]
+    assert waits(WITHOUT_PLANS, jobs.assign(min_nodes=[1, 2, 2, 1], cpus=[8, 16, 16, 8])) == [0, 100, 0, 100]
+
+
+def test_a_job_that_fits_no_nodes_left_by_failed_partitions_blocks_no_other() -> None:
+    """The third job needs the processors of three nodes, but states no number of nodes: it waits for nodes, the last one starts."""
+    jobs = jobs_of({"partition": "high"}, {"partition": "high", "min_nodes": 2, "cpus": 16}, {"cpus": 24}, {})
+    assert waits(WITHOUT_PLANS, jobs)[3] == 0
+
+
 def test_a_higher_tier_goes_first_whatever_came_before() -> None:
     jobs = jobs_of({"cpus": 32}, {"cpus": 24}, {"cpus": 16, "partition": "high"})
     assert waits(CONF, jobs) == [0, 200, 100]
