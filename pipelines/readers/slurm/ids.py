@@ -70,23 +70,28 @@ def _number(text: str) -> int:
     return -1 if not _is_number(text) else int(text) if len(text) <= 18 else BEYOND
 
 
-def tasks_in(text: str) -> tuple[int, bool] | None:
-    """Return the number of array tasks in an id such as ``7_[1-9:2,12%4]``, and if complete.
+def tasks_in(text: str) -> tuple[list[range], bool] | None:
+    """Return the array tasks in an id such as ``7_[1-9:2,12%4]``, and whether it names all.
 
     Slurm cuts long lists with ``...``. Returns None for an id of any other kind.
     """
     match = _PENDING.fullmatch(text)
     if match is None:
         return None
-    count, all_told = 0, True
+    numbers, all_told = list[range](), True
     for piece in match[1].partition("%")[0].split(","):
         tasks = TASKS.fullmatch(piece.strip())
         if tasks is None:
             all_told = False
             continue
         first, last, step = int(tasks[1]), int(tasks[2] or tasks[1]), int(tasks[3] or 1)
-        count += max(last - first, 0) // max(step, 1) + 1
-    return count, all_told
+        numbers.append(range(first, max(last, first) + 1, max(step, 1)))
+    return numbers, all_told
+
+
+def count_tasks(numbers: list[range]) -> int:
+    """Return how many tasks the ranges of :func:`tasks_in` have."""
+    return sum(map(len, numbers))
 
 
 def note_kinds(table: AccountingTable, jobs: np.ndarray, ended: np.ndarray, notes: list[str]) -> None:
@@ -105,7 +110,7 @@ def note_kinds(table: AccountingTable, jobs: np.ndarray, ended: np.ndarray, note
         sharing = [(int(counts[code]), shared) for code, text in enumerate(distinct) if counts[code] and (shared := tasks_in(text))]
         if sharing:
             least = "" if all(all_told for _, (_, all_told) in sharing) else "at least "
-            tasks = sum(times * count for times, (count, _) in sharing)
+            tasks = sum(times * count_tasks(numbers) for times, (numbers, _) in sharing)
             notes.append(
                 f"Array tasks that {what} share a line, which is read as one job: {sum(times for times, _ in sharing):,} for "
                 f"{least}{tasks:,} tasks."

@@ -34,6 +34,7 @@ from pipelines.readers.slurm.commands import (
     with_type,
     words_of,
 )
+from pipelines.readers.slurm.ids import tasks_in
 from pipelines.readers.slurm.lines import JobColumns, read_lines
 from pipelines.readers.slurm.sacct import FREE_TEXT
 from pipelines.readers.slurm.sacct_json import as_table, is_json
@@ -58,6 +59,8 @@ _REUSED = 10**10
 """Added to the group of a job whose number another job had before: beyond all numbers."""
 _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 """States of jobs that slurmctld has ended."""
+_OF_RUN = ["submit_s", "eligible_s", "cancel_s", "start_s", "end_s", "started_by", "nodes", "priority"]
+"""What a later run of a requeued job has of its own; it is submitted when it is requeued."""
 
 
 class SlurmJobs(NamedTuple):
@@ -66,13 +69,25 @@ class SlurmJobs(NamedTuple):
     ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s`` and
     ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a requeued job's
     first run. A job that never started has -1; in replays too, it waits until it is cancelled. ``lacking`` are columns that the file
-    does not have, of :data:`pipelines.readers.slurm.columns.ABSENT`.
+    does not have, of :data:`pipelines.readers.slurm.columns.ABSENT`. ``later`` are the later runs of requeued jobs, with what they
+    have of their own: :data:`_OF_RUN`.
     """
 
     table: pd.DataFrame
     notes: tuple[str, ...]
     name: str
     lacking: tuple[str, ...] = ()
+    later: pd.DataFrame | None = None
+
+    @property
+    def runs(self) -> pd.DataFrame:
+        """The table with a row for each later run, as if that were a job, in order of submission."""
+        if self.later is None or not (present := self.later["job_id"].isin(self.table["job_id"])).any():
+            return self.table
+        own = self.later[present].reset_index(drop=True)
+        later = self.table.set_index("job_id").loc[own["job_id"]].reset_index()
+        later[own.columns] = own
+        return pd.concat([self.table, later]).sort_values("submit_s", kind="stable", ignore_index=True)
 
 
 def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster: str = "") -> SlurmJobs:
@@ -84,8 +99,8 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     wanted = {name for names in NAMES.values() for name in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
     lines = read_lines(table, "UTC" if is_json(source) else timezone, cluster, notes)
-    rows = [_row(lines, at, site, unmodelled) for at in np.flatnonzero(lines.ran | lines.waited).tolist()]
-    jobs = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
+    rows = [row for at in np.flatnonzero(lines.ran | lines.waited) for row in _rows(lines, int(at), site, unmodelled)]
+    jobs, later = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
     jobs = _with_waiting_components(jobs)
     together = jobs["het"][jobs["het"] >= 0]
     if together.duplicated().any():
@@ -102,12 +117,24 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     may_lack = ["SubmitLine"] if is_json(source) else [*ABSENT]  # JSON has a column if a job has a value
     lacking = [name for name in may_lack if table.find(*NAMES.get(name.lower(), (name.lower(),))) is None]
     notes += [ABSENT[name].note(name) for name in lacking]
-    return SlurmJobs(jobs, tuple(notes), source.name, tuple(lacking))
+    return SlurmJobs(jobs, tuple(notes), source.name, tuple(lacking), later)
 
 
-def _row(lines: JobColumns, at: int, site: Site, unmodelled: Counter[str]) -> dict[str, Any]:
-    """Return a line as columns of a replay; count options in ``unmodelled``."""
-    row = {name: values[at] for name, values in lines.texts.items()}
+def _rows(lines: JobColumns, at: int, site: Site, unmodelled: Counter[str]) -> list[dict[str, Any]]:
+    """Return a line as rows of a replay, one for each array task that waits in it."""
+    text = lines.texts["jobid"][at]
+    tasks = tasks_in(text)
+    if tasks is None:
+        return [_row(lines, at, text, site, unmodelled)]
+    array = text.partition("_")[0]
+    first, *others = (number for numbers in tasks[0] for number in numbers)
+    row = _row(lines, at, f"{array}_{first}", site, unmodelled)
+    return [row, *({**row, "job_id": f"{array}_{number}", "task": number} for number in others)]
+
+
+def _row(lines: JobColumns, at: int, job_id: str, site: Site, unmodelled: Counter[str]) -> dict[str, Any]:
+    """Return the job of a line as columns of a replay; count options in ``unmodelled``."""
+    row = {name: values[at] for name, values in lines.texts.items()} | {"jobid": job_id}
     match = _ID.fullmatch(row["jobid"])
     if match is None:
         raise lines.table.error(lines.columns["jobid"], int(lines.line[at]), "is not a number of a job or a task")
@@ -205,8 +232,8 @@ def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     return runs[~behind]
 
 
-def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
-    """Merge the rows of a job's runs into one row per job, in order of submission.
+def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> tuple[pd.DataFrame, pd.DataFrame]:
+    """Merge the rows of a job's runs into one row per job, in order of submission; return also later runs.
 
     It is the row of the first run, with the runtime and the cancellation of the last; ``end_s`` stays the first run's. A run
     follows an earlier one of its number and user that was stopped. Other rows of the same number are jobs of their own, whose ids
@@ -232,7 +259,8 @@ def _one_row_a_job(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
     first["requeues"] = (of_job.size() > 1).reindex(first.index)
     first[["runtime_s", "cancel_s", "killed"]] = last[["runtime_s", "cancel_s", "killed"]]
     first["elapsed_s"] = of_job["elapsed_s"].max().reindex(first.index)
-    return first.reset_index()[["requeues", *runs.columns]]
+    later_runs = runs.loc[of_job.cumcount() > 0, ["job_id", *_OF_RUN]]
+    return first.reset_index()[["requeues", *runs.columns]], later_runs
 
 
 def _with_waiting_components(jobs: pd.DataFrame) -> pd.DataFrame:

@@ -11,12 +11,14 @@ from pipelines.readers.delimited import NOWHERE, AccountingTable, whole
 from pipelines.readers.localtime import MISSING_TIME, to_unix, zone
 from pipelines.readers.notes import counted
 from pipelines.readers.slurm.columns import NAMES, NEEDED
-from pipelines.readers.slurm.ids import RAW, job_ids, job_steps, tasks_in
+from pipelines.readers.slurm.ids import RAW, count_tasks, job_ids, job_steps, tasks_in
 from pipelines.readers.slurm.requests import READ, resources
 from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, of_cluster
 from pipelines.readers.slurm.times import START, JobTimes, job_times
 
 _LONGEST_S = 100 * 365 * 86_400
+_MOST_TASKS = 100_000
+"""Max array tasks of a line that become jobs that wait."""
 
 
 class JobColumns(NamedTuple):
@@ -48,7 +50,7 @@ def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[
     jobs &= of_cluster(table, jobs, cluster, notes)
     number = np.zeros(table.rows, np.int64)
     number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
-    jobs &= _begun(table, columns["jobid"], jobs, notes)
+    jobs &= _single(table, columns["jobid"], jobs, notes)
     for name in {"reqtres", "reqmem"} & columns.keys():
         table.numbers(name, READ[name])  # for errors that name the line
     place = zone(timezone)
@@ -106,15 +108,17 @@ def _cpus(table: AccountingTable, columns: dict[str, str], jobs: np.ndarray) -> 
     return np.where(np.nan_to_num(cpus) > 0, cpus, np.fmax(cpus, in_tres))
 
 
-def _begun(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
-    """Tell which lines are not of several tasks of an array (``12_[4-9]``), bool [rows]."""
+def _single(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str]) -> np.ndarray:
+    """Tell which lines are of one job, or of array tasks that had not started (``12_[4-9]``) and are all named, bool [rows]."""
     codes, distinct = table.texts(name)
     shared = [tasks_in(text) for text in distinct]
+    named = np.array([tasks is None or (tasks[1] and count_tasks(tasks[0]) <= _MOST_TASKS) for tasks in shared], bool)[codes]
     several = np.array([tasks is not None for tasks in shared], bool)[codes]
     started = ~np.isnat(table.times(table.column(*START)))
-    for which, what in ((~started, "had not started"), (started, "share a line")):
-        lines = several & jobs & which
+    left_out = several & (started | ~named)
+    for which, what in ((~started, "had not started and are not all named"), (started, "share a line")):
+        lines = left_out & jobs & which
         if lines.any():
-            tasks = sum(shared[code][0] for code in codes[lines])
+            tasks = sum(count_tasks(shared[code][0]) for code in codes[lines])
             notes.append(f"Array tasks that {what} are left out: {tasks:,} in {int(lines.sum()):,} lines.")
-    return ~several
+    return ~left_out

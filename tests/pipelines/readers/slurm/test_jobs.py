@@ -162,11 +162,25 @@ def test_a_running_job_runs_for_the_usual_share_of_its_limit_and_at_least_on(tmp
     assert open_ended[["limit_s", "runtime_s"]].to_numpy().tolist() == [[7200, 60], [7200, 60], [7200, 101]]
 
 
-def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_without_those_that_wait(tmp_path: Path) -> None:
-    tasks = [{"JobID": "12_3"}, {"JobID": "12_10"}, PENDING | {"JobID": "12_[4-9%2]"}, PENDING | {"JobID": "13_[1,3,...]"}]
+def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_also_while_they_wait_together(tmp_path: Path) -> None:
+    tasks = [{"JobID": "12_3"}, {"JobID": "12_10"}, GONE | {"JobID": "12_[4-8:2%2]"}, PENDING | {"JobID": "13_[1,3,...]"}]
     log = read(tmp_path, *tasks, {"JobID": "12_3.batch", "ReqCPUS": "", "Eligible": ""}, {"JobID": "14+1"})
-    assert log.table[["job_id", "group", "task"]].to_numpy().tolist() == [["12_3", 12, 3], ["12_10", 12, 10], ["14+1", 14, -1]]
-    assert log.notes == ("Array tasks that had not started are left out: 8 in 2 lines.",)
+    assert log.table[["job_id", "group", "task"]].to_numpy().tolist() == [
+        *(["12_3", 12, 3], ["12_4", 12, 4], ["12_6", 12, 6], ["12_8", 12, 8], ["12_10", 12, 10], ["14+1", 14, -1]),
+    ]
+    assert (log.table["cancel_s"] >= 0).tolist() == [False, True, True, True, False, False]
+    assert log.notes[0] == "Array tasks that had not started and are not all named are left out: 2 in 1 lines."
+
+
+def test_a_requeued_job_is_one_job_and_its_later_runs_are_kept(tmp_path: Path) -> None:
+    again = {"Submit": at(100), "Eligible": at(101), "Start": at(170), "End": at(190), "ElapsedRaw": "20", "NodeList": "n2"}
+    log = read(tmp_path, {"State": "PREEMPTED"}, again, {"JobID": "8", "Submit": at(110), "Start": at(150), "End": at(210)})
+    assert log.table["job_id"].tolist() == ["7", "8"]
+    assert log.runs["job_id"].tolist() == ["7", "7", "8"]
+    assert log.runs["start_s"].tolist()[1] == BEGIN + 170
+    assert log.runs["nodes"].tolist()[1] == "n2"
+    assert log.runs["limit_s"].nunique() == 1
+    assert log._replace(table=log.table.tail(1)).runs["job_id"].tolist() == ["8"]
 
 
 def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
@@ -206,10 +220,11 @@ def test_a_replay_leaves_out_lines_that_contradict_themselves_and_finds_processo
     )
 
 
-def test_array_tasks_of_one_line_are_left_out_by_whether_they_had_started(tmp_path: Path) -> None:
-    notes = read(tmp_path, {}, PENDING | {"JobID": "8_[1-3]"}, {"JobID": "9_[1-2]"}).notes
-    assert notes == (
-        "Array tasks that had not started are left out: 3 in 1 lines.",
+def test_array_tasks_of_one_line_are_left_out_if_they_had_started_or_are_too_many(tmp_path: Path) -> None:
+    log = read(tmp_path, {}, PENDING | {"JobID": "8_[1-3000000]"}, {"JobID": "9_[1-2]"})
+    assert log.table["job_id"].tolist() == ["7"]
+    assert log.notes == (
+        "Array tasks that had not started and are not all named are left out: 3,000,000 in 1 lines.",
         "Array tasks that share a line are left out: 2 in 1 lines.",
     )
 

@@ -195,20 +195,21 @@ def test_components_of_heterogeneous_jobs_are_named() -> None:
 @pytest.mark.parametrize(
     ("text", "tasks"),
     [
-        ("123_[7-100%4]", (94, True)),
-        ("123_[7]", (1, True)),
-        ("123_[0-15:4,20,30-31]", (7, True)),
-        ("123_[1-5,...]", (5, False)),
+        ("123_[7-100%4]", ([*range(7, 101)], True)),
+        ("123_[7]", ([7], True)),
+        ("123_[0-15:4,20,30-31]", ([0, 4, 8, 12, 20, 30, 31], True)),
+        ("123_[1-5,...]", ([1, 2, 3, 4, 5], False)),
         ("123_4", None),
         ("123", None),
     ],
 )
-def test_a_line_of_waiting_array_tasks_counts_its_tasks(text: str, tasks: tuple[int, bool] | None) -> None:
-    assert tasks_in(text) == tasks
+def test_a_line_of_waiting_array_tasks_names_its_tasks(text: str, tasks: tuple[list[int], bool] | None) -> None:
+    shared = tasks_in(text)
+    assert (shared and ([number for numbers in shared[0] for number in numbers], shared[1])) == tasks
     waiting = {"state": "PENDING", "start": "Unknown", "end": "Unknown", "elapsed": "00:00:00"}
     notes = parse(sacct(JOB, job(jobid=text, jobidraw="123", **waiting))).notes
     if tasks is not None:
-        count = f"{tasks[0]}" if tasks[1] else f"at least {tasks[0]}"
+        count = f"{len(tasks[0])}" if tasks[1] else f"at least {len(tasks[0])}"
         assert notes[0] == f"Array tasks that had not started share a line, which is read as one job: 1 for {count} tasks."
     else:
         assert len(notes) == 1
