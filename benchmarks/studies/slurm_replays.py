@@ -55,17 +55,17 @@ def runs(folders: list[Path]) -> list[Run]:
 def beside_its_record(run: Run) -> dict[str, object]:
     """Return the figures of a run's replays, with drawn phases and with those of its log."""
     site, jobs = read_site_jobs(run.accounting, run.site, "UTC")
-    led, phases, table = site, None, jobs.table
+    led, phases, logged, table = site, None, None, jobs.table
     if run.log is not None:
         led, _ = read_site_jobs(run.accounting, run.site, "UTC", log=run.log)
-        phases = read_phases(run.log, led, table)
+        phases, logged = (read_phases(run.log, led, rows) for rows in (table, jobs.runs))
     site = replace(site, release=led.release)
     drawn = open_replays(site, table, REPLAYS, 0)
     summary, low_high = drawn.summary(), range_of_next(drawn.wait_s[:, drawn.starts])
     held = (low_high[0] <= drawn.recorded_s[drawn.starts]) & (drawn.recorded_s[drawn.starts] <= low_high[1])
     groups = pd.concat([by_group(table, drawn, by, site.timezone) for by in BY])
     led_waits = {} if phases is None else open_replays(led, table, _WITH_LOG, 0, None, phases).summary()
-    asked = decisions(led, table)
+    asked, by_log = decisions(led, jobs.runs), decisions(led, jobs.runs, 0, logged) if logged else None
     return {
         "run": run.name,
         "jobs": summary["jobs"],
@@ -80,6 +80,8 @@ def beside_its_record(run: Run) -> dict[str, object]:
         "within_5_s": round(led_waits["within_5_s"], 2) if led_waits else None,
         "decisions": round(asked.predicted / asked.starts, 2),
         "extra": round(asked.extra / asked.starts, 2),
+        "decisions_by_log": round(by_log.predicted / by_log.starts, 3) if by_log else None,
+        "extra_by_log": round(by_log.extra / by_log.starts, 3) if by_log else None,
     }
 
 
@@ -96,7 +98,7 @@ def without_columns(run: Run) -> list[dict[str, object]]:
             path.write_text("\n".join("|".join(line[:at] + line[at + 1 :]) for line in cut) + "\n")
             site, jobs = read_site_jobs(path, run.site, "UTC")
             mean_s = open_replays(site, jobs.table, _WITHOUT_COLUMN, 0).summary()["mean_wait_s"]
-            asked = decisions(site, jobs.table)
+            asked = decisions(site, jobs.runs)
             if not name:
                 whole = mean_s, asked.predicted / asked.starts
                 continue

@@ -128,7 +128,11 @@ def measure(
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     progress("single decisions", 0, 1)
-    figures = {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": phases is not None}
+    logged = None
+    if phases is not None and log is not None:
+        logged = read_phases(log, site, jobs.runs, timezone)._replace(decay_s=phases.decay_s)
+    decided = decisions(site, jobs.runs, seed, logged)
+    figures = {**replayed.summary(), **decided.summary(), "phases_from_log": phases is not None}
     summary = {"trace": jobs.name, "machine": site.name, **figures, "far": too_far(figures)}
     progress("what explains the rest", 0, 1)
     moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}

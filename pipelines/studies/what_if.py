@@ -310,7 +310,7 @@ def _fit(site: Site, jobs: SlurmJobs, replays: int, seed: int, spread: Map, prog
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     progress("single decisions", 0, 1)
-    return {**replayed.summary(), **decisions(site, table, seed).summary(), "phases_from_log": False}
+    return {**replayed.summary(), **decisions(site, jobs.runs, seed).summary(), "phases_from_log": False}
 
 
 def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:

@@ -90,7 +90,7 @@ def keep_parity(work: Work, site: DatedSite) -> tuple[Parity, str]:
     """
     replays = NIGHTLY_REPLAYS if work.night else REPLAYS
     measured = measure_parity(site.site, site.last(REPLAYED_DAYS), replays, 0, report_progress)
-    days = by_day(site.site, site.last(LOOKED_AT_DAYS).table, site.since(LOOKED_AT_DAYS), site.timezone)
+    days = by_day(site.site, site.last(LOOKED_AT_DAYS).runs, site.since(LOOKED_AT_DAYS), site.timezone)
     alarm, clean = fallen(fall(days)), work.lake.read_clean(work.name)
     work.lake.write_for(clean, "parity", days, {"answer": parity_page.answer(measured), "fall": alarm})
     settings = {"trace": work.name, "site": site.site.name, "replays": replays, "seed": 0}

@@ -14,10 +14,9 @@ import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
 from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
-from sim.slurm.events import follow_events, held_nodes
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT
+from sim.slurm.events import RecordedState, held_nodes, recorded_events, shown_in_log
+from sim.slurm.recorded import START
 from sim.slurm.site import Site
-from sim.slurm.state import DRAINED, MADE, NONE, RUNS, STAMP
 
 FALSE_ALARMS = 0.001
 """Chance of an alarm in a night at a site whose days are alike: on average at most one in a thousand nights."""
@@ -67,20 +66,25 @@ class Fall(NamedTuple):
     after: float
 
 
-def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0) -> Decisions:
+def decisions(site: Site, jobs: pd.DataFrame, seed: int = 0, logged: Phases | None = None) -> Decisions:
     """Ask at each second with recorded starts what would start from the recorded state.
 
     A pass and a cycle are tried after that second's ends, its submissions, and both, as their order is unknown. The best of the
-    six counts, at the phase of the priority computation that explains most: no accounting has it. A start is extra if the record
-    does not make it within the time between two cycles; where nothing is recorded for longer than that, starts are extra, too.
-    ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
+    six counts, at the phase of the priority computation that explains most: no accounting has it. Of phases ``logged`` by
+    slurmctld the passes and cycles of that second are tried alone, in order with its events, by milliseconds. A start is extra if
+    the record does not make it within the time between two cycles; where nothing is recorded for longer than that, starts are
+    extra, too. ``jobs`` has ``start_s end_s nodes`` beside the columns of a replay; the first 5,000 are asked about.
     """
     jobs = jobs.head(_MOST_ASKED)
     drawn, period = draw_phases(site, len(jobs), seed), clock_settings(site)[2]
-    tries = [period * part / _PHASES for part in range(_PHASES)] if site.multifactor else [drawn.decay_s]
+    tries = [drawn]
+    if logged is not None:
+        tries = [logged.of_first(len(jobs))]
+    elif site.multifactor:
+        tries = [drawn._replace(decay_s=period * part / _PHASES) for part in range(_PHASES)]
     by_phase = []
-    for decay in tries:
-        looks = [*_looks(site, jobs, drawn._replace(decay_s=decay))]
+    for phases in tries:
+        looks = [*_looks(site, jobs, phases)]
         by_phase.append(Decisions(*(sum(map(len, sets)) for sets in list(zip(*looks, strict=True))[1:])))
     return max(by_phase, key=lambda decided: decided.predicted - decided.extra / 2)
 
@@ -145,71 +149,25 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     """Follow the record; look at each ``every``-th busy and idle second from ``from_s`` on."""
     origin = origin_of(jobs)
     slurm = begin(site, jobs, phases)
-    state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
-    held = held_nodes(site, jobs)
-    start, end = (jobs[name].to_numpy(np.int64) - origin for name in ("start_s", "end_s"))
-    end, ran = np.maximum(end, start + 1), np.array(jobs["start_s"] >= 0)  # an end in the second of the start comes one later
-    gone = jobs["cancel_s"].to_numpy(np.int64) - origin
-    submit = jobs["submit_s"].to_numpy(np.int64) - origin
-    answer = end + slurm.rules.epilog_ms // 1000
-    kinds = (
-        *((END, end, ran), (CLEAR, answer, ran)),
-        *((SUBMIT, submit, submit >= 0), (CANCEL, gone, ~ran & (gone >= 0)), (START, start, ran)),
-    )
-    events = [(int(times[row]), kind, int(row)) for kind, times, happens in kinds for row in np.flatnonzero(happens)]
-    outages = slurm.outages
-    of_site = (outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE))
-    events += [(int(outages.time_ms[row]) // 1000, CHANGE, int(row)) for row in np.flatnonzero(of_site)]
-    events += [(int(second), LOOK, 0) for second in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0]) // 1000]
-    if site.multifactor:
-        period = clock_settings(site)[2]
-        first = int(phases.decay_s) + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
-        events += [(when, DECAY, 0) for when in range(first, int(end.max()), period)]
-    events.sort()
-    wait, busy, idle = clock_settings(site)[1] + 5, 0, 0
-
-    def undo(kept: list[np.ndarray]) -> None:
-        stamp = slurm.numbers[STAMP]
-        for array, old in zip(state, kept, strict=True):
-            array[:] = old
-        slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
-
-    def tried(kind: int, second: int) -> set[int]:
-        kept, before = [array.copy() for array in state], slurm.now.phase.copy()
-        follow_events([(second * 1000 + 900, kind, 0)], slurm)
-        started = set(np.flatnonzero((slurm.now.phase != before) & (slurm.now.phase == RUNS)).tolist())
-        undo(kept)
-        return started
-
-    def follow(events: list[tuple[int, int, int]], ends: bool) -> None:
-        now = [(second * 1000 + 500, kind, row) for second, kind, row in events if kind != START and (kind in (END, CLEAR)) == ends]
-        follow_events([*now, (events[0][0] * 1000 + 900, LOOK, 0)], slurm)
-
-    at = 0
+    shown = shown_in_log(phases)
+    events = recorded_events(site, jobs, phases, slurm, shown)
+    record = RecordedState(slurm, held_nodes(site, jobs), jobs["priority"].to_numpy(np.int64))
+    start = jobs["start_s"].to_numpy(np.int64) - origin
+    wait, busy, idle, at = clock_settings(site)[1] + 5, 0, 0, 0
     while at < len(events):
-        second, here, tries = events[at][0], at, list[set[int]]()
-        while at < len(events) and events[at][0] == second:
+        second, here = events[at][0] // 1000, at
+        while at < len(events) and events[at][0] // 1000 == second:
             at += 1
         together = events[here:at]
         real = {row for _, kind, row in together if kind == START}
         busy += bool(real)
         asks = bool(real) and second + origin >= from_s and busy % every == 0
-        orders = ((False,), (True, False)) if asks else ((True, False),)
-        for order in orders:
-            kept = [array.copy() for array in state] if asks else []
-            for ends in order:
-                follow(together, ends)
-                if asks:
-                    tries += [tried(PASS, second), tried(CYCLE, second)]
-            if order != orders[-1]:
-                undo(kept)
+        tries = record.follow(together, shown.get(second, ()), asks)
         if asks:
             soon = real | set(np.flatnonzero((start > second) & (start <= second + wait)).tolist())
             best = max(tries, key=lambda tried: len(tried & real) - len(tried - soon) / 2)
             yield Look(second, real, best & real, best - soon)
-        for row in sorted(real, key=lambda job: (-int(jobs["priority"].iloc[job]), job)):
-            follow_events([(second * 1000 + 900, START, row)], slurm, *held)
-        if at < len(events) and events[at][0] - second > wait:
+        if at < len(events) and events[at][0] // 1000 - second > wait:
             idle += 1
             if second + wait + origin >= from_s and idle % every == 0:
-                yield Look(second + wait, set(), set(), tried(PASS, second + wait) | tried(CYCLE, second + wait))
+                yield Look(second + wait, set(), set(), set[int]().union(*record.guesses(second + wait)))

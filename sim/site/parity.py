@@ -162,10 +162,9 @@ def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> P
     record that they are then compared with.
     """
     start = jobs["start_s"].to_numpy()[:_FITTED]
-    exact = None if phases.runtimes_s is None else phases.runtimes_s[:_FITTED]
 
     def best(tried: list[Phases]) -> Phases:
-        short = [one._replace(parts_s=one.parts_s[:_FITTED], runtimes_s=exact) for one in tried]
+        short = [one.of_first(_FITTED) for one in tried]
         close = [np.abs(np.floor(replay(site, jobs.iloc[:_FITTED], one).start_s) - start) <= WITHIN_S[1] for one in short]
         return tried[int(np.argmax([agree.sum() for agree in close]))]
 

@@ -76,8 +76,9 @@ class Phases(NamedTuple):
     from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
     may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s``, ``passes_s`` at turns of the background
     loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
-    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown. ``drains`` float64 [outages]
-    says where in its time an order to drain a node came, from 0 (the default), the earliest, to 1.
+    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` float64 [jobs]
+    are recorded starts, from the beginning of the replay. ``drains`` float64 [outages] says where in its time an order to drain
+    a node came, from 0 (the default), the earliest, to 1.
     """
 
     turn_s: float
@@ -95,6 +96,16 @@ class Phases(NamedTuple):
     direct_s: np.ndarray = np.empty(0)
     drains: np.ndarray | None = None
     answers_s: np.ndarray | None = None
+    starts_s: np.ndarray | None = None
+
+    def of_first(self, jobs: int) -> Phases:
+        """Return the phases of the first ``jobs`` alone."""
+        return self._replace(
+            parts_s=self.parts_s[:jobs],
+            runtimes_s=None if self.runtimes_s is None else self.runtimes_s[:jobs],
+            answers_s=None if self.answers_s is None else self.answers_s[:jobs],
+            starts_s=None if self.starts_s is None else self.starts_s[:jobs],
+        )
 
 
 def draw_phases(site: Site, jobs: int, seed: int) -> Phases:

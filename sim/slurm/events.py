@@ -1,18 +1,27 @@
-"""A record of events as the arrays that :mod:`sim.slurm.recorded` follows."""
+"""A site's record as events, and the states in which starts of Slurm are tried."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import groupby
+from typing import TypeAlias
 
 import numpy as np
 import pandas as pd
 
 from features.node_list import expand_nodes
-from sim.slurm.recorded import follow
+from sim.slurm.begin import Phases, clock_settings, origin_of
+from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, follow
 from sim.slurm.site import Site
-from sim.slurm.state import Slurm
+from sim.slurm.state import DRAINED, MADE, NONE, RUNS, STAMP, Slurm
 
+Event: TypeAlias = tuple[int, int, int]
+"""A millisecond, a kind of :mod:`sim.slurm.recorded`, and a job."""
 _NOTHING = np.empty(0, np.int64)
+_MIDDLE_MS, _LATE_MS = 500, 900
+"""When in its second an event is, and when Slurm is tried, if no log says it."""
+_NEAR_MS = 2_000
+"""How far an end in a log may lie from that in the accounting."""
 
 
 def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -28,12 +37,124 @@ def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
     return first, np.concatenate([np.empty(0, np.int64), *(held[code] for code in codes)])
 
 
-def follow_events(
-    events: Sequence[tuple[int, int, int]], slurm: Slurm, first: np.ndarray = _NOTHING, node: np.ndarray = _NOTHING
-) -> None:
+def follow_events(events: Sequence[Event], slurm: Slurm, first: np.ndarray = _NOTHING, node: np.ndarray = _NOTHING) -> None:
     """Handle ``events``, each (millisecond, kind, job), in order.
 
     ``first`` and ``node`` are those of :func:`held_nodes`; only a START reads them.
     """
     ms, kind, job = np.array(events, np.int64).T.copy()
     follow(ms, kind, job, first, node, _NOTHING, _NOTHING, slurm)
+
+
+def shown_in_log(phases: Phases) -> dict[int, list[Event]]:
+    """Return the passes and cycles that a log shows, in order, by second."""
+    times = [(when, PASS) for when in (*phases.passes_s, *phases.direct_s)] + [(when, CYCLE) for when in phases.cycles_s]
+    by_second: dict[int, list[Event]] = {}
+    for when, kind in sorted(times):
+        by_second.setdefault(int(when), []).append((round(when * 1000), kind, 0))
+    return by_second
+
+
+def recorded_events(site: Site, jobs: pd.DataFrame, phases: Phases, slurm: Slurm, shown: dict[int, list[Event]]) -> list[Event]:
+    """Return the recorded events in order.
+
+    That is by milliseconds where a log tells them, else the order in which Slurm handles events of one second.
+    """
+    origin, outages = origin_of(jobs), slurm.outages
+    submit, start, end, gone = (jobs[name].to_numpy(np.int64) - origin for name in ("submit_s", "start_s", "end_s", "cancel_s"))
+    ran = np.array(jobs["start_s"] >= 0)
+    submit_ms = submit * 1000 + (np.round(phases.parts_s * 1000).astype(np.int64) if shown else _MIDDLE_MS)
+    start_ms, end_ms, clear_ms = _run_times(start, end, phases, slurm.rules.epilog_ms)
+    kinds = (
+        *((END, end_ms, ran), (CLEAR, clear_ms, ran), (SUBMIT, submit_ms, submit >= 0)),
+        *((CANCEL, gone * 1000 + _MIDDLE_MS, ~ran & (gone >= 0)), (START, start_ms, ran)),
+    )
+    events = [(int(ms[row]), kind, int(row)) for kind, ms, happens in kinds for row in np.flatnonzero(happens)]
+    of_site = (outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE))
+    events += [(int(outages.time_ms[row]), CHANGE, int(row)) for row in np.flatnonzero(of_site)]
+    events += [(int(ms), LOOK, 0) for ms in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])]
+    if site.multifactor:
+        period = clock_settings(site)[2]
+        first = phases.decay_s + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
+        events += [(round(when * 1000), DECAY, 0) for when in np.arange(first, end.max(), period)]
+    return sorted(events, key=lambda event: event if shown else (event[0] // 1000, *event[1:]))
+
+
+def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return when jobs begin, end, and have cleared their nodes, in milliseconds."""
+    start_ms = start * 1000 + _MIDDLE_MS
+    end_ms = np.maximum(end, start + 1) * 1000 + _MIDDLE_MS  # an end in the second of the start comes one later
+    clear_ms = end_ms + epilog_ms // 1000 * 1000
+    if phases.starts_s is not None:
+        of_log = phases.starts_s * 1000
+        start_ms = np.where(np.isnan(of_log), start_ms, of_log)
+    if phases.runtimes_s is not None:
+        of_log = start_ms + phases.runtimes_s * 1000
+        end_ms = np.where(np.abs(of_log - end_ms) < _NEAR_MS, of_log, end_ms)  # a requeued job has the runtime of one run
+    if phases.answers_s is not None:
+        clear_ms = end_ms + np.where(np.isnan(phases.answers_s), epilog_ms, np.nan_to_num(phases.answers_s) * 1000)
+    return start_ms, end_ms, clear_ms
+
+
+class RecordedState:
+    """The recorded state, in which it is tried what Slurm would start."""
+
+    def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], priority: np.ndarray) -> None:
+        self.slurm, self.held, self.priority = slurm, held, priority
+        self.state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
+
+    def follow(self, events: list[Event], shown: Sequence[Event], asks: bool) -> list[set[int]]:
+        """Handle the events of one second; return what starts in each try, if it is asked.
+
+        With passes and cycles ``shown`` by a log the second is tried once, in order of time.
+        """
+        others = [event for event in events if event[1] != START]
+        if shown:
+            passes = [event for ms, kind, _ in shown for event in ((ms, LOOK, 0), (ms, kind, 0))]
+            tries = [self._tried(sorted([*others, *passes]))] if asks else []
+            self._handle(events)
+            return tries
+        second, tries = events[0][0] // 1000, list[set[int]]()
+        middle, late = second * 1000 + _MIDDLE_MS, second * 1000 + _LATE_MS
+        ends, rest = ([(middle, kind, row) for _, kind, row in others if (kind in (END, CLEAR)) == ends] for ends in (True, False))
+        if asks:
+            kept = self._kept()
+            self._handle([*rest, (late, LOOK, 0)])
+            tries += self.guesses(second)
+            self._undo(kept)
+        for part in (ends, rest):
+            self._handle([*part, (late, LOOK, 0)])
+            tries += self.guesses(second) if asks else []
+        self._handle([(late, kind, row) for _, kind, row in events if kind == START])
+        return tries
+
+    def guesses(self, second: int) -> list[set[int]]:
+        """Return what a pass, and what a cycle would start late in a second."""
+        return [self._tried([(second * 1000 + _LATE_MS, kind, 0)]) for kind in (PASS, CYCLE)]
+
+    def _handle(self, events: list[Event]) -> None:
+        """Handle events in order; jobs that start at once do so by the priorities of the accounting."""
+        for starts, together in groupby(events, key=lambda event: event[1] == START):
+            if not starts:
+                follow_events(list(together), self.slurm)
+                continue
+            for event in sorted(together, key=lambda event: (event[0], -self.priority[event[2]], event[2])):
+                follow_events([event], self.slurm, *self.held)
+
+    def _tried(self, events: list[Event]) -> set[int]:
+        kept, started = self._kept(), set[int]()
+        for event in events:
+            before = self.slurm.now.phase.copy()
+            follow_events([event], self.slurm)
+            started.update(np.flatnonzero((self.slurm.now.phase != before) & (self.slurm.now.phase == RUNS)).tolist())
+        self._undo(kept)
+        return started
+
+    def _kept(self) -> list[np.ndarray]:
+        return [array.copy() for array in self.state]
+
+    def _undo(self, kept: list[np.ndarray]) -> None:
+        stamp = self.slurm.numbers[STAMP]
+        for array, old in zip(self.state, kept, strict=True):
+            array[:] = old
+        self.slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next

@@ -41,6 +41,8 @@ _KINDS = {
 
 _OF_SITE = (b"Created reservation=", b"update_node: node", b"slurmctld version")
 """Words in the lines that :func:`with_log` reads."""
+_TICK_S = 0.01
+"""How far the seconds of the accounting may lag behind the log, by a tick of the kernel's clock."""
 _STEP_S = 0.1
 _MS = 0.001
 _LATEST_S = 0.03
@@ -165,20 +167,26 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     full -= every * max(-(-full // every), 0)
     turned = max((when - start for when in turns if when < start + parts[0]), default=full)
     seconds = np.array([runtimes.get(str(job), np.nan) for job in jobs["job_id"]])
+    of_start = {(run.job, int(run.when - late_s)): run for run in runs for late_s in (_TICK_S, 0.0)}
+    shown_runs = [of_start.get(key) for key in zip(jobs["job_id"].astype(str), jobs["start_s"], strict=True)]
+    starts_s = np.array([np.nan if run is None else run.when - origin for run in shown_runs])
+    ends = {run: end_s + 0.5 for run, end_s in zip(shown_runs, jobs["end_s"], strict=True) if run is not None}
+    ends |= {run: run.when + runtimes[run.job] for run in runs if run.when == begun[run.job] and run.job in runtimes}
     poll = decay + _FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
-    answers = _answers(runs, runtimes, answered_ms(site) / 1000)
+    answers = _answers(runs, ends, answered_ms(site) / 1000)
     answers_s = np.array([answers.get(str(job), np.nan) for job in jobs["job_id"]])
     return Phases(
         float(turns[0]), float(cycles[0]), decay % period, parts, _turn_length(turns), poll, full, turned, seconds, spread, cycles,
-        turns, direct, answers_s=answers_s,
+        turns, direct, answers_s=answers_s, starts_s=starts_s,
     )  # fmt: skip
 
 
-def _answers(runs: list[_Run], runtimes: dict[str, float], usual_s: float) -> dict[str, float]:
+def _answers(runs: list[_Run], ends: dict[_Run, float], usual_s: float) -> dict[str, float]:
     """Return how long the nodes of some ended jobs were COMPLETING at most, in seconds, by job.
 
-    A pass takes no such node: a job whose node a pass took sooner than usual had answered by then.
+    A pass takes no such node: a job whose node a pass took sooner than usual had answered by then. An end that the log lacks is
+    in the middle of its second in the accounting.
     """
     taken: dict[str, list[float]] = defaultdict(list)
     for run in runs:
@@ -187,7 +195,7 @@ def _answers(runs: list[_Run], runtimes: dict[str, float], usual_s: float) -> di
                 taken[node].append(run.when)
     answers = {}
     for run in runs:
-        end = run.when + runtimes.get(run.job, np.inf)
+        end = ends.get(run, np.inf)
         after = [taken[node][bisect_left(taken[node], end) :][:1] for node in expand_nodes(run.nodes)]
         first = min((when for times in after for when in times), default=np.inf)
         if first - end < usual_s:

@@ -54,7 +54,9 @@ def jobs(*submitted: int) -> pd.DataFrame:
     numbers = range(1, len(submit) + 1)
     ends = [second + 100 for second in submit]
     named = {"job_id": [str(each) for each in numbers], "partition": "main", "priority": 100}
-    return pd.DataFrame({**named, "group": numbers, "submit_s": submit, "end_s": ends})
+    return pd.DataFrame(
+        {**named, "group": numbers, "submit_s": submit, "start_s": [second + 1 for second in submit], "end_s": ends}
+    )
 
 
 def log(*events: tuple[float, str]) -> str:
@@ -89,6 +91,7 @@ def test_phases_come_from_when_clocks_turned_and_jobs_were_submitted(tmp_path: P
         assert phases.turn_length_s == pytest.approx(1.004, abs=1e-3)
         np.testing.assert_allclose(phases.parts_s, [0.75, 0.5])
         np.testing.assert_allclose(phases.runtimes_s, [20.25, np.nan])
+        np.testing.assert_allclose(phases.starts_s, [begin + 3.25, np.nan])
         assert phases.decay_s == pytest.approx((begin - 5) % 300), "slurmctld began anew before the jobs, and once more after them"
         assert phases.full_s == pytest.approx(15.4 - 2 - 20)  # that of 15.4 s, one interval before
     assert read_phases(tmp_path / "slurmctld.log", SITE, jobs(-3598), "Europe/Berlin").turn_s == pytest.approx(
