@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import textwrap
-from typing import Any
+from dataclasses import replace
 
 import click
 import pandas as pd
@@ -13,15 +13,12 @@ from pipelines.cli.notes import note
 from pipelines.lake.home import home
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake
-from pipelines.report.table import Row, Table
+from pipelines.report.table import Table
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST
-from sim.metrics.verdict import WEIGHED
-from sim.policy import NAMES
 
 BASELINE = ("EASY", "requested")
 VERDICT_WIDTH = 100
 """Of the verdict, three lines at most."""
-COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", *WEIGHED[1:])
 LEFT_OUT = (
     f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, and more replays: "
     f"queuecast run --trace {FIRST.trace} --replicates 20\n"
@@ -64,11 +61,11 @@ def print_site(lake: Lake, name: str) -> None:
 
 
 def print_comparison(lake: Lake, name: str) -> None:
-    """Print the comparison of a trace: values, changes with intervals, and the verdict."""
-    from pipelines.report.wording import brief, nothing_waited
-    from sim.metrics.formats import change, number, predictions
-    from sim.metrics.names import METRICS
-    from sim.metrics.verdict import is_bound, verdict
+    """Print the comparison of a trace: the table of its page, and the verdict."""
+    from pipelines.report.style import looks
+    from pipelines.report.tables import leading, metric_table
+    from pipelines.report.wording import nothing_waited
+    from sim.metrics.verdict import verdict
 
     table, settings = lake.read("comparison", name)
     weighed = verdict(table, BASELINE, settings["confidence"])
@@ -80,25 +77,12 @@ def print_comparison(lake: Lake, name: str) -> None:
         f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
         f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
     )
-    corrections = sorted({*table["correction"]} - {"", "requested"})
-    caption = (
+    note_below = (
         "quantile learns in the simulator and is trained anew each night; as served: the registered model, by the snapshot of the "
-        "night before. Sure: for all combinations of a metric together; intervals are on the page"
+        "night before. Sure: for all combinations of a metric together"
     )
-    rows: list[Row] = []
-    policies: Any = [(key, part.set_index("metric").to_dict("index")) for key, part in table.groupby([*NAMES], sort=False)]
-    bounds = [policy for policy in policies if is_bound(policy[0][1])]
-    lowest = sorted(bounds, key=lambda policy: policy[1][COLUMNS[0]]["value"])[:1]  # one bound is enough to compare with
-    for (scheduler, predictor, correction), values in [*(policy for policy in policies if policy not in bounds), *lowest]:
-        by = (predictions(predictor) or "by the site itself") + (f", {correction}" if correction in corrections[1:] else "")
-        rows.append([brief(scheduler), by])
-        for metric in COLUMNS:
-            row = values[metric]
-            sure = weighed.tone((scheduler, predictor, correction), metric)
-            against = "" if (scheduler, predictor) == BASELINE else f" {change(row['relative']):>8}{'*' if sure else ' '}"
-            rows[-1].append(number(row["value"], METRICS[metric].kind) + against)
-    units = [METRICS[metric].title.removeprefix("mean bounded ") + ", s" * metric.endswith("_s") for metric in COLUMNS]
-    Table(title, ["scheduler", "predictions", *units], rows, caption, keys=2).show()
+    first = leading(table, weighed)
+    replace(metric_table(table, looks(first), first, weighed), title=title, note=note_below).show()
     click.echo(textwrap.fill(" ".join(weighed.sentences), VERDICT_WIDTH))
     if sentence := nothing_waited(table, settings["procs"]):
         note(sentence)

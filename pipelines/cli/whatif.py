@@ -79,7 +79,7 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
 def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     """Read a site and its record; replay its candidates at the place ``on``, and judge them."""
     from pipelines.cli.compiling import announce_compilation
-    from pipelines.studies.what_if import all_candidates, asked_of_registry, measure
+    from pipelines.studies.what_if import all_candidates, measure
 
     tried = all_candidates(settings.machine, settings.candidates)
     names = [candidate.name for candidate in tried]
@@ -89,6 +89,5 @@ def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     tried = [candidate for candidate in tried if candidate.name in only]
     announce_compilation()
     site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
-    jobs = asked_of_registry(jobs, tried, settings.timezone or "UTC")
     with stage_bars() as progress, simulating(on) as spread:
         return measure(site, jobs, tried, settings.replicates, settings.shake_s, settings.seed, spread, progress)

@@ -70,7 +70,7 @@ def metric_table(
     """Return one row per combination of ``keys``, the first of them the baseline.
 
     A row has the words of ``kinds`` about its predictor, and its correction if the scheduler takes one. Below each value are its
-    change and interval, coloured if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
+    change and interval, coloured and starred if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
     """
     at = {(*row[:3], row[3]): place for place, row in enumerate(comparison[[*NAMES, "metric"]].itertuples(index=False, name=None))}
     best, records = _best(comparison), comparison.to_dict("records")
@@ -99,7 +99,7 @@ def metric_table(
 def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
     """Return the change from the baseline, its interval, and the coverage if that is low."""
     lines = (
-        change(row["relative"]),
+        change(row["relative"]) + "*" * bool(tone),
         interval(row["low"], row["high"]),
         "" if pd.isna(row["low"]) else covers(row["coverage"]).strip(),
     )
@@ -115,7 +115,7 @@ def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float) -
     over = "weeks and users" + (f" and {replays} replays" if replays > 1 else "")
     words += f", with its {100 * confidence:g} % interval over {over}. " if intervals else ". "
     if replays > 1:
-        return words + "Coloured where sure for all combinations together. Bold: the best value."
+        return words + "Coloured, with a star, where sure for all combinations together. Bold: the best value."
     return (
         words
         + "Each is one replay and schedules are chaotic: nothing is sure, and nothing coloured (--replicates tells). Bold: the best value."

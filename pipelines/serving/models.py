@@ -16,9 +16,6 @@ from pipelines.serving.loaded import Loaded, LoadedVersion
 from pipelines.serving.site_registry import SiteRegistry
 from pipelines.serving.starts import LoadedStarts
 
-AGAIN = 12
-"""Number of polls after which a version that did not load is tried again."""
-
 
 @dataclass
 class Served:
@@ -36,13 +33,11 @@ class Served:
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
-    _refused: str = ""
-    _polls: int = 0
 
     def follow(self, registry: SiteRegistry, clock: Callable[[], float] = time.time) -> bool:
         """Load the version that the alias points to; return whether one was loaded.
 
-        None is loaded if it answers already. A version that does not load is tried again every ``AGAIN`` calls.
+        None is loaded if it answers already.
         """
         before, problem = self.loaded, ""
         try:
@@ -51,15 +46,10 @@ class Served:
             if self.missing:
                 raise unregistered(self.name, self.alias)
             if before is None or before.number != number:
-                self._polls += 1
-                if number == self._refused and self._polls % AGAIN:
-                    return False
-                self._refused = number
                 loaded = loaded_version(self.name, self.alias, number, registry)
                 loaded.check(clock())
                 self.trained_unix_s = registry.trained_unix_s(self.name, number)
                 self.loaded = loaded  # from here on it answers
-            self._refused = ""
         except Exception as error:  # whatever a registry or a damaged version raises, the loaded version stays
             problem = one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)
         self.since_s = 0.0 if not problem else self.since_s if self.problem else clock()

@@ -15,13 +15,10 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError, unknown
-from features.jobs.cleaning import CleanTrace
-from pipelines.lake.registry import PREFIX, registered_predictor
 from pipelines.readers.settings import read_settings
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
-from sim.inputs.predicted_limits import as_table
 from sim.site.change import TEXTS, SiteChange, change, site_change
 from sim.site.changes import KINDS, Changed, TimeLimits
 from sim.site.explained import decisions
@@ -183,24 +180,6 @@ def _parsed(path: Path, document: dict[str, Any]) -> list[SiteChange]:
         settings: dict[str, Any] = {key: value if isinstance(value, dict) else str(value) for key, value in row.items()}
         candidates.append(site_change(**settings))
     return candidates
-
-
-def asked_of_registry(jobs: SlurmJobs, candidates: Sequence[SiteChange], timezone: str) -> SlurmJobs:
-    """Add a column in seconds for each quantile of a registered model that is a limit.
-
-    Raises InputError as :func:`pipelines.lake.registry.registered_predictor`, and for a model without the quantile.
-    """
-    table = jobs.table
-    texts = {limit.value for candidate in candidates for limit in candidate.limits}
-    for text in sorted(text for text in texts if text.startswith(PREFIX)):
-        name, _, level = text.rpartition(" ")
-        trace = CleanTrace(jobs.name, as_table(table), table[:0], 0, 0, timezone, False, "", len(table))
-        quantiles = registered_predictor(name, trace).quantiles
-        runtimes_s = pd.DataFrame() if quantiles is None else quantiles(trace.jobs)
-        if level not in map("{:g}".format, runtimes_s):
-            raise InputError(f"{text}: the model lacks this quantile; known: {', '.join(map('{:g}'.format, runtimes_s)) or 'none'}")
-        table = table.assign(**{text: runtimes_s[float(level)].to_numpy()})
-    return jobs._replace(table=table)
 
 
 def measure(

@@ -214,7 +214,7 @@ class WeeklyReservation(KindOfChange):
 class TimeLimits(KindOfChange):
     """Other time limits, at which jobs that would run longer end.
 
-    The value is a multiple, ``"predicted 0.95"``, or ``"registry:NAME 0.95"``, a column of that name.
+    The value is a multiple, or ``"predicted 0.95"``.
     """
 
     tabular = False
@@ -369,9 +369,7 @@ def _asked_instead(jobs: pd.DataFrame, text: str, seed: int) -> np.ndarray:
     """Return other limits of jobs, whole minutes in s; predicted ones are at most the request."""
     requested = jobs["limit_s"].to_numpy(np.int64)
     kind, _, level = text.partition(" ")
-    if text in jobs:
-        limit = np.minimum(jobs[text].to_numpy(), requested)
-    elif kind != "predicted":
+    if kind != "predicted":
         limit = requested * factor_of(text, "limits")
     elif re.fullmatch(r"0\.\d{1,3}", level) and float(level) > 0:
         limit = np.minimum(predicted_quantile(jobs, float(level), seed), requested)

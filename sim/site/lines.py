@@ -86,7 +86,7 @@ def at_submission(site: Site, *body: str) -> list[str]:
     return _script(site, _ALONE, body)
 
 
-def with_prediction(site: Site, level: float, *body: str, model: str = "") -> list[str]:
+def with_prediction(site: Site, level: float, *body: str) -> list[str]:
     """Return lines for a Lua ``body`` in which ``s`` is a served runtime quantile, seconds."""
     lua_lines = (
         "ask(job, partitions, uid)",
@@ -96,9 +96,7 @@ def with_prediction(site: Site, level: float, *body: str, model: str = "") -> li
         "end",
     )
     return [
-        f"queuecast serve {model}"
-        if model
-        else f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
+        f"{NO_SETTING}a registered model that tells quantiles answers: queuecast serve NAME",
         f"sed 's/0.5,0.95/{level:g}/' {_EXAMPLE} > /etc/slurm/queuecast.lua",
         *_script(site, _ASKING, lua_lines),
     ]
@@ -121,7 +119,7 @@ def limit_lines(text: str, key: str, site: Site) -> list[str]:
     kept = ["if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"] * (key == "time_limit")
     if kind:
         statement = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
-        return with_prediction(site, float(level), statement, *kept, model=kind.partition(":")[2])
+        return with_prediction(site, float(level), statement, *kept)
     statement = (
         f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
     )

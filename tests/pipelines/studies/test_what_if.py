@@ -7,14 +7,10 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from features.jobs.cleaning import CleanTrace
-from models.runtime.protocol import TablePredictor
 from pipelines.cli import cli
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.report.what_if import answer, first, render_what_if
@@ -119,29 +115,6 @@ def test_the_first_screen_has_the_answer_and_what_changes_nothing_and_no_lines_i
     assert "surely better" in screen.splitlines()[0]
     assert "slurm.conf" not in screen
     assert re.search(r"Changes nothing here: .*plan a week", screen)
-
-
-def test_limits_of_a_registered_version_are_its_quantiles(
-    recorded: tuple[Site, SlurmJobs], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    asked = dict[str, pd.DataFrame]()
-
-    def registered(name: str, trace: CleanTrace) -> TablePredictor:
-        asked[name] = trace.jobs
-        return TablePredictor(name, lambda _: np.zeros(0), quantiles=lambda jobs: pd.DataFrame({0.9: jobs["runtime_s"] - 1.0}))
-
-    monkeypatch.setattr(what_if, "registered_predictor", registered)
-    tried = site_change("registered", limits="registry:runtime-here@night 0.9", time_min="registry:runtime-here@night 0.9")
-    jobs = what_if.asked_of_registry(recorded[1], [tried, site_change("another", limits="x0.5")], "UTC")
-    assert list(asked) == ["registry:runtime-here@night"]
-    assert (asked["registry:runtime-here@night"]["user"] == jobs.table["user"]).all()
-    changed = what_if.change(tried, recorded[0], jobs.table)
-    assert changed is not None
-    limit_s = np.maximum(-(-(jobs.table["runtime_s"].clip(lower=1) - 1) // 60) * 60, 60)
-    assert (changed.jobs["limit_s"] == np.minimum(limit_s, jobs.table["limit_s"])).all()
-    assert changed.lines[0] == "queuecast serve runtime-here@night"
-    with pytest.raises(InputError, match=r"registry:runtime-here 0\.8: the model lacks this quantile; known: 0\.9"):
-        what_if.asked_of_registry(jobs, [site_change("registered", limits="registry:runtime-here 0.8")], "UTC")
 
 
 @pytest.mark.thorough
