@@ -6,7 +6,7 @@ users where sums by user are given.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import NamedTuple, TypeAlias
 
 import numpy as np
@@ -14,7 +14,6 @@ import numpy as np
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change
-from sim.metrics.comparison import stacked
 
 AIM = "mean_bounded_slowdown"
 """The metric to lower."""
@@ -26,11 +25,6 @@ Sums: TypeAlias = Mapping[str, Ratio]
 def weeks_of(submit_s: np.ndarray) -> np.ndarray:
     """Return the week of each submission, int64 [jobs], numbered without empty weeks."""
     return np.unique((submit_s - submit_s.min()) // WEEK_S, return_inverse=True)[1]
-
-
-def replicated(replicates: Sequence[Sums]) -> dict[str, Ratio]:
-    """Join the weekly sums of several replays of one policy; the replay comes first."""
-    return {metric: stacked([sums[metric] for sums in replicates]) for metric in replicates[0]}
 
 
 class Change(NamedTuple):
