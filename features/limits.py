@@ -24,10 +24,8 @@ NODE_NAMES = 10**7
 """Max nodes named by the different node lists of one file of control runs, all together."""
 LINE_BYTES = 8 << 20
 """Max bytes of a line of a text file."""
-UNPACKED_BYTES = 8 << 30
-"""Max unpacked bytes of a file; a site changes it with $QUEUECAST_MAX_UNPACKED_BYTES."""
 EXPANSION = 100
-"""Max ratio of unpacked to packed bytes, above :data:`EXPANSION_FREE_BYTES`. A site's own max bytes replace this check."""
+"""Max ratio of unpacked to packed bytes, above :data:`EXPANSION_FREE_BYTES`."""
 EXPANSION_FREE_BYTES = 64 << 20
 """Unpacked bytes up to which the ratio is not checked."""
 MESSAGE = 300

@@ -1,33 +1,15 @@
-"""``queuecast traces``: list the catalogue; forget a trace that was run."""
+"""``queuecast traces``: list the catalogue."""
 
 from __future__ import annotations
-
-from typing import TYPE_CHECKING
 
 import click
 
 from features.errors import one_line
-from pipelines.cli.notes import note
-
-if TYPE_CHECKING:
-    pass
 
 
 @click.command()
-@click.option(
-    "--forget", metavar="NAME", help="Forget that a trace was run: no night runs it; its tables, reports and models stay."
-)
-def command(forget: str | None) -> None:
+def command() -> None:
     """List every trace known by name: what it is, where it is, and whether it is available."""
-    if forget is not None:
-        from pipelines.readers.traces import forget as forget_trace
-
-        note(f"{forget}: forgotten: {'; '.join(forget_trace(forget))}. Its tables, reports and models stay.")
-        return
-    _list()
-
-
-def _list() -> None:
     from pipelines.readers.catalogue import MADE, PACKAGED, load_catalogue
     from pipelines.report.table import Table
 

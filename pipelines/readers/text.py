@@ -23,8 +23,6 @@ GZIP = b"\x1f\x8b"
 BLOCK = limits.LINE_BYTES
 """Bytes read at a time, and so the longest line."""
 _BUFFER = 1 << 16
-OWN_LIMIT = "QUEUECAST_MAX_UNPACKED_BYTES"
-"""Environment variable of the max unpacked bytes that a site allows."""
 
 
 @contextmanager
@@ -93,14 +91,9 @@ def toml_tables(path: str | Path, text: str) -> dict[str, Any]:
 
 def check_unpacked(path: str | Path, unpacked: int, packed: int) -> None:
     """Raise InputError if a file of ``packed`` bytes may not unpack to ``unpacked`` bytes."""
-    own = os.environ.get(OWN_LIMIT)
-    if own and not (own.isdecimal() and own.isascii() and len(own) < 19 and int(own) > 0):
-        raise InputError(f"{OWN_LIMIT} is {own[:40]!r}, not a whole number of bytes")
-    most = int(own) if own else limits.UNPACKED_BYTES
-    if not own and packed * limits.EXPANSION < unpacked:
-        most = min(most, max(limits.EXPANSION_FREE_BYTES, packed * limits.EXPANSION))
+    most = max(limits.EXPANSION_FREE_BYTES, packed * limits.EXPANSION)
     if unpacked > most:
-        raise InputError(f"{path}: its {packed:,} bytes unpack to more than {most:,}: if that is right, set {OWN_LIMIT} to more")
+        raise InputError(f"{path}: its {packed:,} bytes unpack to more than {most:,}: if that is right, unpack it first")
 
 
 def whole_lines(text: BinaryIO) -> Iterator[bytes]:

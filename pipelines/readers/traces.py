@@ -17,7 +17,7 @@ from pipelines.lake.home import local_home
 from pipelines.lake.places import is_url
 from pipelines.readers.catalogue import MADE, PACKAGED, Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.readers.read import cleaned_for, find_entry, is_accounting, read_trace
-from pipelines.readers.settings import changing, editable
+from pipelines.readers.settings import changing
 from pipelines.readers.source import trace_name
 
 TRACES = "traces"
@@ -86,34 +86,6 @@ def _of_file(path: Path, catalogue: Mapping[str, Entry]) -> Entry | None:
     if entry.path.exists():
         raise InputError(f"{path}: would be called {entry.name}, which is {entry.path}, run before: rename one of the files")
     return replace(entry, place=str(path))
-
-
-def forget(name: str) -> list[str]:
-    """Remove the trace ``name`` from the nightly run; return phrases on what was removed.
-
-    Tables, reports and models stay. Raises InputError with the known names for a trace that is neither remembered nor run
-    nightly.
-    """
-    from pipelines.lake.instance import instance
-
-    done = []
-    with instance() as store:
-        nightly = store.get_dynamic_partitions(TRACES)
-        kept = _remembered_tables()
-        if name not in nightly and name not in kept:
-            names = ", ".join(sorted({*nightly, *kept})) or "no trace"
-            raise InputError(f"{name}: is not a trace that was run, so there is nothing to forget; known: {names}")
-        if name in nightly:
-            store.delete_dynamic_partition(TRACES, name)
-            done.append("no night runs it")
-    if name in kept:
-        _change(lambda tables: tables.pop(name, None))
-        done.append(f"{remembered()} has no entry of it")
-    return done
-
-
-def _remembered_tables() -> tuple[str, ...]:
-    return tuple(editable(remembered()).get("traces", {}))
 
 
 def read_known(name: str) -> CleanTrace:

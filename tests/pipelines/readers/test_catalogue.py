@@ -8,19 +8,14 @@ from hashlib import sha256
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner
 
 from features.jobs.schema import Trace
 from features.names import RULE
-from pipelines.cli.traces import command as traces_command
 from pipelines.lake.home import home
-from pipelines.lake.instance import instance
-from pipelines.lake.tables import Lake
-from pipelines.readers import traces
 from pipelines.readers.canonical import write_canonical
-from pipelines.readers.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue, remembered
+from pipelines.readers.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue
 from pipelines.readers.read import find_entry, read_trace
-from pipelines.readers.traces import forget, read_known, remember
+from pipelines.readers.traces import read_known, remember
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 
@@ -226,40 +221,6 @@ def test_a_trace_in_the_home_moves_with_it(elsewhere: Path, monkeypatch: pytest.
     monkeypatch.setenv("QUEUECAST_HOME", str(moved))
     assert read_known("a").source == str(moved / "logs" / "a.swf")
     assert read_known("b").source == str(elsewhere / "b.swf")
-
-
-@pytest.mark.slow
-def test_a_trace_that_was_run_can_be_forgotten(elsewhere: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """No night runs it then; what was made of it stays, and it can be run again."""
-    monkeypatch.delenv("DAGSTER_HOME", raising=False)
-    (elsewhere / "a.swf").write_text(SWF)
-    (elsewhere / "b.swf").write_text(SWF)
-    lake = Lake(home() / "lake")
-    for name in (remember("a.swf"), remember("b.swf", procs=8)):
-        lake.write_clean(read_known(name))
-        with instance() as store:
-            store.add_dynamic_partitions("traces", [name])
-    done = CliRunner().invoke(traces_command, ["--forget", "a"], standalone_mode=False)
-    assert done.exception is None
-    assert (
-        done.stderr == f"a: forgotten: no night runs it; {remembered()} has no entry of it. Its tables, reports and models stay.\n"
-    )
-    with instance() as store:
-        assert list(store.get_dynamic_partitions("traces")) == ["b"]
-    assert refusal(read_known, "a").startswith("a: no longer in the catalogue")
-    assert read_known("b").procs == 8
-    assert len(lake.read_clean("a").jobs) == 1
-    assert refusal(forget, "a") == "a: is not a trace that was run, so there is nothing to forget; known: b"
-    assert remember("a.swf") == "a"
-
-    def meanwhile() -> tuple[str, ...]:
-        names = listed()
-        traces._change(lambda tables: tables.pop("a", None))
-        return names
-
-    listed = traces._remembered_tables
-    monkeypatch.setattr(traces, "_remembered_tables", meanwhile)
-    assert forget("a") == [f"{remembered()} has no entry of it"], "another process forgot it first"
 
 
 def test_the_generated_trace_says_so_and_refuses_bad_options(elsewhere: Path) -> None:
