@@ -48,29 +48,15 @@ class PolicyContent(Content):
 
     @property
     def facts(self) -> Mapping[str, str]:
-        """Return the entries for tables of versions: formula, training, evidence."""
-        policy, trained, evidence = self.policy, self.policy.trained, self.policy.evidence
+        """Return the entries for tables of versions."""
+        policy = self.policy
         tags = {
             "policy": policy.name,
             "score": policy.score,
             "behind": policy.behind.removeprefix("-"),
             "predictor": policy.predictor,
         }
-        if trained is not None:
-            tags |= {"trained_on": trained.trace, "training_weeks": spans(trained.weeks), "objective": trained.objective}
-            tags |= {"tau_s": f"{trained.tau_s:g}", "trials": str(trained.trials)}
-        if evidence is not None:
-            tags |= {"against": evidence.against, "judged_on_weeks": spans(evidence.weeks), "replicates": str(evidence.replicates)}
-            tags["interval"] = f"{evidence.low:+.4f}..{evidence.high:+.4f} ({evidence.confidence:.0%})"
         return {key: one_line(value, _LONGEST_TAG) for key, value in tags.items()}
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        evidence = self.policy.evidence
-        if evidence is None:
-            return {}
-        waits = {"max_wait_s": evidence.max_wait_s, "baseline_max_wait_s": evidence.baseline_max_wait_s}
-        return {"low": evidence.low, "high": evidence.high, **{key: value for key, value in waits.items() if value is not None}}
 
     @property
     def signature(self) -> ModelSignature:

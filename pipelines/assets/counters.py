@@ -18,7 +18,7 @@ from pipelines.studies.variability_ingest import IngestedFile, read_counters, re
 from pipelines.studies.variability_table import label_balance
 from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 
-BY_DAY, NEW_FILES, QUARANTINED = "counters_by_day", "new files", "quarantined files"
+BY_DAY = "counters_by_day"
 _SHOWN = 20
 
 counters_by_day = dg.AssetSpec(
@@ -86,8 +86,6 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "values": sum(part.values for part in parts),
             "days": len({part.day for part in parts}),
             "simulated": name == SIMULATED,
-            NEW_FILES: report.ingested + report.continued,
-            QUARANTINED: len(report.quarantined),
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
             "damaged_lines": report.damaged,
             "text_columns": ", ".join(sorted(report.text_columns)) or "none",

@@ -15,7 +15,6 @@ import pandas as pd
 from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import aliases
 from pipelines.assets.checks import holds
-from pipelines.assets.counters import NEW_FILES, QUARANTINED
 from pipelines.assets.described import page_link
 from pipelines.assets.partitions import nights_of_systems, nights_of_traces
 from pipelines.assets.resources import LakeResource, RegistryResource
@@ -117,7 +116,7 @@ def published_system(
 ) -> dg.MaterializeResult:
     """Publish what was materialised of a system; a night adds its row to the table of nights."""
     work = system_lake.work(registry)
-    row = _row(context, work) if work.night else {}
+    row = _row(work) if work.night else {}
     facts, checks = _published(context, work)
     if row:
         key = dg.MultiPartitionKey({"day": work.night, "system": work.name})
@@ -129,7 +128,7 @@ def published_system(
     return dg.MaterializeResult(metadata=facts, check_results=checks)
 
 
-def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
+def _row(work: Work) -> dict[str, Any]:
     """Return the row of a system's night, and write it to the table of nights."""
     tables, name, model = work.lake, work.name, VARIABILITY.registered(work.name)
     decided = tables.read(MODEL_TABLE, name)[1]
@@ -140,8 +139,6 @@ def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
         "why": decided["why"],
         "promoted": decided["promoted"],
         "champion": f"models:/{model}/{champion}" if champion else "none",
-        "files": _files(context, NEW_FILES),
-        "quarantined": _files(context, QUARANTINED),
         "runs": len(runs),
         "last_start_s": int(runs["start_s"].max()),
         "generated": decided["generated"],
@@ -150,15 +147,6 @@ def _row(context: dg.AssetExecutionContext, work: Work) -> dict[str, Any]:
     nights = pd.concat([before, pd.DataFrame([row])], ignore_index=True) if len(before) else pd.DataFrame([row])
     tables.write(SYSTEM_NIGHTS, name, nights)
     return row
-
-
-def _files(context: dg.AssetExecutionContext, kind: str) -> int:
-    """Return the number of counter files of a kind, new or quarantined, that the run met."""
-    for entry in context.instance.all_logs(context.run.run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION):
-        event = entry.asset_materialization
-        if event is not None and kind in event.metadata:
-            return int(str(event.metadata[kind].value))
-    return 0
 
 
 def _published(context: dg.AssetExecutionContext, work: Work) -> tuple[dict[str, Any], list[dg.AssetCheckResult]]:

@@ -1,7 +1,4 @@
-"""Resources of the assets: lake and model registry, by default in the home directory.
-
-A test or a deployment configures others: ``LakeResource(home=...)``, ``RegistryResource(uri=...)``.
-"""
+"""Resources of the assets: lake and model registry, where the site's environment says."""
 
 from contextlib import ExitStack
 from pathlib import Path
@@ -12,7 +9,6 @@ from pydantic import Field, PrivateAttr
 from models.registry.tracking import Tracking
 from pipelines.assets.partitions import night_of
 from pipelines.lake.home import home
-from pipelines.lake.places import place_of
 from pipelines.lake.publishing import RUN_WAITS_S, alone, lock_of
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake
@@ -26,9 +22,6 @@ class LakeResource(dg.ConfigurableResource):
     holds the lock of its trace or system to its end.
     """
 
-    home: str = Field(
-        default="", description="Absolute path or URL of what machines share; $QUEUECAST_LAKE by default, else $QUEUECAST_HOME"
-    )
     kind: str = Field(default="runtime", description="What a partition is: runtime for a trace, variability for a system")
     _name: str = PrivateAttr(default="")
     _night: str = PrivateAttr(default="")
@@ -69,7 +62,7 @@ class LakeResource(dg.ConfigurableResource):
 
     def place(self) -> Path:
         """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
-        return place_of(self.home) if self.home else home()
+        return home()
 
     def work(self, registry: "RegistryResource") -> Work:
         """Return where the stages of the run or night read and write."""
@@ -79,12 +72,6 @@ class LakeResource(dg.ConfigurableResource):
 class RegistryResource(dg.ConfigurableResource):
     """The model registry: an MLflow store."""
 
-    uri: str = Field(
-        default="",
-        description="MLflow tracking URI; $MLFLOW_TRACKING_URI by default, else mlflow.db in the home directory",
-    )
-    artifacts: str = Field(default="", description="Absolute path or URI of artifacts; a server decides itself where they lie")
-
     def tracking(self) -> Tracking:
         """Return the opened store; raise InputError if it cannot be opened."""
-        return tracking(self.uri, self.artifacts)
+        return tracking()

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
 EXPERIMENT = "runtime prediction"
 
 
-def tracking(uri: str = "", artifacts: str = "") -> Tracking:
+def tracking(uri: str = "") -> Tracking:
     """Return the MLflow store at ``uri``; by default the site's, else the home directory's.
 
     The site's is $MLFLOW_TRACKING_URI, the home directory's ``mlflow.db`` and ``mlartifacts``. Artifacts of the store at ``uri``
-    are in ``artifacts``, by default in ``mlartifacts`` beside its SQLite file. Raises InputError if it cannot be opened.
+    are in ``mlartifacts`` beside its SQLite file. Raises InputError if it cannot be opened.
     """
     from mlflow.exceptions import MlflowException
 
@@ -42,7 +42,7 @@ def tracking(uri: str = "", artifacts: str = "") -> Tracking:
         )
     beside = Path(place.removeprefix("sqlite:///")).parent if place.startswith("sqlite:") else local_home()
     try:
-        store = connect(place, artifacts or str(beside / ARTIFACTS), EXPERIMENT, site=not uri)
+        store = connect(place, str(beside / ARTIFACTS), EXPERIMENT, site=not uri)
     except (MlflowException, OSError, ValueError) as error:
         line = masked(first_line(error))
         raise InputError(f"registry {masked(address or place)}: {line}") from error

@@ -116,8 +116,6 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
         "tiny.swf",
         "--predictor",
         "requested",
-        "--repeat",
-        "0",
         "--scheduler",
         "policy(kth.json)",
         "--out",
