@@ -91,8 +91,9 @@ def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: in
     if phases.runtimes_s is not None:
         of_log = start_ms + phases.runtimes_s * 1000
         end_ms = np.where(np.abs(of_log - end_ms) < _NEAR_MS, of_log, end_ms)  # a requeued job has the runtime of one run
-    if phases.answers_s is not None:
-        clear_ms = end_ms + np.where(np.isnan(phases.answers_s), epilog_ms, np.nan_to_num(phases.answers_s) * 1000)
+    if phases.starts_s is not None:
+        answers_s = np.full(len(end), np.nan) if phases.answers_s is None else phases.answers_s
+        clear_ms = end_ms + np.where(np.isnan(answers_s), epilog_ms, np.nan_to_num(answers_s) * 1000)
     return start_ms, end_ms, clear_ms
 
 

@@ -35,7 +35,7 @@ FORMAT = (
 )
 LOGGED = (
     "_slurm_rpc_submit_batch_(?:het_)?job: JobId=|sched: Running job scheduler|sched: Allocate JobId|_attempt_backfill: (beginning|no jobs)"
-    "|sched/backfill: |priority/multifactor: init: |[Pp]reempt|[Rr]equeue|_job_complete: JobId=\\d+ (done|WEXIT)"
+    "|sched/backfill: |priority/multifactor: init: |[Pp]reempt|[Rr]equeue|_job_complete: JobId=\\S+ (done|WEXIT)"
 )
 COLUMNS = ["submit_s", "user", "account", "partition", "qos", "tasks", "nodes", "mem_mb", "gpus", "constraint", "limit_min"]
 COLUMNS += ["runtime_s", "name", "array", "after", "extra"]
