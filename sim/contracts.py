@@ -19,7 +19,7 @@ from features.limits import PROCESSORS, SECONDS
 from models.runtime.names import predictor as named
 from models.runtime.protocol import OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.sweep import MIXED, random_weights, sweep
+from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule
@@ -232,8 +232,8 @@ def _same_together(new: Callable[[], Predictor], jobs: pd.DataFrame) -> None:
     together = campaign_schedules(jobs, Campaign(schedulers=tuple(names), predictors=(new if python else source,)), procs=_PROCS)
     for one, other in zip(alone, together, strict=True):
         _alike(one, other, "a campaign schedules otherwise")
-    if not python:
-        swept = sweep(jobs, weights, procs=_PROCS, policy=MIXED._replace(predictor=source))["mean_wait_s"]
+    if not python and getattr(source, "retrain", None) is None:
+        swept = PreparedSweep(jobs, procs=_PROCS, policy=MIXED._replace(predictor=source)).measure(weights)["mean_wait_s"]
         waits = [(schedule.jobs["start_s"] - schedule.jobs["submit_s"]).mean() for schedule in alone]
         _hold(bool(np.allclose(swept, waits, rtol=1e-12)), "a sweep schedules otherwise")
 

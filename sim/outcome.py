@@ -29,7 +29,7 @@ from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, WorkArrays
-from sim.kernel.start_decision import Patient, StartDecision, decide
+from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.policy import Policy, applied, kernel_settings
@@ -118,7 +118,7 @@ def simulation(
     """
     plan = policy.plan()
     policy = applied(policy, plan)
-    check_decision(plan, start_decision is not None or (machine is not None and machine.decides), machine is not None)
+    check_decision(plan, start_decision is not None or (machine is not None and machine.decides))
     source = as_predictor(policy.predictor)
     if machine is not None:  # it decides how long jobs take
         workload = workload._replace(arrays=workload.arrays._replace(runtime=workload.arrays.runtime.copy()))
@@ -138,13 +138,12 @@ def simulation(
     )
     scratch = scratch or Scratch()
     scenarios = clusters = None
-    pool = workload.machine is None
-    if pool and plan.algorithm in PLANNERS:
+    if workload.machine is None and plan.algorithm in PLANNERS:
         workload = workload._replace(machine=pool_as_cluster(workload.procs, workload.arrays))
     if workload.machine is not None:
         closes = len(workload.machine.layout.hours.time) > 0
         check_clusters(plan, machine is not None, closes)
-        nodes, planner = planned_nodes(workload, workload.machine, plan, job_inputs, pool=pool, scratch=scratch)
+        nodes, planner = planned_nodes(workload, workload.machine, plan, job_inputs, scratch=scratch)
         clusters = scratch.clusters(
             nodes, planner, two=not settings.one_queue, origin=workload.origin, layout=workload.machine.layout
         )
@@ -163,8 +162,8 @@ def simulation(
     )
     if plan.rush is not None:
         work.state.counters[MOST_SKIPS] = plan.rush.skips
-        if start_decision is not None:
-            start_decision = Patient(start_decision, plan.rush.patience, plan.rush.every)
+        if start_decision is not None and (plan.rush.patience or plan.rush.every):
+            raise InputError(f"scheduler {plan.name!r}: patience and every are for models; a start decision of yours keeps its own")
     if decider is not None:
         settings = settings._replace(steady=False)
         work = decider.begin(workload, job_inputs, work)
@@ -184,7 +183,7 @@ def room_for(plan: Scheduler, settings: Settings) -> dict[str, Any]:
 
 
 def planned_nodes(
-    workload: Prepared, machine: OnClusters, plan: Scheduler, job_inputs: Inputs, *, pool: bool, scratch: Scratch
+    workload: Prepared, machine: OnClusters, plan: Scheduler, job_inputs: Inputs, *, scratch: Scratch
 ) -> tuple[Nodes, Planner]:
     """Return fresh arrays of the nodes that jobs run on, and of the planner on them."""
     jobs, arrays = workload.jobs, workload.arrays
@@ -193,7 +192,6 @@ def planned_nodes(
         plan.plan_rs or plan.orig_bf,
         users=int(arrays.user.max(initial=-1)) + 1,
         running=min(len(jobs), 2 * workload.procs),
-        pool=pool,
         queue=queues(arrays.requested) if plan.orig_bf else np.zeros(0, np.int64),
     )
     planner = as_planner(planned, nodes, job_inputs.arrays, job_inputs.estimates, scratch)
@@ -339,14 +337,12 @@ class Simulation:
         )
 
 
-def check_decision(plan: Scheduler, decided: bool, monitored: bool) -> None:
+def check_decision(plan: Scheduler, decided: bool) -> None:
     """Raise InputError for start decisions without a model, or a model that is never asked."""
     if plan.rush is not None and not decided:
         raise InputError(
             f"scheduler {plan.name!r}: RUSH asks a model that sees monitoring counters, and a trace has none: run it on a monitored cluster"
         )
-    if plan.rush is not None and plan.rush.harm and not monitored:
-        raise InputError(f"scheduler {plan.name!r}: harm=yes weighs what happens on a monitored cluster, and there is none")
     if plan.rush is None and decided:
         raise InputError(f"scheduler {plan.name!r} asks no model whether a job may start: add +RUSH, or give no start_decision")
 

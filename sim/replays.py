@@ -28,11 +28,10 @@ from sim.machine.nodes import Description
 from sim.outcome import Outcome, simulation
 from sim.policy import Policy
 from sim.schedulers.names import scheduler
+from sim.users.closed import Batches, Facts, facts_of
 from sim.users.closed import graph as reacting
-from sim.users.facts import Facts, facts_of
 from sim.users.names import OPEN as OPEN_LOOP
 from sim.users.names import RECORDED, Users, users
-from sim.users.sessions import Batches
 
 
 class ReplayInput(NamedTuple):
@@ -107,7 +106,7 @@ def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tup
     """
     user = codes(jobs, "user")
     if len(user) and (user < 0).all():
-        raise InputError("no job names its user: without users there are no sessions")
+        raise InputError("no job names its user: without users there are no batches")
     submit = jobs["submit_s"].to_numpy(np.int64)
     if rule.ends == RECORDED:
         start = start_s(jobs)
@@ -117,10 +116,10 @@ def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tup
                 f"{missing:,} of {len(jobs):,} jobs record no wait, so it is unknown when they ended and what users waited for: "
                 f"take a scheduler's ends, as in users closed(ends=EASY)"
             )
-        return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64), rule)
+        return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64))
     assert procs is not None
     outcome = simulation(prepare(jobs, procs), Policy(rule.ends)).outcome()
-    return reacting(user, submit, outcome.start + outcome.runtime, rule)
+    return reacting(user, submit, outcome.start + outcome.runtime)
 
 
 def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int, schedulers: Iterable[str]) -> None:

@@ -153,8 +153,8 @@ class Campaign(TraceSettings):
     )
     users: str = Field(
         default=OPEN,
-        description="open: submissions as recorded; closed or semi-open: users submit when what they waited for has ended, with options "
-        "as in closed(session=1200,rule=last).",
+        description="open: submissions as recorded; closed: users submit when what they waited for has ended, at recorded times or, as "
+        "in closed(ends=EASY), those by a scheduler.",
     )
     load: Factor = Field(
         default=1.0,

@@ -78,8 +78,8 @@ def simulate(
         A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which has its number of processors; None: one
         pool of ``procs``.
     users
-        How users react: ``open`` (submissions as recorded), ``closed`` or ``semi-open``, with options as in
-        ``closed(session=1200,rule=last)`` (:mod:`sim.users.closed`).
+        How users react: ``open`` (submissions as recorded), or ``closed``, with an option as in ``closed(ends=EASY)``
+        (:mod:`sim.users.closed`).
     load
         Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The trace's name then says so.
     squeeze

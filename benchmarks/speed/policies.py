@@ -20,8 +20,7 @@ from benchmarks.papers.legrand.mixed import grid
 from benchmarks.papers.legrand.mixed_policies import SOURCES
 from benchmarks.papers.legrand.optimisers import Search, optimise_week
 from sim import split_windows
-from sim.campaigns.maps import threads
-from sim.campaigns.sweep import PreparedSweep, random_weights, sweep
+from sim.campaigns.sweep import PreparedSweep, random_weights
 
 LAST = {"kth-sp2": 45, "sdsc-sp2": 100}
 """The last week that the paper takes of each trace."""
@@ -66,7 +65,7 @@ def main() -> None:
     timed(f"{len(directions):,} directions of the surface", lambda: each(lambda at: weeks[at].measure(directions)))
     timed(f"xNES, 6 weights, {options.budget:,} policies a week", lambda: each(lambda at: optimise_week(weeks[at], at, 6, search)))
     weights = random_weights(20_000)
-    timed("20,000 policies of the week of 743 jobs", lambda: sweep(busy, weights, procs=100, map_pieces=threads(options.workers)))
+    timed("20,000 policies of the week of 743 jobs", lambda: PreparedSweep(busy, procs=100).measure(weights))
 
 
 if __name__ == "__main__":

@@ -22,15 +22,14 @@ OPEN = -1
 class Graph(NamedTuple):
     """Batches of jobs, and the batches that each waits for; int64.
 
-    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end of the batches that its
-    batch waits for, or :data:`OPEN` if its batch waits for none (the same for all jobs of a batch). With ``not_before``, bool
-    [jobs], a job is not submitted before its recorded submission. ``parents`` [batches] counts the batches that a batch waits
-    for. The batches that wait for batch b are ``child[first_child[b] : last_child[b]]``, both [batches]; such slices may overlap.
+    ``batch`` [jobs] numbers the batches. A job is submitted ``after_s`` [jobs] seconds after the last end of the batches that
+    its batch waits for, or :data:`OPEN` if its batch waits for none (the same for all jobs of a batch). ``parents`` [batches]
+    counts the batches that a batch waits for. The batches that wait for batch b are ``child[first_child[b] : last_child[b]]``,
+    both [batches]; such slices may overlap.
     """
 
     batch: np.ndarray
     after_s: np.ndarray
-    not_before: np.ndarray
     parents: np.ndarray
     child: np.ndarray
     first_child: np.ndarray
@@ -38,14 +37,7 @@ class Graph(NamedTuple):
 
     def of_rows(self, rows: np.ndarray) -> Graph:
         """Return the graph with its jobs reordered: job i is job ``rows[i]`` of this graph."""
-        return self._replace(batch=self.batch[rows], after_s=self.after_s[rows], not_before=self.not_before[rows])
-
-
-def spread(first: np.ndarray, last: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the slice number and the index of every element of the slices, slice by slice."""
-    size = last - first
-    number = np.repeat(np.arange(len(size)), size)
-    return number, np.arange(len(number)) + np.repeat(first - (np.cumsum(size) - size), size)
+        return self._replace(batch=self.batch[rows], after_s=self.after_s[rows])
 
 
 class Preceding(NamedTuple):
@@ -69,7 +61,7 @@ class Preceding(NamedTuple):
         child = np.argsort(self.row, kind="stable")[total - int(waits.sum()) :]
         first, last = (np.searchsorted(self.row[child], np.arange(total), side) for side in ("left", "right"))
         after_s = np.where(waits, self.think_s, OPEN)
-        return Graph(np.arange(total), after_s, np.zeros(total, bool), waits.astype(np.int64), child, first, last)
+        return Graph(np.arange(total), after_s, waits.astype(np.int64), child, first, last)
 
     def notes(self) -> list[str]:
         """Return whole sentences on how the two columns were interpreted."""

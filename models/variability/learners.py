@@ -88,10 +88,6 @@ class Ordinal:
             ends.append(np.minimum(ends[-1], probability))
         return -np.diff(np.array([*ends, np.zeros(len(table))]), axis=0).T
 
-    def predict(self, table: np.ndarray) -> np.ndarray:
-        """Return the class of the highest probability, int64 [rows]."""
-        return self.predict_proba(table).argmax(axis=1)
-
 
 def _ordinal(table: np.ndarray, label: np.ndarray, classes: int, options: Mapping[str, Any], seed: int) -> Learned:
     """Train a classifier of two classes for each class from the second on: is a run of it or above?"""

@@ -163,19 +163,14 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:
     """Return mean ranks by slowdown in words, one sentence per load and setting."""
-    import math
-
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.verdict import policy_labels
     from sim.policy import NAMES
 
     sentences = []
     for part in by_setting(pooled[pooled["metric"] == READ_FIRST[0]]):
-        labels, (load, critical, p) = policy_labels(part), part[["trace", "critical", "ranks_p"]].iloc[0]
+        labels, load = policy_labels(part), part["trace"].iloc[0]
         rows = part.sort_values("rank").to_dict("records")
         ranks = ", ".join(f"{labels[tuple(row[name] for name in NAMES)]} {row['rank']:.1f}" for row in rows)
-        differ = (
-            "" if math.isnan(critical) else f"; two differ if their ranks are {critical:.1f} apart (Nemenyi; Friedman's p {p:.2g})"
-        )
-        sentences.append(f"{load}: mean ranks by slowdown: {ranks}{differ}")
+        sentences.append(f"{load}: mean ranks by slowdown: {ranks}")
     return sentences

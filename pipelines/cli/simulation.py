@@ -184,7 +184,7 @@ def say_dependencies(workload: CleanTrace) -> None:
 
 
 def say_users(workload: CleanTrace, name: str) -> None:
-    """Report sessions and batches of reacting users on standard error."""
+    """Report batches of reacting users on standard error."""
     from sim.replays import user_facts
     from sim.users.names import OPEN, users
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_json: bool) -> None:
     """Say which change of the site lowers waits, by how much, and at whose cost.
 
-    ACCOUNTING is the site's record. Candidates are settings of Slurm, limits, nodes and demand. Each is replayed under the same phases of
+    ACCOUNTING is the site's record. Candidates are settings of Slurm, limits and nodes. Each is replayed under the same phases of
     Slurm's clocks and the same shaken submissions as today's settings. A long log is cut in two: its earlier half chooses, its later half
     judges.
     """
@@ -85,7 +85,7 @@ def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     names = [candidate.name for candidate in tried]
     if wrong := set(settings.only) - set(names):
         raise InputError(f"--only {min(wrong)}: no such candidate; known: {', '.join(names)}")
-    only = settings.only or [candidate.name for candidate in tried if settings.slow or not candidate.slow]
+    only = settings.only or names
     tried = [candidate for candidate in tried if candidate.name in only]
     announce_compilation()
     site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)

@@ -11,7 +11,6 @@ from pipelines.report.style import key, looks
 from pipelines.report.tables import (
     cleaning_table,
     experience_table,
-    fairness_table,
     interval_notes,
     intervals_hint,
     leading,
@@ -20,7 +19,7 @@ from pipelines.report.tables import (
     prediction_table,
 )
 from pipelines.report.wording import kind_of_jobs, not_modelled, nothing_waited, requests_warning
-from sim.metrics.names import FAIRNESS, READ_FIRST, TAU_S
+from sim.metrics.names import READ_FIRST, TAU_S
 from sim.metrics.verdict import is_bound, verdict
 from sim.schedule import Schedule
 
@@ -89,9 +88,8 @@ def render_report(
         "report.html.j2",
         front,
         others=metric_table(comparison, table, first, weighed, [name for name in metrics_of(comparison) if name not in READ_FIRST]),
-        described=[*metrics_of(comparison).values(), *FAIRNESS.values()],
+        described=list(metrics_of(comparison).values()),
         tails=tails,
-        fairness=fairness_table([by_key[policy] for policy in first], table),
         predictions=prediction_table(quality, kinds or {}),
         by_experience=experience_table(quality),
         cleaning=cleaning_table(cleaning_counts),

@@ -1,4 +1,4 @@
-"""The tables of a comparison: metrics, fairness, predictions and cleaning."""
+"""The tables of a comparison: metrics, predictions and cleaning."""
 
 from __future__ import annotations
 
@@ -11,16 +11,14 @@ import pandas as pd
 from features.errors import InputError
 from features.statistics import covers
 from pipelines.report.page import MOST_ROWS
-from pipelines.report.style import Key, Looks, key, looks
+from pipelines.report.style import Key, Looks, looks
 from pipelines.report.table import Cell, Row, Table, escaped
 from pipelines.report.wording import brief, takes_correction
 from sim.metrics.formats import change, interval, number, predictions
-from sim.metrics.names import FAIRNESS, METRICS, READ_FIRST, Metric
-from sim.metrics.user_fairness import fairness
+from sim.metrics.names import METRICS, READ_FIRST, Metric
 from sim.metrics.verdict import WEIGHED, Verdict, is_bound
 from sim.policy import NAMES
 from sim.predictions.quality import STAGES
-from sim.schedule import Schedule
 
 _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""
@@ -130,20 +128,6 @@ def interval_notes(comparison: pd.DataFrame) -> list[str]:
         titles = [METRICS[name].title for name in noted.loc[noted["note"] == note, "metric"].unique()]
         lines.append(f"{note[0].upper()}{note[1:]} ({', '.join(titles)}).")
     return lines
-
-
-def fairness_table(schedules: Sequence[Schedule], looks: Looks) -> Table | None:
-    """Return fairness between users, one row per schedule; None without users."""
-    if schedules[0].jobs["user"].isna().all():
-        return None
-    rows = []
-    for schedule in schedules:
-        record = fairness(schedule)
-        cells = [number(record[name], metric.kind) for name, metric in FAIRNESS.items()]
-        counts = [number(record[name], "count") for name in ("users", "jobs_without_user")]
-        rows.append([looks[key(schedule)].label, counts[0], *cells, counts[1]])
-    titles = [metric.title for metric in FAIRNESS.values()]
-    return Table("Fairness between users", ["combination", "users", *titles, "jobs of no known user"], rows)
 
 
 def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table | None:

@@ -14,7 +14,7 @@ from pipelines.report.site_notes import not_modelled, warnings_of
 from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
 from pipelines.report.table import Cell, Row, Table
 from pipelines.report.wording import duration
-from pipelines.studies.what_if import BOUND, LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
+from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
 from sim.site.changes import MinTimeLimits
@@ -23,7 +23,7 @@ from sim.site.parity import RANGE, apart
 from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Group, Measured
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
-_COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888", BOUND: "#bbbbbb"}
+_COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888"}
 _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
 FEWEST_IN_GROUP, _NAMED = 20, 3
 """Min number of jobs of a group whose mean wait is compared, and max number of smaller groups that are named."""
@@ -191,11 +191,10 @@ def candidates(study: WhatIf) -> Table:
     rows: list[Row] = []
     for name in sorted(study.ranked, key=lambda name: name not in study.better):
         verdict = study.verdict(name)
-        elsewhere = study.changes[name].rule is not None and verdict != BOUND
         verdict = f"loses {study.lost(name):.0%} of jobs" if verdict == LOSES else verdict
         if raised := study.raised(name):
             verdict += f": {', '.join(_SHORT[metric] for metric in raised)} up"
-        row: Row = [name, verdict + ", not in Slurm" * elsewhere]
+        row: Row = [name, verdict]
         for measured in study.effects[name].metrics.values():
             row.append(Cell(change(measured.relative, unit=False), ((_interval(measured), ""),)))
         rows.append(row)

@@ -58,7 +58,6 @@ class WhatIfSettings(ReplaySettings):
         description="TOML of candidates of your own, tried beside the catalogue's and those of candidates.toml in the site's folder.",
     )
     only: Texts = Field(default=(), description="Try only this candidate.")
-    slow: bool = Field(default=False, description="Try Harm and PlanRS, too, whose replays take minutes on large sites.")
 
 
 class WhenSettings(CheckedSettings):

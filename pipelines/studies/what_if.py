@@ -34,8 +34,6 @@ MOST_PASSED = 6
 """Max number of candidates that pass the screening."""
 LOSES = "loses jobs"
 """In place of a verdict on a candidate that loses more than :data:`MOST_LOST` of the jobs."""
-BOUND = "bound"
-"""In place of a verdict on a candidate that knows runtimes beforehand."""
 NOT_JUDGED = ("screened out", "changes nothing here")
 MOST_LOST = 0.1
 """Max share of lost jobs: a candidate that kills, or never starts, more is no answer, whatever its effect on the others."""
@@ -94,8 +92,6 @@ class WhatIf:
 
         Nothing is sure if the model is far from its record; a candidate that loses many jobs is no answer.
         """
-        if self.verdicts[name] == BOUND:
-            return BOUND
         if self.far:
             return NOT_SURE
         return LOSES if self.lost(name) > MOST_LOST else self.verdicts[name]
@@ -108,8 +104,8 @@ class WhatIf:
 
     @property
     def better(self) -> list[str]:
-        """Return the candidates that are surely better and that Slurm has."""
-        return [name for name in self.ranked if self.verdict(name) == "better" and not self.candidates[name].rule]
+        """Return the candidates that are surely better."""
+        return [name for name in self.ranked if self.verdict(name) == "better"]
 
     def lines(self, name: str) -> tuple[str, ...]:
         """Return the lines that make a change that is surely better, and none for any other."""
@@ -119,9 +115,9 @@ class WhatIf:
     def lead(self) -> str | None:
         """Return the candidate that the answer names.
 
-        It is a surely better one, else the nearest that is no bound and loses few jobs.
+        It is a surely better one, else the nearest that loses few jobs.
         """
-        near = [name for name in self.ranked if self.verdict(name) not in (BOUND, LOSES)]
+        near = [name for name in self.ranked if self.verdict(name) != LOSES]
         return next(iter([*self.better, *near]), None)
 
     def lost(self, name: str) -> float:
@@ -132,15 +128,13 @@ class WhatIf:
     def ranked(self) -> list[str]:
         """Return the judged candidates, better ones first, then by the change of the mean wait.
 
-        Settings come first; then other nodes or another demand, which are no settings; then other schedulers, which Slurm does
-        not have; then candidates that lose many jobs; and bounds last.
+        Settings come first; then other nodes, which are no settings; then candidates that lose many jobs.
         """
-        order = ("better", "mixed", "better here", "mixed here", NOT_SURE, "worse here", "worse", LOSES, BOUND)
+        order = ("better", "mixed", "better here", "mixed here", NOT_SURE, "worse here", "worse", LOSES)
 
         def place(name: str) -> tuple[int, int, float]:
-            candidate, wait = self.candidates[name], self.effects[name].metrics[WEIGHED[0]]
-            kinds = (candidate.resources, candidate.rule is not None, self.lost(name) > MOST_LOST, candidate.bound)
-            return max(at for at, holds in enumerate((True, *kinds)) if holds), order.index(self.verdict(name)), wait.relative
+            kind = 2 if self.lost(name) > MOST_LOST else int(self.candidates[name].resources)
+            return kind, order.index(self.verdict(name)), self.effects[name].metrics[WEIGHED[0]].relative
 
         return sorted(self.effects, key=place)
 
@@ -196,7 +190,7 @@ def measure(
     """Replay the site as it is and under each candidate, and judge them.
 
     A long log is cut in two: the earlier half chooses at most :data:`MOST_PASSED` candidates that lower the mean wait there.
-    These and other schedulers are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of
+    These are judged on the later half alone. In a shorter log, all are judged on all jobs. Replays of
     the judging jobs begin :data:`_WARM_UP_S` before them. ``fit_replays`` show how near the model is to the record. Submissions move
     by :func:`sim.site.what_if.usual_shake` if ``shake_s`` is None. Raises InputError if no candidate changes anything.
     """
@@ -210,15 +204,14 @@ def measure(
     today = Changed(site, table, (), frozenset())
     submit = table["submit_s"].to_numpy(np.int64)
     middle = int(np.quantile(submit, 0.5))
-    rules = [name for name, changed in changes.items() if changed.rule is not None]
     long = len(table) >= 2 * _FEWEST_JOBS and submit.max() - submit.min() >= _FEWEST_DAYS * DAY_S
-    split = long and len(changes) - len(rules) > MOST_PASSED
+    split = long and len(changes) > MOST_PASSED
     screened = dict[str, float]()
     seeds = [seed + row for row in range(replicates)]
     passed = list(changes)
     fit = _fit(site, jobs, fit_replays, seed, spread, progress)
     if split:
-        early = {name: _before(changed, middle) for name, changed in changes.items() if changed.rule is None}
+        early = {name: _before(changed, middle) for name, changed in changes.items()}
         starts = _replays("screening", [_before(today, middle), *early.values()], seeds[:_SCREENED], shake_s, spread, progress)
         first = _before(today, middle)
         for row, (name, changed) in enumerate(early.items()):
@@ -227,14 +220,13 @@ def measure(
             )
             if same(first, changed, starts[0], starts[row + 1]):
                 idle.append(name)
-        passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED] + rules
+        passed = sorted((name for name in screened if screened[name] < 0), key=screened.__getitem__)[:MOST_PASSED]
     from_s = middle if split else 0
     today, late = _after(today, from_s - _WARM_UP_S), {name: _after(changes[name], from_s - _WARM_UP_S) for name in passed}
     table, submit = today.jobs, today.jobs["submit_s"].to_numpy(np.int64)
     starts = _replays("pairs of replays", [today, *late.values()], seeds, shake_s, spread, progress)
     tried = {candidate.name: candidate for candidate in candidates}
     idle += [name for row, name in enumerate(passed) if same(today, late[name], starts[0], starts[row + 1])]
-    family = [name for name in passed if not tried[name].bound and name not in idle]
     effects = dict[str, Effect]()
     for row, name in enumerate(passed):
         progress("effects", row, len(passed))
@@ -250,7 +242,7 @@ def measure(
         idle=tuple(idle),
         screened={name: relative for name, relative in screened.items() if name not in (*passed, *idle)},
         effects=effects,
-        verdicts=dict.fromkeys(effects, BOUND) | judged({name: effects[name] for name in family}),
+        verdicts=judged(effects),
         fit=fit,
         replayed_s=float(waits_s[:, ran].mean()) if ran.any() else float("nan"),
         split=split,

@@ -5,13 +5,12 @@ So the pooled ratio is that of geometric means, and its interval is Student's t 
 the variance between and within traces, known or not. That is the random-effects model with the interval of Hartung & Knapp
 (Statistics in Medicine 20, 2001) under equal weights; unequal variances only make it too wide (Ibragimov & Müller, Journal of
 Business & Economic Statistics 28(4), 2010). Weights by the traces' variances, which few windows hardly determine, cover less
-often (docs/studies/intervals.md). Ranks are compared as by Demšar (Journal of Machine Learning Research 7, 2006).
+often (docs/studies/intervals.md).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from math import factorial
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,7 @@ from sim.campaigns.window_comparison import POLICY, SETTING
 from sim.metrics.verdict import sure_changes
 
 FEWEST_TRACES = 3
-"""With fewer traces there is no interval, and no test of ranks."""
+"""With fewer traces there is no interval."""
 
 
 def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame:
@@ -30,20 +29,18 @@ def over_traces(summary: pd.DataFrame, named: Mapping[str, str]) -> pd.DataFrame
 
     ``summary`` comes from :func:`sim.campaigns.window_comparison.over_windows`. ``named`` maps each of its
     traces to the name of the suite, with its load: the ``trace`` of the pooled rows. Columns are the summary's, without ``tied``,
-    and ``traces ranks_p critical``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
-    is the min over traces. ``rank`` is the mean rank, ``ranks_p`` the p-value of equal ranks (Friedman's test with the correction of
-    Iman & Davenport, but not below the chance that equal policies have the same order on all traces), ``critical`` the min difference
-    of mean ranks at which two policies differ at ``CONFIDENCE`` (Nemenyi).
+    and ``traces``. ``value`` is the geometric mean over traces and ``relative`` that of their ratios, minus 1; ``windows``
+    is the min over traces. ``rank`` is the mean rank; ties share the mean of their places.
     ``traces``, and so ``replicates``, counts traces with a ratio above 0; only these are in ``relative``. ``note`` tells of other
     traces, and of fewer than ``FEWEST_TRACES``, which have no interval. ``sure`` as in the summary, among all pooled rows.
     """
     rows: list[dict[str, Any]] = []
     groups = summary.assign(trace=summary["trace"].map(named)).groupby([*SETTING, "metric"], sort=False, dropna=False)
     for (*setting, metric), part in groups:
-        ranks = _ranked(part)
+        ranks = part.assign(place=part["rank"] + part["tied"] / 2.0).groupby(POLICY, sort=False)["place"].mean().to_dict()
         for policy, of_policy in part.groupby(POLICY, sort=False):
             identity = dict(zip([*SETTING, *POLICY], [*setting, *policy], strict=True)) | {"metric": metric}
-            rows.append(identity | _pooled(of_policy) | {"rank": ranks["rank"][policy]} | ranks["test"])
+            rows.append(identity | _pooled(of_policy) | {"rank": ranks[policy]})
     pooled = pd.DataFrame(rows).astype({"starvation_s": "Int64"})
     numbers = ["value", "relative", "low", "high", "coverage", "p"]
     pooled[numbers] = pooled[numbers].astype("float64")
@@ -73,20 +70,3 @@ def _pooled(rows: pd.DataFrame) -> dict[str, Any]:
         **interval._asdict(),
         "note": note,
     }
-
-
-def _ranked(rows: pd.DataFrame) -> dict[str, Any]:
-    """Return mean ranks by policy, and a test of them; ties share the mean of their places."""
-    places = rows.assign(place=rows["rank"] + rows["tied"] / 2.0).groupby(POLICY, sort=False)["place"]
-    rank, traces, policies = places.mean(), int(places.size().iloc[0]), len(places)
-    test = {"ranks_p": np.nan, "critical": np.nan}
-    if traces >= FEWEST_TRACES and policies > 2:
-        from scipy.stats import f, friedmanchisquare, studentized_range  # slow to import
-
-        chi, rest = friedmanchisquare(*(of_place.to_numpy() for _, of_place in places)).statistic, traces * (policies - 1.0)
-        ratio = (traces - 1.0) * chi / (rest - chi) if chi < rest else np.inf
-        same_order = factorial(policies) ** (1.0 - traces)  # the approximation goes below it, to 0 if all traces agree
-        test["ranks_p"] = max(float(f.sf(ratio, policies - 1.0, (policies - 1.0) * (traces - 1.0))), same_order)
-        width = float(studentized_range.ppf(CONFIDENCE, policies, np.inf)) / 2.0**0.5
-        test["critical"] = width * (policies * (policies + 1.0) / (6.0 * traces)) ** 0.5
-    return {"rank": rank, "test": test}

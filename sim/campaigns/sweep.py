@@ -7,11 +7,9 @@ that takes 10^5 to 10^6 simulations.
 from __future__ import annotations
 
 import threading
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -21,33 +19,26 @@ from features.errors import InputError
 from models.runtime.dispatch import OUTSIDE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor
-from sim.campaigns.maps import Map, threads
 from sim.inputs.estimates import as_estimates, as_predictor, planned_by
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
 from sim.kernel.loop import Settings
 from sim.kernel.orders import NO_WEIGHTS
-from sim.kernel.run import MEASURED, SUMS, measured, run, sums_of
+from sim.kernel.run import run
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.names import TAU_S
-from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for, simulation
+from sim.metrics.schedule_metrics import as_columns, ratios_of_times, slowdowns
+from sim.metrics.user_fairness import UserJobs
+from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for
 from sim.policy import Policy, applied, kernel_settings
-from sim.schedulers.names import with_numbers
 
 MIXED = Policy("MIXED(1,0,0)-EASY-SPF")
 """The default policies of a sweep, those of Legrand, Trystram & Zrigui."""
 SWEPT = ("EASY", "JustBF", "List", "Strict")
 """Algorithms of a sweep."""
-_CHUNK = 256
-"""Policies that a thread computes at a time."""
-
-
-class _Chunk(NamedTuple):
-    """Parameters [policies, numbers] from row ``first`` on, or their results."""
-
-    first: int
-    rows: np.ndarray
-    seconds: float = 0.0
+MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s", "max_wait_s")
+_TOGETHER = 1 << 16
+"""Jobs of schedules that are measured together."""
 
 
 def random_weights(count: int, features: int = 3, seed: int = 0) -> np.ndarray:
@@ -77,9 +68,8 @@ class PreparedSweep:
     """One workload under a policy with many weights or parameters.
 
     Prepared once, measured many times. ``policy`` is one of ``MIXED(...)`` or ``SCORE(...)`` with EASY, JustBF, List or Strict
-    and any order behind; its own weights or parameters do not matter. The predictor must be a table or compiled. One that is
-    retrained each night is retrained within each simulation, which takes as long as the training does. Several threads may
-    measure at the same time; a copy sent to another process lacks what threads hold. InputError as :func:`sim.simulate`.
+    and any order behind; its own weights or parameters do not matter. The predictor must be a table or compiled, and not retrained
+    each night. Several threads may measure at the same time. InputError as :func:`sim.simulate`.
     """
 
     def __init__(
@@ -107,17 +97,11 @@ class PreparedSweep:
         self._given = inputs(self._workload, self._source, self.policy, clock, plan)
         if self._given.code == OUTSIDE:
             raise InputError(f"a sweep takes a predictor that is a table or compiled, and {self._source.name} is written in Python")
-        self.taus_s = np.array(taus_s, np.float64)
-        self.sums_of_each = SUMS + len(self.taus_s) - 1
-        self.retrained = isinstance(self._source, CompiledPredictor) and self._source.retrain is not None
+        self.taus_s = taus_s
+        if isinstance(self._source, CompiledPredictor) and self._source.retrain is not None:
+            raise InputError(f"a sweep takes a predictor that is not retrained each night, and {self._source.name} is")
         self._mine = threading.local()
         load_kernel()
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {name: value for name, value in vars(self).items() if name != "_mine"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state, _mine=threading.local())
 
     def checked(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> np.ndarray:
         """Return weights or parameters in the kernel's form, float64 [policies, numbers]."""
@@ -133,19 +117,18 @@ class PreparedSweep:
         full[:, : table.shape[1]] = table
         return full
 
-    def sums(self, full: np.ndarray) -> tuple[np.ndarray, float]:
-        """Return the sums of each row of :meth:`checked`, and the seconds it took.
+    def starts(self, full: np.ndarray) -> np.ndarray:
+        """Return the starts under each row of :meth:`checked`, int64 [policies, jobs].
 
-        Their columns are those of :mod:`sim.kernel.run`.
+        They are simulated in one call of the kernel.
         """
-        results = np.empty((len(full), self.sums_of_each))
-        began = time.perf_counter()
-        if self.retrained:
-            for row, result in zip(full, results, strict=True):
-                self._simulate(row, result)
-        else:
-            self._run(full, results)
-        return results, time.perf_counter() - began
+        starts = np.empty((len(full), len(self.jobs)), np.int64)
+        ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
+        ready.work.state.counters[FREE] = self.procs  # also after an aborted simulation
+        sweep = NO_SWEEP._replace(starts=starts, weights=full, memory=ready.untrained)
+        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, sweep)
+        check_usable(ready.work.state, self._source.name, self.jobs)
+        return starts
 
     def ready(self, changing: bool) -> Ready:
         """Return the kernel's arguments for this thread.
@@ -169,75 +152,25 @@ class PreparedSweep:
         work = Scratch().work(len(self.jobs), workload.procs, **room_for(plan, settings))
         return Ready(settings, inputs.arrays, estimates, work, inputs.memory.copied(), inputs.memory)
 
-    def _run(self, full: np.ndarray, results: np.ndarray) -> None:
-        """Simulate all rows in one call of the kernel."""
-        ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
-        ready.work.state.counters[FREE] = self.procs  # also after an aborted simulation
-        sweep = NO_SWEEP._replace(results=results, weights=full, taus_s=self.taus_s, memory=ready.untrained)
-        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, sweep)
-        self.check(ready)
-
-    def check(self, ready: Ready) -> None:
-        """Raise InputError if a prediction was not a number."""
-        check_usable(ready.work.state, self._source.name, self.jobs)
-
-    def _simulate(self, row: np.ndarray, result: np.ndarray) -> None:
-        """Simulate one row, with a predictor for whose retraining the simulation stops."""
-        policy = self.policy._replace(scheduler=with_numbers(self.plan, row.tolist()))
-        outcome = simulation(self._workload, policy, clock=self._clock).outcome()
-        sums_of(outcome.start - self._workload.origin, self._workload.arrays, self.taus_s, result)
-
-    def table(self, sums: np.ndarray) -> pd.DataFrame:
-        """Return the metrics of :func:`sweep` from sums, one row each."""
-        names = [f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self.taus_s[1:]]
-        metrics = pd.DataFrame(measured(sums, len(self.jobs)), columns=[*MEASURED, "max_wait_s", *names])
-        if names:
-            metrics = metrics.rename(columns={"mean_bounded_slowdown": f"mean_bounded_slowdown_{self.taus_s[0]:g}"})
-        return metrics
-
     def measure(self, parameters: Sequence[Sequence[float]] | np.ndarray) -> pd.DataFrame:
-        """Return the metrics of :func:`sweep`, one row for each of ``parameters``.
+        """Return the metrics of the policy with other weights or parameters, one row for each.
 
-        This thread computes them.
+        Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``taus_s`` one column of bounded
+        slowdown each, ``mean_bounded_slowdown_10`` and so on. ``parameters`` are the weights of ``MIXED``, [policies, 3 or 6] on
+        (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies, parameters].
         """
-        return self.table(self.sums(self.checked(parameters))[0])
+        full, step = self.checked(parameters), max(_TOGETHER // max(len(self.jobs), 1), 1)
+        parts = [self._measured(self.starts(full[first : first + step])) for first in range(0, len(full), step)]
+        return pd.concat(parts, ignore_index=True)
 
-
-def sweep(
-    jobs: pd.DataFrame,
-    weights: Sequence[Sequence[float]] | np.ndarray,
-    *,
-    procs: int,
-    policy: Policy = MIXED,
-    clock: Clock = TRACE_SECONDS,
-    tau_s: float | Sequence[float] = TAU_S,
-    map_pieces: Map | None = None,
-    progress: Callable[[int, int], None] | None = None,
-) -> pd.DataFrame:
-    """Return the metrics of ``policy`` with other weights or parameters, one row for each.
-
-    Columns: ``mean_wait_s mean_bounded_slowdown awf_s p2sf_s max_wait_s``; with several ``tau_s`` one column of bounded slowdown
-    each, ``mean_bounded_slowdown_10`` and so on. ``policy`` and predictor as for :class:`PreparedSweep`; ``weights`` are those of
-    ``MIXED``, [policies, 3 or 6] on (n, r, wait[, r/n, expansion, r n]), or the parameters of ``SCORE``, [policies, parameters].
-    ``map_pieces`` distributes them, by default over one thread per core; ``progress(done, policies)`` is called from this thread.
-    ``attrs["simulate_s"]`` of the result is the wall time of simulating and measuring alone, summed over all. Results and errors
-    are otherwise those of :func:`sim.simulate`.
-    """
-    taus_s = np.atleast_1d(np.asarray(tau_s, np.float64)).tolist()
-    prepared = PreparedSweep(jobs, procs=procs, policy=policy, clock=clock, taus_s=taus_s)
-    full = prepared.checked(weights)
-    sums = np.empty((len(full), prepared.sums_of_each))
-    done, seconds = 0, 0.0
-    chunks = [_Chunk(first, full[first : first + _CHUNK]) for first in range(0, len(full), _CHUNK)]
-    for summed in (map_pieces or threads())(partial(_summed, prepared), chunks):
-        sums[summed.first : summed.first + len(summed.rows)] = summed.rows
-        done, seconds = done + len(summed.rows), seconds + summed.seconds
-        if progress is not None:
-            progress(done, len(full))
-    metrics = prepared.table(sums)
-    metrics.attrs["simulate_s"] = seconds
-    return metrics
-
-
-def _summed(prepared: PreparedSweep, chunk: _Chunk) -> _Chunk:
-    return _Chunk(chunk.first, *prepared.sums(chunk.rows))
+    def _measured(self, starts: np.ndarray) -> pd.DataFrame:
+        jobs, none = self._given.arrays, np.zeros(0)
+        columns = as_columns(UserJobs(jobs.user, jobs.submit, starts, jobs.runtime, jobs.procs, jobs.requested), none, none)
+        metrics = {name: ratio.by_row() for name, ratio in ratios_of_times(columns).items()}
+        metrics["max_wait_s"] = columns.wait.max(axis=-1)
+        names = ["mean_bounded_slowdown", *(f"mean_bounded_slowdown_{tau_s:g}" for tau_s in self.taus_s[1:])]
+        metrics |= {
+            name: slowdowns(columns, tau_s)["mean_bounded_slowdown"] for name, tau_s in zip(names, self.taus_s, strict=True)
+        }
+        table = pd.DataFrame({name: metrics[name] for name in (*MEASURED, *names[1:])})
+        return table.rename(columns={names[0]: f"{names[0]}_{self.taus_s[0]:g}"}) if names[1:] else table

@@ -19,7 +19,6 @@ from sim.cluster.site import (
     DECIDER,
     EVERY_S,
     FIRST_CLASS,
-    HARM,
     MODEL,
     NO_MODEL,
     NOWCAST,
@@ -67,14 +66,12 @@ WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
 
 def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray:
     """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
-    nothing, outside = np.zeros(0, np.int64), advice.callback is not None
+    nothing = np.zeros(0, np.int64)
     site.clock[DECIDER] = NO_MODEL
     if rush is None:
         return nothing
-    site.clock[[PATIENCE_S, EVERY_S, HARM]] = rush.patience, rush.every, rush.harm
-    if rush.harm and (outside or rush.model == "coin"):
-        raise InputError(f"+RUSH(model={rush.model},harm=yes): {rush.model or 'it'} does not say what becomes of running jobs")
-    if outside:
+    site.clock[[PATIENCE_S, EVERY_S]] = rush.patience, rush.every
+    if advice.callback is not None:
         site.clock[DECIDER] = OUTSIDE
         return nothing
     if rush.model in WITHOUT_MODEL:
@@ -91,12 +88,7 @@ def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray
     first = model.variation
     site.clock[FIRST_CLASS] = first
     site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
-    codes = column_codes(model.columns, adviser.scope)
-    if rush.harm and (codes < EVERY).any():
-        raise InputError(
-            f"+RUSH(model={rush.model},harm=yes): the model reads counters of one job's own nodes, and harm=yes asks it about other jobs"
-        )
-    return codes
+    return column_codes(model.columns, adviser.scope)
 
 
 def sampled(codes: np.ndarray) -> np.ndarray:

@@ -13,7 +13,6 @@ from sim.cluster.applications import application, type_code
 from sim.cluster.presets import PLACEMENTS, SimulatedCluster
 from sim.cluster.sensors import sensors
 from sim.cluster.site import (
-    ADDED,
     BROUGHT_UP_TO,
     CLOCKS,
     CORE,
@@ -63,7 +62,7 @@ def behaviours(
         program = application(name)
         behaviour = program.on(count, scaling)
         seconds[row] = behaviour.runtime_s
-        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, count), np.inf), behaviour.runtime_s)
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, count), np.inf))
     return seconds[variant], profiles, variant
 
 
@@ -127,7 +126,7 @@ def as_site(
     background = np.column_stack(drawn)
     owner, spread, held = _noise(cluster, slots)
     runs = np.zeros((jobs, RUN))
-    runs[:, [PREDICTED, ADDED]] = np.nan
+    runs[:, PREDICTED] = np.nan
     ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
     return ClusterSite(
         clock=clock,
@@ -140,8 +139,6 @@ def as_site(
         free=np.zeros(leaves, np.int64),
         first_skip=np.full(jobs, -1),
         answered=np.full(jobs, -1),
-        left=np.zeros(slots),
-        jobs_before=np.zeros(slots, np.int64),
         slot_job=np.full(slots, -1),
         slot_sequence=np.zeros(slots, np.int64),
         slot_nodes=held,
@@ -162,7 +159,6 @@ def as_site(
         record=np.zeros((0, COUNTERS, nodes)),
         wanted=np.zeros(0, np.int64),
         x=np.zeros(0),
-        y=np.zeros(0),
         readings=np.zeros(3 + len(PROBE_FEATURES)),
         out=np.zeros(2),
         model=no_model(),

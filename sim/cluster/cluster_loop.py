@@ -51,7 +51,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
             if site.clock[DECIDER] == NO_MODEL or site.clock[DECIDER] == OUTSIDE:
                 return reason, now
             job = counters[UNDECIDED] - 1
-            verdict = SKIP if decide(job, now, jobs, state.start, site) else LET_START
+            verdict = SKIP if decide(job, now, jobs, site) else LET_START
             state.verdict[job] = counters[PASS] << 1 | verdict
         elif reason != MOVED:
             return reason, now

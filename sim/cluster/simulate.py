@@ -21,7 +21,6 @@ from sim.cluster.begin import as_site, behaviours, horizon_s
 from sim.cluster.cluster_loop import FULL, drive
 from sim.cluster.presets import SimulatedCluster
 from sim.cluster.site import (
-    ADDED,
     ASKED_TIMES,
     BROUGHT_UP_TO,
     CONTENTION,
@@ -67,8 +66,8 @@ class ClusterRun:
     ``schedule`` is in whole seconds, with each job's ``undisturbed_s``. ``runs`` has a row a job in the same order: ``job_id application nodes submit_s start_s
     wait_s runtime_s`` (unrounded), ``work_s`` (alone on the machine, its own noise included), ``contention`` (runtime over work),
     ``start_network start_io mean_network mean_io`` (stretch of communication and I/O at its start and on average: the truth,
-    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked), ``added`` (with harm, the
-    addition to those of running jobs) and ``cut`` (at its request). ``own`` and ``all`` are the 282 features by scope of the
+    which no model sees), ``skips``, ``predicted`` (the model's last probability, NaN if never asked) and ``cut`` (at its
+    request). ``own`` and ``all`` are the 282 features by scope of the
     requested jobs, whose rows are the index; ``situation`` has the columns :data:`features.monitoring.samplers.MORE_FEATURES`.
     ``decisions`` counts start decisions, ``skipped`` those to skip. ``storm_s`` is the time with a storm, in seconds (:data:`STORM`). ``places``
     are the nodes of each job in the order of ``runs``, int32, if asked for.
@@ -174,7 +173,6 @@ def _watched(site: ClusterSite, rush: Rush | None, advice: StartAdvice, observed
         used=np.arange(COUNTERS) if sample_all else sampled(columns),
         wanted=columns,
         x=np.zeros(len(columns)),
-        y=np.zeros(len(columns)),
         features=np.zeros((len(wanted), LOOKS)),
         record=np.zeros((_RECORDS if observed.record else 0, COUNTERS, site.record.shape[2])),
     )
@@ -223,7 +221,6 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: ClusterSite, outcome: 
             "mean_io": site.runs[:, MEAN_IO],
             "skips": outcome.skips if len(outcome.skips) else 0,
             "predicted": site.runs[:, PREDICTED],
-            "added": site.runs[:, ADDED],
             "cut": site.runs[:, CUT] > 0,
         }
     )

@@ -29,13 +29,12 @@ from models.variability.compiled_classifiers import Arrays
     PLACEMENT,
     PATIENCE_S,
     EVERY_S,
-    HARM,
     CLOCKS,
-) = range(19)
+) = range(18)
 """Slots of ``ClusterSite.clock``. Given are: seconds between changes of the background, between samples, until a sample can be read, and
 of running before second 0; nodes a leaf switch; nodes of the noise job; the model that decides on starts, and the lowest class
 that skips; how nodes are chosen; for how many seconds from its first skip on a job may be skipped, 0 for any; seconds between two
-questions about a job; whether harm to running jobs counts. Kept are: slots in use; samples taken; those recorded since the record
+questions about a job. Kept are: slots in use; samples taken; those recorded since the record
 was last emptied; the time up to which progress is accounted for; the number of start decisions, and of skips."""
 
 FIRST_FIT, BEST_FIT = range(2)
@@ -49,10 +48,10 @@ UPLINK, CORE, STORAGE, NETWORK_GAIN, STORAGE_GAIN, POWER, NOISE_TRAFFIC, SENSOR_
 system stretch time, and with which power of the load; max GB/s that a node of the noise job sends; relative noise of sensors and
 probes; the probability from which on the model, or the coin, skips."""
 
-NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, USUAL, PROFILE = range(10)
+NETWORK, IO, TRAFFIC, READ, WRITE, METADATA, TYPE, LIMIT, PROFILE = range(9)
 """Columns of ``ClusterSite.variants``, of an application on a number of nodes: share of its time in communication and in I/O; GB/s that
 a node sends, reads and writes on average; metadata operations per node and second; type; the runtime in seconds beyond which a
-run counts as varied, and that of an undisturbed run."""
+run counts as varied."""
 
 REMAINING, FACTOR, FINISH, NETWORK_STRETCH, IO_STRETCH, NETWORK_SUM, IO_SUM, SLOT = range(8)
 """Columns of ``ClusterSite.slots``: seconds of work left; slowdown; end at this slowdown; stretch of communication and of I/O; the sums
@@ -71,10 +70,9 @@ LOAD, STRETCH, LOAD_SUM, STRETCH_SUM, LEAF = range(5)
 STORAGE_BACKGROUND, CORE_BACKGROUND, NOISE_BACKGROUND = range(3)
 """Columns of ``ClusterSite.background``: outside load of file system and core, as shares; activity of the noise job (0..1)."""
 
-EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, ADDED, CUT, RUN = range(10)
+EXACT, CONTENTION, START_NETWORK, START_IO, MEAN_NETWORK, MEAN_IO, PREDICTED, CUT, RUN = range(9)
 """Columns of ``ClusterSite.runs``: runtime in seconds, unrounded; the same over that of the job alone; stretch of communication and I/O
-at its start, and on average; the model's last probability, and what the start would add to those of running jobs; whether it was
-cut at its request."""
+at its start, and on average; the model's last probability; whether it was cut at its request."""
 
 
 class ClusterSite(NamedTuple):
@@ -94,8 +92,6 @@ class ClusterSite(NamedTuple):
     chosen: np.ndarray  # int64 [nodes]
     free: np.ndarray  # int64 [leaves], scratch: free nodes
     first_skip: np.ndarray  # int64 [jobs], second of the first skip, -1 for none
-    left: np.ndarray  # [slots], scratch: seconds of work
-    jobs_before: np.ndarray  # int64 [slots], scratch: jobs
     answered: np.ndarray  # int64 [jobs], second of the last answer if it was to skip, else -1
     slot_job: np.ndarray  # int64 [slots], -1 for none
     slot_sequence: np.ndarray  # int64 [slots]
@@ -117,7 +113,6 @@ class ClusterSite(NamedTuple):
     record: np.ndarray  # [records, counters, nodes]
     wanted: np.ndarray  # int64 [columns]
     x: np.ndarray  # [columns]
-    y: np.ndarray  # [columns], scratch
     readings: np.ndarray  # [3 + probe features], scratch
     out: np.ndarray  # [classes]
     model: Arrays

@@ -1,10 +1,10 @@
 """Start-decision models: the classifier and three references (oracle, nowcast, coin).
 
-The classifier reads what a site could know: counters of the last five minutes that have arrived, over the job's nodes or over
-all; two MPI probes run on those nodes now; and the type of the application. Newer ones also read the newest samples and what runs
-where. With harm it is asked about running jobs too, with and without the start. The oracle knows the present machine, the job's
-own noise and the coming background, and assumes that running jobs go on as they do. The nowcast knows the same except the coming
-background: the bound of a model with perfect sensors. The coin knows nothing.
+The classifier reads what a site could know: counters of the last five minutes that have arrived, over the job's nodes or
+over all; two MPI probes run on those nodes now; and the type of the application. Newer ones also read the newest samples and
+what runs where. The oracle knows the present machine, the job's own noise and the coming background, and assumes that
+running jobs go on as they do. The nowcast knows the same except the coming background: the bound of a model with perfect
+sensors. The coin knows nothing.
 """
 
 from __future__ import annotations
@@ -19,14 +19,12 @@ from sim.cluster.contention import held_up, slowdown, strain
 from sim.cluster.placement import choose, seat, unseat
 from sim.cluster.sampling import newest, over_window
 from sim.cluster.site import (
-    ADDED,
     ASKED_TIMES,
     COIN,
     CUTOFF,
     DECIDER,
     EVERY_S,
     FIRST_CLASS,
-    HARM,
     LIMIT,
     MODEL,
     NODES_PER_LEAF,
@@ -35,14 +33,12 @@ from sim.cluster.site import (
     PREDICTED,
     PROBE_NOISE,
     READ,
-    REMAINING,
     SKIPPED_TIMES,
     SLOTS,
     STRETCH,
     TICK_S,
     TRAFFIC,
     TYPE,
-    USUAL,
     WRITE,
 )
 
@@ -88,7 +84,7 @@ def look(now, job, needed, codes, site, features):
             if not placed:
                 count_leaves(needed, site)
                 placed = True
-            features[i] = situation(code - SITUATED, job, needed, 0, site)
+            features[i] = situation(code - SITUATED, job, needed, site)
 
 
 @kernel
@@ -101,10 +97,10 @@ def count_leaves(needed, site):
 
 
 @kernel
-def situation(which, job, needed, own, site):
+def situation(which, job, needed, site):
     """Return a value of :data:`features.monitoring.samplers.SITUATION_FEATURES`.
 
-    ``site.free`` has the job's nodes by leaf switch; ``own`` is its slot if it runs already, else 0.
+    ``site.free`` has the job's nodes by leaf switch.
     """
     leaves, least = 0, needed
     for leaf in range(len(site.free)):
@@ -119,14 +115,14 @@ def situation(which, job, needed, own, site):
         return 1.0 - least / needed
     kinds = len(TYPES)
     if which == 3 + 2 * kinds:
-        return offered_io(job, needed, own, site)
+        return offered_io(job, needed, site)
     if which == 4 + 2 * kinds:
-        return offered_network(job, needed, own, site)
+        return offered_network(job, needed, site)
     kind, beside = (which - 3) % kinds, which - 3 >= kinds
     nodes = 0.0
     for slot in range(1, site.clock[SLOTS]):
         other = site.slot_job[slot]
-        if other < 0 or slot == own or site.variants[site.variant[other], TYPE] != kind:
+        if other < 0 or site.variants[site.variant[other], TYPE] != kind:
             continue
         if beside:
             for leaf in range(len(site.free)):
@@ -138,20 +134,20 @@ def situation(which, job, needed, own, site):
 
 
 @kernel
-def offered_io(job, needed, own, site):
+def offered_io(job, needed, site):
     """Return GB/s that the running jobs and ``job`` usually read and write."""
     profile = site.variants[site.variant[job]]
     offered = needed * (profile[READ] + profile[WRITE])
     for slot in range(1, site.clock[SLOTS]):
         other = site.slot_job[slot]
-        if other >= 0 and slot != own:
+        if other >= 0:
             profile = site.variants[site.variant[other]]
             offered += site.slot_nodes[slot] * (profile[READ] + profile[WRITE])
     return offered
 
 
 @kernel
-def offered_network(job, needed, own, site):
+def offered_network(job, needed, site):
     """Return GB/s that jobs send through the uplinks of the busiest leaf switch of ``job``.
 
     It includes ``job``, and is 0 if that is under one leaf switch. ``site.free`` has its nodes by leaf.
@@ -163,7 +159,7 @@ def offered_network(job, needed, own, site):
         sent = site.variants[site.variant[job], TRAFFIC] * site.free[leaf] * (1.0 - site.free[leaf] / needed)
         for slot in range(1, site.clock[SLOTS]):
             other = site.slot_job[slot]
-            if other >= 0 and slot != own and site.spread[slot, leaf] > 0.0:
+            if other >= 0 and site.spread[slot, leaf] > 0.0:
                 on_leaf = site.spread[slot, leaf]
                 sent += site.variants[site.variant[other], TRAFFIC] * on_leaf * (1.0 - on_leaf / site.slot_nodes[slot])
         most = max(most, sent)
@@ -232,67 +228,6 @@ def foresee(now, job, needed, site):
     return lasted
 
 
-@apart
-def outlook(now, new, job, start, site):
-    """Return how many running jobs will exceed their limits if nothing else starts.
-
-    ``new`` is the slot of ``job``, which starts now; -1 for none. The background takes its future course, or stays for the
-    nowcast.
-    """
-    tick = site.clock[TICK_S]
-    beyond = 0
-    running = 0
-    for slot in range(1, site.clock[SLOTS]):
-        site.jobs_before[slot] = site.slot_job[slot]
-        if site.slot_job[slot] >= 0:
-            running += 1
-            site.left[slot] = site.work[job] if slot == new else site.slots[slot, REMAINING]
-    at = now
-    while running > 0:
-        seen = now if site.clock[DECIDER] == NOWCAST else at
-        io = 1.0 + strain(seen, site)
-        until = (at // tick + 1) * tick
-        for slot in range(1, site.clock[SLOTS]):
-            other = site.slot_job[slot]
-            if other < 0:
-                continue
-            profile = site.variants[site.variant[other]]
-            factor = slowdown(profile, 1.0 + held_up(slot, site), io)
-            if site.left[slot] * factor <= until - at:
-                begun = now if slot == new else start[other]
-                if at + site.left[slot] * factor - begun > profile[LIMIT]:
-                    beyond += 1
-                site.left[slot] = -1.0
-                running -= 1
-            else:
-                site.left[slot] -= (until - at) / factor
-        for slot in range(1, site.clock[SLOTS]):
-            if site.slot_job[slot] >= 0 and site.left[slot] < 0.0:
-                site.slot_job[slot] = -1
-        at = until
-    for slot in range(1, site.clock[SLOTS]):
-        site.slot_job[slot] = site.jobs_before[slot]
-    return beyond
-
-
-@apart
-def harms(now, job, needed, start, site):
-    """Tell whether more jobs run beyond their limits if ``job`` starts now, itself among them.
-
-    If its own spread alone exceeds its limit, it does not count itself.
-    """
-    before = outlook(now, -1, job, start, site)
-    slots = site.clock[SLOTS]
-    slot = seat(job, needed, site)
-    after = outlook(now, slot, job, start, site)
-    if site.work[job] > site.variants[site.variant[job], LIMIT]:
-        after -= 1
-    unseat(slot, site)
-    site.clock[SLOTS] = slots
-    strain(now, site)
-    return after > before
-
-
 @kernel
 def variation(x, site):
     """Return the model's probability of variation for the columns ``x`` float64 [columns]."""
@@ -304,50 +239,7 @@ def variation(x, site):
 
 
 @apart
-def neighbour(slot, site):
-    """Return the probability, by the model, that the running job in ``slot`` would vary.
-
-    It is asked as if the job started now, at its own place and with what runs beside it. Counters are those in ``site.x``; probes
-    are missing, as nothing runs them under a running job.
-    """
-    job, needed = site.slot_job[slot], site.slot_nodes[slot]
-    for leaf in range(len(site.free)):
-        site.free[leaf] = np.int64(site.spread[slot, leaf])
-    for i in range(len(site.wanted)):
-        code = site.wanted[i]
-        site.y[i] = site.x[i]
-        if PROBED <= code < TYPED:
-            site.y[i] = np.nan
-        elif TYPED <= code < NEWEST:
-            site.y[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
-        elif code >= SITUATED:
-            site.y[i] = situation(code - SITUATED, job, needed, slot, site)
-    return variation(site.y, site)
-
-
-@apart
-def added(now, job, needed, start, site):
-    """Return how many more running jobs will vary, by the model, because ``job`` starts now.
-
-    Each counts by the share of its usual runtime that is still ahead. ``site.x`` holds the columns of ``job``.
-    """
-    for slot in range(1, site.clock[SLOTS]):
-        if site.slot_job[slot] >= 0:
-            site.left[slot] = neighbour(slot, site)
-    slots, more = site.clock[SLOTS], 0.0
-    seated = seat(job, needed, site)
-    for slot in range(1, slots):
-        other = site.slot_job[slot]
-        if other >= 0 and slot != seated:
-            ahead = 1.0 - (now - start[other]) / site.variants[site.variant[other], USUAL]
-            more += max(ahead, 0.0) * (neighbour(slot, site) - site.left[slot])
-    unseat(seated, site)
-    site.clock[SLOTS] = slots
-    return more
-
-
-@apart
-def decide(job, now, jobs, start, site):
+def decide(job, now, jobs, site):
     """Tell whether ``job``, which could start, must wait.
 
     A job that has been skipped for as long as its patience starts. One that was asked about a moment ago is skipped again.
@@ -357,7 +249,7 @@ def decide(job, now, jobs, start, site):
         return False
     if site.answered[job] >= 0 and now - site.answered[job] < site.clock[EVERY_S]:
         return True
-    skip = advised(job, now, jobs, start, site)
+    skip = advised(job, now, jobs, site)
     site.answered[job] = now if skip else -1
     if skip and first < 0:
         site.first_skip[job] = now
@@ -365,7 +257,7 @@ def decide(job, now, jobs, start, site):
 
 
 @apart
-def advised(job, now, jobs, start, site):
+def advised(job, now, jobs, site):
     """Tell whether the deciding model lets ``job`` wait."""
     needed = jobs.procs[job]
     choose(needed, site)
@@ -377,12 +269,7 @@ def advised(job, now, jobs, start, site):
         look(now, job, needed, site.wanted, site, site.x)
         probability = variation(site.x, site)
         site.runs[job, PREDICTED] = probability
-        if site.clock[HARM]:
-            site.runs[job, ADDED] = added(now, job, needed, start, site)
-            probability += site.runs[job, ADDED]
         skip = probability >= site.physics[CUTOFF]
-    elif site.clock[HARM]:
-        skip = harms(now, job, needed, start, site)
     else:
         limit = site.variants[site.variant[job], LIMIT]
         hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own noise alone exceeds the limit

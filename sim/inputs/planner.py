@@ -9,17 +9,11 @@ import numpy as np
 from sim.inputs.prepare import OnClusters
 from sim.kernel.planning_criteria import Search, SearchRules
 from sim.kernel.planning_search import search
-from sim.kernel.planning_seats import EVERY, KEEPS, NUMBERS, POOL, Kept, Planner
+from sim.kernel.planning_seats import EVERY, KEEPS, NUMBERS, Planner
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import CHOICE, CHOSEN, Estimates, Jobs, State
 from sim.machine.nodes import MEMORY_KIB, PROCS, Layout, Nodes, Requests
 from sim.schedulers.planning import OrigBF, PlanRS
-
-KEPT_HEAP = 1 << 16
-"""Max number of ends kept with the states of a cluster's plan, in all."""
-KEPT_TABLES = 1 << 20
-"""Max number of values kept of what is free, in all."""
-MOST_KEPT = 256
 
 
 def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:
@@ -35,13 +29,12 @@ class Planned(NamedTuple):
 
     ``users`` is the number of users, ``running`` the max number of running jobs.
 
-    ``pool``: the nodes are one pool of processors. OrigBF also needs the ``queue`` of each row.
+    OrigBF also needs the ``queue`` of each row.
     """
 
     rule: PlanRS | OrigBF | None = None
     users: int = 0
     running: int = 0
-    pool: bool = False
     queue: np.ndarray = np.zeros(0, np.int64)
 
 
@@ -59,11 +52,11 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
     stamp = take("stamp", jobs)
     stamp[:] = 0
     return Planner(
-        numbers=_numbers(rule, planned.pool),
+        numbers=_numbers(rule),
         jobs=arrays,
         fit=estimates.fit,
         nodes=nodes,
-        spare=nodes if planned.pool or not isinstance(rule, PlanRS) else _spare(nodes, scratch),
+        spare=nodes if not isinstance(rule, PlanRS) else _spare(nodes, scratch),
         size=np.zeros(clusters, np.int64),
         order=take("planned order", clusters, jobs),
         at=take("planned at", jobs),
@@ -72,7 +65,6 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
         heap=take("planned heap", jobs),
         free=take("planned free", *size),
         left=take("planned left", *limits),
-        kept=_kept(nodes, jobs if isinstance(rule, PlanRS) else 0, scratch),
         rate=take("rate", jobs, dtype=np.float64),
         slowdown=take("slowdown", jobs),
         waits=np.zeros(users + 1, np.int64),
@@ -86,10 +78,9 @@ def as_planner(planned: Planned, nodes: Nodes, arrays: Jobs, estimates: Estimate
     )
 
 
-def _numbers(rule: PlanRS | OrigBF | None, pool: bool) -> np.ndarray:
+def _numbers(rule: PlanRS | OrigBF | None) -> np.ndarray:
     """Return the settings of a planner, by the codes of :mod:`sim.kernel.planning_seats`."""
     numbers = np.zeros(NUMBERS, np.int64)
-    numbers[POOL] = pool
     if isinstance(rule, OrigBF):
         numbers[KEEPS] = rule.reservations == "kept"
     if isinstance(rule, PlanRS):
@@ -105,22 +96,6 @@ def _spare(nodes: Nodes, scratch: Scratch) -> Nodes:
         held=scratch.take("spare held", len(nodes.held)),
         node=scratch.take("spare node", held),
         chunk=scratch.take("spare chunk", held),
-    )
-
-
-def _kept(nodes: Nodes, searched: int, scratch: Scratch) -> Kept:
-    """Return room for what a search over ``searched`` jobs keeps."""
-    clusters, take = len(nodes.first) - 1, scratch.take
-    states = max(1, min(MOST_KEPT, searched, KEPT_TABLES // max(nodes.free.size + nodes.left.size, 1)))
-    return Kept(
-        states=np.zeros(clusters, np.int64),
-        time=take("kept time", states, clusters),
-        run=take("kept run", states, clusters),
-        size=take("kept size", states, clusters),
-        place=take("kept place", states, clusters),
-        heap=take("kept heap", clusters, KEPT_HEAP if searched else 1),
-        free=take("kept free", states, *nodes.free.shape),
-        left=take("kept left", states, *nodes.left.shape),
     )
 
 

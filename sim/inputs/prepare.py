@@ -21,7 +21,7 @@ from models.runtime.protocol import Predictor, TablePredictor
 from sim.inputs.estimates import Foreknown, as_estimates, check_answerable, plain, planned_by, wall_clock_steps
 from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import Dependencies
-from sim.kernel.run import SUMS, Sweep
+from sim.kernel.run import Sweep
 from sim.kernel.scores import Scoring
 from sim.kernel.state import Estimates, Jobs
 from sim.machine.nodes import Description, Layout, Requests, as_pools, could_hold
@@ -238,10 +238,10 @@ def clock_bits(arrays: Jobs, estimates: Estimates, later: int = 0) -> int:
 
 
 _NOTHING = np.zeros(0, np.int64)
-NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 12)
+NO_DEPENDENCIES = Dependencies(Jobs(*[_NOTHING] * 5), Estimates(*[_NOTHING] * 3), *[_NOTHING] * 11)
 
 _NO_TIMES = np.zeros((0, 0), np.int64)
-NO_SWEEP = Sweep(np.zeros((0, SUMS)), np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NOTHING, np.zeros(1), Memory(), _NO_TIMES, 0)
+NO_SWEEP = Sweep(np.zeros((0, 6)), _NO_TIMES, _NOTHING, _NOTHING, Memory(), _NO_TIMES, 0)
 
 
 def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[Dependencies, Jobs, Estimates]:
@@ -262,7 +262,6 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
         estimates=estimates,
         batch=graph.batch,
         after=graph.after_s,
-        earliest=np.where(graph.not_before, arrays.submit, 0),
         member=np.argsort(graph.batch, kind="stable"),
         first_member=np.concatenate(([0], np.cumsum(sizes))),
         child=graph.child,

@@ -20,8 +20,8 @@ from sim.kernel.state import DUE, STATED, Estimates, Jobs, heap_pop, heap_push
 class Dependencies(NamedTuple):
     """The graph of batches, and the jobs due; int64 [jobs] unless another shape is given.
 
-    Each job has its ``batch``, its think time ``after`` (seconds from the last end that its batch waits for, -1 if it waits for
-    none), and ``earliest``, the second before which it is not submitted. Batch b has the jobs ``member[first_member[b] :
+    Each job has its ``batch`` and its think time ``after`` (seconds from the last end that its batch waits for, -1 if it waits for
+    none). Batch b has the jobs ``member[first_member[b] :
     first_member[b + 1]]``; the batches ``child[first_child[b] : last_child[b]]`` wait for it. ``running`` [batches] counts its
     jobs that have not ended, ``parents`` [batches] the batches it still waits for. ``due`` is a heap of ``second << bits | row``
     of jobs with a known submission; ``row`` is the row in the recorded table of each job submitted so far. Rows are in the order of
@@ -32,7 +32,6 @@ class Dependencies(NamedTuple):
     estimates: Estimates
     batch: np.ndarray
     after: np.ndarray
-    earliest: np.ndarray
     member: np.ndarray
     first_member: np.ndarray
     child: np.ndarray
@@ -96,6 +95,5 @@ def release(dependencies, job, now, counters, bits):
         if dependencies.parents[child] == 0:
             for k in range(dependencies.first_member[child], dependencies.first_member[child + 1]):
                 row = dependencies.member[k]
-                when = max(now + dependencies.after[row], dependencies.earliest[row])
-                heap_push(dependencies.due, counters[DUE], when << bits | row)
+                heap_push(dependencies.due, counters[DUE], (now + dependencies.after[row]) << bits | row)
                 counters[DUE] += 1

@@ -13,13 +13,10 @@ from __future__ import annotations
 
 from features.jit import apart, kernel
 from sim.kernel.clusters import start_planned
-from sim.kernel.planning_seats import BITS, BOUND_S, EVERY, NOW, PLACED, POOL, STRIDE, TRIAL, UNIT, seat
+from sim.kernel.planning_seats import BITS, BOUND_S, EVERY, NOW, PLACED, TRIAL, UNIT, seat
 from sim.kernel.state import CHOICE, NEVER, NEXT, PLANS, WAITING
-from sim.machine.nodes import NOWHERE, choose
+from sim.machine.nodes import NOWHERE
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
-
-EVERY_ONE = 1 << 40
-"""A stride so long that only the state before the first position is kept."""
 
 
 @apart
@@ -29,7 +26,7 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
     numbers, nodes = planner.numbers, clusters.nodes
     if counters[WAITING] == 0:
         return
-    numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, EVERY_ONE
+    numbers[NOW], numbers[BITS] = now, bits
     gather_ends(state, planner)
     for cluster in range(len(nodes.first) - 1):
         update(cluster, 0, planner)
@@ -66,7 +63,6 @@ def search_is_due(now, state, clusters):
 def update(cluster, first, planner):
     """Seat the jobs of a cluster again, from position ``first`` on."""
     planner.numbers[TRIAL] += 1
-    planner.kept.states[cluster] = 0
     seat(cluster, first, 0, 0, True, planner)
 
 
@@ -137,10 +133,5 @@ def insert_new(job, now, clusters):
         position -= 1
     order[position] = job
     nodes.cluster[row] = chosen
-    if planner.numbers[POOL] == 0:
-        update(chosen, position, planner)
-        plan_cluster(chosen, planner, plan)
-    else:  # a pool has one node, and a job in a gap moves no other
-        choose(row, chosen, 0, nodes, nodes.capacity)
-        planner.at[job] = start
-        reserve(row, start, planner.fit[job], nodes, plan)
+    update(chosen, position, planner)
+    plan_cluster(chosen, planner, plan)

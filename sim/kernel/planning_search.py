@@ -11,7 +11,6 @@ from sim.kernel.planning_criteria import account, add_up, evaluate, gain
 from sim.kernel.planning_seats import (
     BITS,
     NOW,
-    STRIDE,
     SUM_SLOWDOWN,
     SUM_WAIT,
     TRIAL,
@@ -20,9 +19,6 @@ from sim.kernel.planning_seats import (
     USERS,
     seat,
 )
-
-SPACING = 32
-"""Positions between kept states of the plan."""
 
 
 @apart
@@ -39,7 +35,7 @@ def search(now, bits, rules, planner, state, find):
 def begin(now, bits, planner, state, find):
     """Account for users and evaluate the current plan; return the number of planned jobs."""
     numbers, jobs = planner.numbers, 0
-    numbers[NOW], numbers[BITS], numbers[STRIDE] = now, bits, SPACING
+    numbers[NOW], numbers[BITS] = now, bits
     gather_ends(state, planner)
     account(planner, state)
     for user in range(len(planner.waits)):
@@ -68,7 +64,6 @@ def seat_all(planner):
     """Seat all jobs of the plan again."""
     planner.numbers[TRIAL] += 1
     for cluster in range(len(planner.size)):
-        planner.kept.states[cluster] = 0
         seat(cluster, 0, 0, 0, True, planner)
 
 

@@ -6,9 +6,8 @@ No job overtakes another, so at the time of the last seat all jobs seated so far
 resources never decrease after that time, so a job that fits then fits for its whole duration: no gaps are searched; time moves
 from end to end until the job fits. The ends are the sorted ends of running jobs and a heap of the ends of seated jobs.
 
-A search tries plans that differ from the best plan from some position on. Every few positions of the best plan, the free
-resources and the seated jobs that have not ended are kept, and seating begins at the last one before that position. It stops once
-jobs are seated as in the best plan and every job that is seated elsewhere has ended in both plans.
+A search tries plans that differ from the best plan from some position on. Seating stops once jobs are seated as in the best plan
+and every job that is seated elsewhere has ended in both plans.
 """
 
 from __future__ import annotations
@@ -23,11 +22,9 @@ from sim.machine.nodes import Nodes, change, choose, within_limits
 
 (
     PLACED,  # the first job that is not in the plan yet
-    POOL,  # whether the machine is one pool of processors
     BITS,  # the bits of an event that hold the job
     NOW,  # the time from which jobs are seated
     EVERY,  # min time between searches
-    STRIDE,  # positions from one kept state to the next
     TRIAL,  # the number of the trial, noted in ``stamp`` for the jobs seated in it
     SUM_WAIT,  # of the planned jobs: the sum of waits
     SUM_SLOWDOWN,  # of the planned jobs: the sum of slowdowns, in parts of UNIT
@@ -38,31 +35,13 @@ from sim.machine.nodes import Nodes, change, choose, within_limits
     USERS,  # users with planned jobs
     KEEPS,  # of OrigBF: whether reservations are kept
     NUMBERS,
-) = range(16)
+) = range(14)
 """Slots of ``Planner.numbers``."""
 
 UNIT = 1 << 16
 """Slowdowns are whole multiples of 1 / UNIT, so that the order of summing does not change sums."""
 BOUND_S = 10
 """The threshold of bounded slowdown."""
-
-
-class Kept(NamedTuple):
-    """States of the best plan, every STRIDE positions, int64.
-
-    A state is the free resources and the seated jobs that have not ended. ``states`` [clusters]: how many are kept. ``time``,
-    ``run``, ``size`` and ``place`` [state, clusters]: the time, the number of running jobs that have ended, and the heap's size
-    and place in ``heap`` [clusters, room]. ``free`` and ``left`` [state, ...] as in Nodes.
-    """
-
-    states: np.ndarray
-    time: np.ndarray
-    run: np.ndarray
-    size: np.ndarray
-    place: np.ndarray
-    heap: np.ndarray
-    free: np.ndarray
-    left: np.ndarray
 
 
 class Planner(NamedTuple):
@@ -93,7 +72,6 @@ class Planner(NamedTuple):
     heap: np.ndarray
     free: np.ndarray
     left: np.ndarray
-    kept: Kept
     rate: np.ndarray
     slowdown: np.ndarray
     waits: np.ndarray
@@ -104,54 +82,6 @@ class Planner(NamedTuple):
     claim: np.ndarray
     queue: np.ndarray
     present: np.ndarray
-
-
-@kernel
-def load(cluster, first, planner):
-    """Load the last state kept at or before position ``first``.
-
-    Return its position, its time, the index of the next end in ``ends``, and the size of the heap.
-    """
-    numbers, kept, nodes = planner.numbers, planner.kept, planner.nodes
-    state = min(first // numbers[STRIDE], kept.states[cluster] - 1)
-    if state < 0:
-        for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-            for resource in range(planner.free.shape[1]):
-                planner.free[node, resource] = nodes.free[node, resource]
-        for limit in range(planner.left.shape[1]):
-            planner.left[cluster, limit] = nodes.left[cluster, limit]
-        return 0, numbers[NOW], 0, 0
-    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-        for resource in range(planner.free.shape[1]):
-            planner.free[node, resource] = kept.free[state, node, resource]
-    for limit in range(planner.left.shape[1]):
-        planner.left[cluster, limit] = kept.left[state, cluster, limit]
-    size, place = kept.size[state, cluster], kept.place[state, cluster]
-    for i in range(size):
-        planner.heap[i] = kept.heap[cluster, place + i]
-    return state * numbers[STRIDE], kept.time[state, cluster], kept.run[state, cluster], size
-
-
-@kernel
-def keep(cluster, position, time, run, size, planner):
-    """Keep the state before ``position`` if that is a multiple of STRIDE and there is room."""
-    numbers, kept, nodes = planner.numbers, planner.kept, planner.nodes
-    state = position // numbers[STRIDE]
-    if position % numbers[STRIDE] != 0 or state >= len(kept.time) or state != kept.states[cluster]:
-        return
-    place = kept.place[state - 1, cluster] + kept.size[state - 1, cluster] if state > 0 else 0
-    if place + size > kept.heap.shape[1]:
-        return
-    kept.states[cluster] = state + 1
-    kept.time[state, cluster], kept.run[state, cluster] = time, run
-    kept.size[state, cluster], kept.place[state, cluster] = size, place
-    for i in range(size):
-        kept.heap[cluster, place + i] = planner.heap[i]
-    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
-        for resource in range(planner.free.shape[1]):
-            kept.free[state, node, resource] = planner.free[node, resource]
-    for limit in range(planner.left.shape[1]):
-        kept.left[state, cluster, limit] = planner.left[cluster, limit]
 
 
 @kernel
@@ -206,68 +136,23 @@ def pass_end(event, run, size, ends, heap):
 
 
 @apart
-def seat_pool(first, past, best, planner):
-    """Seat the jobs of a pool of processors from position ``first`` on.
-
-    The result is the ``best`` plan, or a trial whose order differs from it only up to position ``past``.
-    """
-    numbers, bits, procs, fit = planner.numbers, planner.numbers[BITS], planner.jobs.procs, planner.fit
-    order, ends, heap, at = planner.order[0], planner.ends[0], planner.heap, planner.at
-    mask, total = (1 << bits) - 1, planner.size[0]
-    position, time, run, size = load(0, first, planner)
-    free = planner.free[0, 0]
-    while position < first:  # as planned
-        job = order[position]
-        time = at[job]
-        event = next_end(run, size, ends, heap)
-        while event >> bits <= time:
-            free += procs[event & mask]
-            run, size = pass_end(event, run, size, ends, heap)
-            event = next_end(run, size, ends, heap)
-        free -= procs[job]
-        heap_push(heap, size, (time + fit[job]) << bits | job)
-        size += 1
-        position += 1
-    until = 0
-    if best:
-        planner.kept.states[0] = min(planner.kept.states[0], (first + numbers[STRIDE] - 1) // numbers[STRIDE])
-    while position < total:
-        if best:
-            planner.free[0, 0] = free
-            keep(0, position, time, run, size, planner)
-        job = order[position]
-        while free < procs[job]:
-            event = next_end(run, size, ends, heap)
-            time = max(time, event >> bits)
-            free += procs[event & mask]
-            run, size = pass_end(event, run, size, ends, heap)
-        end = time + fit[job]
-        if best:
-            note_best(job, time, planner)
-        elif time != at[job]:
-            note_trial(job, time, planner)
-            until = max(until, end, at[job] + fit[job])
-        elif position >= past and time >= until:
-            return
-        free -= procs[job]
-        heap_push(heap, size, end << bits | job)
-        size += 1
-        position += 1
-
-
-@apart
-def seat_nodes(cluster, first, past, until, best, planner):
+def seat(cluster, first, past, until, best, planner):
     """Seat the jobs of a cluster of nodes from position ``first`` on.
 
-    ``best`` and ``past`` as in :func:`seat_pool`. ``until``: the planned end of a job that the trial moved out of the cluster, 0
-    for none.
+    The result is the ``best`` plan, or a trial whose order differs from it only up to position ``past``. ``until``: the planned end
+    of a job that the trial moved out of the cluster, 0 for none.
     """
     numbers, nodes, spare = planner.numbers, planner.nodes, planner.spare
     bits, row, fit, at, stamp = numbers[BITS], nodes.row, planner.fit, planner.at, planner.stamp
     order, ends, heap = planner.order[cluster], planner.ends[cluster], planner.heap
     free, left = planner.free, planner.left
     mask, total, trial = (1 << bits) - 1, planner.size[cluster], numbers[TRIAL]
-    position, time, run, size = load(cluster, first, planner)
+    for node in range(nodes.first[cluster], nodes.first[cluster + 1]):
+        for resource in range(free.shape[1]):
+            free[node, resource] = nodes.free[node, resource]
+    for limit in range(left.shape[1]):
+        left[cluster, limit] = nodes.left[cluster, limit]
+    position, time, run, size = 0, numbers[NOW], 0, 0
     while position < first:  # as planned
         job = order[position]
         position += 1
@@ -280,11 +165,7 @@ def seat_nodes(cluster, first, past, until, best, planner):
         change(row[job], -1, nodes, free, left)
         heap_push(heap, size, (time + fit[job]) << bits | job)
         size += 1
-    if best:
-        planner.kept.states[cluster] = min(planner.kept.states[cluster], (first + numbers[STRIDE] - 1) // numbers[STRIDE])
     while position < total:
-        if best:
-            keep(cluster, position, time, run, size, planner)
         job = order[position]
         position += 1
         event = next_end(run, size, ends, heap)
@@ -337,12 +218,3 @@ def same_place(row, one, other):
     while at < end and one.node[at] == other.node[at] and one.chunk[at] == other.chunk[at]:
         at += 1
     return at == end
-
-
-@kernel
-def seat(cluster, first, past, until, best, planner):
-    """Seat the jobs of a cluster from position ``first`` on."""
-    if planner.numbers[POOL] != 0:
-        seat_pool(first, past, best, planner)
-    else:
-        seat_nodes(cluster, first, past, until, best, planner)

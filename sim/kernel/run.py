@@ -1,7 +1,7 @@
 """The compiled entry: one resumable simulation, or the many of a sweep.
 
-Python between two simulations would be too slow for a sweep over thousands of policies or scenarios. So the reset of the arrays,
-the loop and the sums over the jobs are all compiled here. There is one call of the event loop, so it is compiled once.
+Python between two simulations would be too slow for a sweep over thousands of policies or scenarios. So the reset of the arrays
+is compiled here, too. There is one call of the event loop, so it is compiled once.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.jit import apart, kernel, njit
+from features.jit import apart, kernel
 from models.runtime.memory import Memory, restore
 from sim.kernel.clusters import GAINS, HOUR, KEYED, MOST_GAINS
 from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
@@ -36,32 +36,22 @@ from sim.kernel.state import (
 )
 from sim.machine.nodes import change
 
-WAITS, SLOWDOWNS, AREA, RESPONSES, BELOW, ABOVE, LONGEST, SUMS = range(8)
-"""Columns of ``Sweep.results``: the sums over the jobs of waits, bounded slowdowns, n p, and n p F; denominator and numerator of
-P2SF; the longest wait. The sums of bounded slowdowns with other thresholds follow."""
-
-MEASURED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
-"""The metrics computed from these sums, as :mod:`sim.metrics.schedule_metrics` defines them."""
-
 
 class Sweep(NamedTuple):
-    """Simulations of the same jobs: results, what differs between them, and where they begin.
+    """Simulations of the same jobs: starts, what differs between them, where they begin.
 
-    ``results`` is float64 [simulations, SUMS or more], ``starts`` int64 [simulations, jobs], or no columns to leave it out.
+    ``starts`` is int64 [simulations, jobs]; no rows: one simulation of the caller's, which may be resumed.
     ``weights`` of the primary order are [simulations, 6] on (n, r, wait, r/n, expansion, r n), or [simulations, parameters] of a
     score; no rows: the given ones hold. ``runtimes`` is int64 [simulations, jobs or more]. If it has rows, the simulations begin
     in the midst: of the jobs submitted by then, the first run, with predicted ends ``planned`` and numbers of ``corrections``,
-    both int64, and the others wait. ``taus_s`` are the thresholds of bounded slowdown, float64 seconds; each after the first
-    needs one more column of results. ``memory`` is that of a compiled predictor at the start. If a job is ``wanted`` (its row
-    plus one, else 0), simulations end at its start; results and the starts of jobs still waiting then mean nothing.
+    both int64, and the others wait. ``memory`` is that of a compiled predictor at the start. If a job is ``wanted`` (its row plus
+    one, else 0), simulations end at its start; the starts of jobs still waiting then mean nothing.
     """
 
-    results: np.ndarray
     weights: np.ndarray
     runtimes: np.ndarray
     planned: np.ndarray
     corrections: np.ndarray
-    taus_s: np.ndarray
     memory: Memory
     starts: np.ndarray
     wanted: int
@@ -73,7 +63,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
 
     The predictor of a sweep must not be OUTSIDE, as no caller could answer the loop.
     """
-    simulations = len(sweep.results)
+    simulations = len(sweep.starts)
     free, begin = state.counters[FREE], now
     reason = DONE
     for row in range(max(simulations, 1)):
@@ -104,7 +94,6 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
         if simulations > 0:
             if state.counters[UNUSABLE] > 0:
                 break
-            add_up(state.start, jobs, sweep.taus_s, sweep.results[row])
             if clusters is not None:
                 nodes = clusters.nodes
                 for i in range(state.counters[ENDS]):  # running jobs give back their nodes
@@ -172,58 +161,3 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
         numbers[GAINS] += MOST_GAINS + 1  # known refusals are of another simulation
         numbers[KEYED] = counters[STARVING]
         line_up_anew_on_nodes(settings, running, now, jobs, estimates, state, clusters)
-
-
-@kernel
-def add_up(start, jobs, taus_s, sums):
-    """Write the sums of a schedule to ``sums``, a row of ``Sweep.results``."""
-    waits, area, responses, above, below, longest = 0.0, 0.0, 0.0, 0.0, 0.0, 0.0
-    for job in range(len(jobs.submit)):
-        wait = 1.0 * (start[job] - jobs.submit[job])
-        runtime = 1.0 * jobs.runtime[job]
-        response = wait + runtime
-        work = jobs.procs[job] * runtime
-        waits += wait
-        longest = max(longest, wait)
-        area += work
-        responses += work * response
-        # (F^4 - Q^4) / p and (F^3 - Q^3) / p, without cancellation
-        below += work * (response * response + response * wait + wait * wait)
-        above += work * (response + wait) * (response * response + wait * wait)
-    sums[WAITS] = waits
-    sums[LONGEST] = longest
-    for k in range(len(taus_s)):
-        tau, slowdowns = taus_s[k], 0.0
-        for job in range(len(jobs.submit)):
-            runtime = 1.0 * jobs.runtime[job]
-            slowdowns += max(1.0, (start[job] - jobs.submit[job] + runtime) / max(runtime, tau))
-        sums[SLOWDOWNS if k == 0 else SUMS + k - 1] = slowdowns
-    sums[AREA] = area
-    sums[RESPONSES] = responses
-    sums[BELOW] = below
-    sums[ABOVE] = above
-
-
-def measured(sums: np.ndarray, jobs: int) -> np.ndarray:
-    """Return the metrics ``MEASURED`` of that many jobs, from sums [..., SUMS or more].
-
-    The longest wait and the mean bounded slowdown for each further threshold follow.
-    """
-    totals = np.moveaxis(sums, -1, 0)
-    metrics = (
-        totals[WAITS] / jobs,
-        totals[SLOWDOWNS] / jobs,
-        totals[RESPONSES] / totals[AREA],
-        0.75 * totals[ABOVE] / totals[BELOW],
-        totals[LONGEST],
-    )
-    return np.stack((*metrics, *(totals[SUMS:] / jobs)), axis=-1)
-
-
-@njit
-def sums_of(start, jobs, taus_s, sums):
-    """Write the sums of a schedule to ``sums``, float64 [SUMS or more].
-
-    ``start`` is in seconds of ``jobs``' clock [jobs].
-    """
-    add_up(start, jobs, taus_s, sums)

@@ -2,7 +2,7 @@
 
 The paper's text and listing disagree on skipped jobs. Here a skipped job keeps its place in the queue, holds no reservation in
 that pass, as if it were absent, and is decided on again at the next pass; if no event causes one, a timed wake-up does. After a
-max number of skips, or of seconds, a job starts without a decision. This holds for every order and algorithm, as all start jobs
+max number of skips a job starts without a decision. This holds for every order and algorithm, as all start jobs
 by the same function.
 
 The deciding model is outside the event loop. A pass stops at an undecided job, the loop asks, and the pass
@@ -11,7 +11,6 @@ continues there with the answer; its starts, reservations and skips so far remai
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Protocol
 
 import numpy as np
@@ -36,37 +35,6 @@ class StartDecision(Protocol):
         ``now_s`` is in seconds from the trace's origin.
         """
         ...
-
-
-@dataclass
-class Patient:
-    """A decision that lets a job start ``patience_s`` seconds after its first skip; 0: never.
-
-    Once ``decision`` has skipped a job, it is not asked about the job again for ``every_s`` seconds: the job stays skipped.
-    """
-
-    decision: StartDecision
-    patience_s: int
-    every_s: int
-    name: str = field(init=False)
-    _first: dict[int, int] = field(default_factory=dict)
-    _last: dict[int, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        self.name = self.decision.name
-
-    def skip(self, row: int, now_s: int) -> bool:
-        """Tell whether to skip the job in ``row``."""
-        if self.patience_s and now_s - self._first.get(row, now_s) >= self.patience_s:
-            return False
-        if row in self._last and now_s - self._last[row] < self.every_s:
-            return True
-        skipped = self.decision.skip(row, now_s)
-        self._last.pop(row, None)
-        if skipped:
-            self._last[row] = now_s
-            self._first.setdefault(row, now_s)
-        return skipped
 
 
 def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray | None) -> None:

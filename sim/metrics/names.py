@@ -1,8 +1,7 @@
 """Every metric of a schedule: names, format, direction, meaning and source.
 
 All tables, pages and comparisons use this list. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (of users in
-:mod:`sim.metrics.user_fairness` and :mod:`sim.metrics.satisfaction`, of plans in :mod:`sim.metrics.predictability`): a metric is
-an entry here, a formula, and a test.
+:mod:`sim.metrics.user_fairness`): a metric is an entry here, a formula, and a test.
 """
 
 from __future__ import annotations
@@ -185,18 +184,6 @@ METRICS: dict[str, Metric] = {
         form=",d",
     ),
     "simulate_s": Metric("simulation", "seconds", "Wall time of the simulation alone.", "of the simulator", compared=False),
-}
-
-FAIRNESS: dict[str, Metric] = {
-    "nuwt_mean": METRICS["nuwt_mean"],
-    "nuwt_sd": METRICS["nuwt_sd"],
-    "nuwt_below_1": Metric(
-        "users with NUWT below 1",
-        "share",
-        "Share of users that computed for longer than they waited.",
-        _KLUSACEK,
-        lower_is_better=False,
-    ),
 }
 
 COMPARED = tuple(name for name, metric in METRICS.items() if metric.compared)

@@ -99,7 +99,7 @@ def metrics(schedule: Schedule, tau_s: float = TAU_S) -> dict[str, Any]:
 
 def measure(columns: Columns, procs: int, tau_s: float = TAU_S) -> dict[str, np.ndarray]:
     """Return the metrics of schedules' columns on ``procs`` processors, by name, [...] each."""
-    terms = {name: ratio.by_row() for name, ratio in _ratios_of_times(columns).items()}
+    terms = {name: ratio.by_row() for name, ratio in ratios_of_times(columns).items()}
     makespan = np.asarray(columns.last_s - columns.first_s)
     area = (columns.procs * columns.runtime).sum()
     return {
@@ -198,13 +198,13 @@ def _columns(schedule: Schedule) -> Columns:
 def _ratios(columns: Columns, tau_s: float) -> dict[str, Ratio]:
     ones = np.ones(columns.wait.shape[-1])
     return {
-        **_ratios_of_times(columns),
+        **ratios_of_times(columns),
         "mean_bounded_slowdown": Ratio(_bounded_slowdown(columns, tau_s), ones),
         "underprediction_rate": Ratio((columns.predicted < columns.runtime).astype(np.float64), ones),
     }
 
 
-def _ratios_of_times(columns: Columns) -> dict[str, Ratio]:
+def ratios_of_times(columns: Columns) -> dict[str, Ratio]:
     """Return the ratios that need no threshold and no prediction."""
     ones = np.ones(columns.wait.shape[-1])
     area = columns.procs * columns.undisturbed

@@ -13,8 +13,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-from features.deferred import pd
-from features.errors import InputError
 from features.jobs.columns import Texts, column, held
 from features.jobs.schema import codes
 from sim.schedule import Schedule
@@ -59,45 +57,3 @@ def fairness_of(jobs: UserJobs) -> dict[str, np.ndarray]:
     used = total > 0  # some codes have no jobs
     values = np.ascontiguousarray(waited[..., used]) / total[used]
     return {"nuwt_mean": values.mean(axis=-1), "nuwt_sd": values.std(axis=-1)}
-
-
-def per_user(schedule: Schedule) -> pd.DataFrame:
-    """Return one row per user, in order of first submission.
-
-    Columns: ``jobs wait_s used_proc_s nuwt``. ``nuwt`` is total wait / processor-seconds used, 1/processors. Jobs without a known
-    user are in no row.
-    """
-    jobs = user_jobs(schedule)
-    table = pd.DataFrame(
-        {
-            "user": pd.Series(schedule.jobs["user"].array, dtype=object),
-            "wait_s": jobs.start - jobs.submit,
-            "used_proc_s": jobs.procs.astype(np.float64) * jobs.runtime,  # sums exceed an int64
-        }
-    )
-    users = table.groupby("user", sort=False).agg(
-        jobs=("wait_s", "size"),
-        wait_s=("wait_s", "sum"),
-        used_proc_s=("used_proc_s", "sum"),
-    )
-    users.insert(3, "nuwt", users["wait_s"] / users["used_proc_s"].where(users["used_proc_s"] > 0))
-    return users
-
-
-def fairness(schedule: Schedule) -> pd.Series:
-    """Return fairness over users as a Series (dtype object, counts int).
-
-    ``users jobs_without_user nuwt_mean nuwt_sd nuwt_below_1``; the last is the share of users that computed for longer than
-    they waited. The standard deviation is the population's. Raises InputError if no job has a user.
-    """
-    users = per_user(schedule)
-    if len(users) == 0:
-        raise InputError(f"{schedule.trace or 'schedule'}: names no users, so fairness between users cannot be computed")
-    record = {
-        "users": len(users),
-        "jobs_without_user": len(schedule.jobs) - int(users["jobs"].sum()),
-        "nuwt_mean": float(users["nuwt"].mean()),
-        "nuwt_sd": float(users["nuwt"].std(ddof=0)),
-        "nuwt_below_1": float((users["nuwt"].dropna() < 1.0).mean()),
-    }
-    return pd.Series(record, dtype=object, name=schedule.label)

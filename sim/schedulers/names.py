@@ -62,8 +62,8 @@ class Rush:
 
     A model is asked about each job that could start. The job is skipped, at most ``skips`` times, if the model predicts
     variation. With a ``patience``, a job may be skipped for that many seconds from its first skip on, any number of times
-    unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest. With ``harm``,
-    variation that a start adds to running jobs counts too. A model skips from the probability ``cutoff`` on, by default its own.
+    unless ``skips`` is given too. A skipped job is asked about again after ``every`` seconds at the earliest.
+    A model skips from the probability ``cutoff`` on, by default its own.
     ``model`` is ``oracle``, ``nowcast``, ``coin``, or any name for which the caller has a model; empty for a start decision given
     beside the name.
     """
@@ -72,11 +72,10 @@ class Rush:
     skips: int = 10
     patience: int = 0
     every: int = 0
-    harm: bool = False
     cutoff: float | None = None
 
 
-_RUSH = ("model", "skips", "patience", "every", "harm", "cutoff")
+_RUSH = ("model", "skips", "patience", "every", "cutoff")
 UNTRAINED = ("oracle", "nowcast", "coin")
 """Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
 ANY_SKIPS = 999_999_999
@@ -230,14 +229,11 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
         if not re.fullmatch(r"\d{1,9}", numbers[key]):
             raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
-    if options.get("harm", "no").lower() not in ("yes", "no"):
-        raise InputError(f"scheduler {name!r}: harm={options['harm']} is neither yes nor no")
     return match[1], Rush(
         model=options.get("model", ""),
         skips=int(numbers["skips"]),
         patience=int(numbers["patience"]),
         every=int(numbers["every"]),
-        harm=options.get("harm", "no").lower() == "yes",
         cutoff=_cutoff(name, options),
     )
 
@@ -279,13 +275,6 @@ def _order(text: str, aliases: dict[str, str], name: str) -> Order:
     if order not in ORDERS or order == "MIXED":
         raise InputError(f"unknown order {text!r} in scheduler {name!r}; {meant(text, (*ORDERS, *aliases)) or grammar()}")
     return Order(order)
-
-
-def with_numbers(plan: Scheduler, numbers: Sequence[float]) -> str:
-    """Return the name of ``plan`` with other weights, or other parameters of its score."""
-    score_of_plan = plan.order.score
-    order = f"MIXED({','.join(map(repr, numbers))})" if score_of_plan is None else f"SCORE({score_of_plan.with_values(numbers)})"
-    return "-".join((order, *_parts(plan.name)[1:]))
 
 
 def _meant(base: str, parts: Sequence[str]) -> str:

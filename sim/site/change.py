@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from features.errors import InputError
-from sim.site.changes import KINDS, Changed, KindOfChange, MinTimeLimits, OtherRule, TimeLimits
+from sim.site.changes import KINDS, Changed, KindOfChange, MinTimeLimits, TimeLimits
 from sim.site.lines import partition_lines
 from sim.slurm.site import Site
 
@@ -20,29 +20,18 @@ from sim.slurm.site import Site
 class SiteChange:
     """A change that a site can make, of one or more kinds (:mod:`sim.site.changes`).
 
-    ``what`` says what it does and ``risk`` what may go wrong. ``slow``, if set, says that a replay takes minutes on large sites.
+    ``what`` says what it does and ``risk`` what may go wrong.
     """
 
     name: str
     what: str = ""
     risk: str = ""
-    slow: str = ""
     changes: tuple[KindOfChange, ...] = ()
 
     @property
     def resources(self) -> bool:
-        """Tell whether it is of nodes or demand, which are no settings."""
+        """Tell whether it is of nodes, which are no settings."""
         return any(change.resources for change in self.changes)
-
-    @property
-    def rule(self) -> OtherRule | None:
-        """Return the scheduler that Slurm does not have, if it is one."""
-        return next((change for change in self.changes if isinstance(change, OtherRule)), None)
-
-    @property
-    def bound(self) -> bool:
-        """Tell whether its scheduler knows what no site can know."""
-        return self.rule is not None and self.rule.bound
 
     @property
     def limits(self) -> tuple[TimeLimits | MinTimeLimits, ...]:
@@ -50,13 +39,13 @@ class SiteChange:
         return tuple(change for change in self.changes if isinstance(change, TimeLimits | MinTimeLimits))
 
 
-TEXTS = ("name", "what", "risk", "slow")
+TEXTS = ("name", "what", "risk")
 """The members of a candidate that are no change."""
 
 
-def site_change(name: str, what: str = "", risk: str = "", slow: str = "", **kinds: Any) -> SiteChange:
+def site_change(name: str, what: str = "", risk: str = "", **kinds: Any) -> SiteChange:
     """Return a change of ``kinds``, values by the keys of :data:`sim.site.changes.KINDS`."""
-    return SiteChange(name, what, risk, slow, tuple(KINDS[key](kinds[key]) for key in KINDS if key in kinds))
+    return SiteChange(name, what, risk, tuple(KINDS[key](kinds[key]) for key in KINDS if key in kinds))
 
 
 def change(candidate: SiteChange, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:

@@ -21,8 +21,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from models.runtime.options import pairs
 from sim.inputs.predicted_limits import predicted_quantile
-from sim.policy import Policy
-from sim.site.lines import NO_SETTING, also_in, at_submission, limit_lines, node_lines, qos_lines, stating, with_prediction
+from sim.site.lines import also_in, at_submission, limit_lines, node_lines, qos_lines, stating, with_prediction
 from sim.site.multiples import factor_of, number_of, value_of
 from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
@@ -43,15 +42,13 @@ _DAYS = ("monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "su
 class Changed(NamedTuple):
     """A site and its jobs after a change.
 
-    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill. ``rule`` are the scheduler and
-    predictor that run instead of Slurm, if any.
+    ``lines`` make the change; ``kills`` are the ids of jobs that a shorter limit would kill.
     """
 
     site: Site
     jobs: pd.DataFrame
     lines: tuple[str, ...] = ()
     kills: frozenset[str] = frozenset()
-    rule: tuple[str, str] | None = None
 
     def having(self, *lines: str, **changed: Any) -> Changed:
         """Return it with other members and further lines."""
@@ -65,7 +62,7 @@ class KindOfChange(ABC):
     value: Any
     tabular: ClassVar[bool] = True
     resources: ClassVar[bool] = False
-    """Whether it is of nodes or demand, which are no settings."""
+    """Whether it is of nodes, which are no settings."""
 
     @abstractmethod
     def apply(self, now: Changed, seed: int) -> Changed:
@@ -251,33 +248,6 @@ class MinTimeLimits(KindOfChange):
         )
 
 
-class AccountDemand(KindOfChange):
-    """A multiple of the ``jobs`` of an ``account``; copies come at the times of others."""
-
-    resources = True
-
-    def apply(self, now: Changed, seed: int) -> Changed:
-        factor, account = factor_of(str(self.value.get("jobs", "")), "demand"), str(self.value.get("account", ""))
-        jobs = now.jobs
-        rows = np.flatnonzero(jobs["account"].to_numpy(object) == account)
-        if not len(rows):
-            raise InputError(f"account {account!r} has no jobs; known: {', '.join(sorted(set(jobs['account'])))}")
-        line = f"{NO_SETTING}{factor:g} times the jobs of account {account}"
-        random, count = np.random.default_rng([seed, 0x57]), round(factor * len(rows))
-        if count <= len(rows):
-            gone = random.choice(rows, len(rows) - count, replace=False)
-            return now.having(line, jobs=jobs.drop(index=jobs.index[gone]).reset_index(drop=True))
-        copies = jobs.iloc[random.choice(rows, count - len(rows))].reset_index(drop=True)
-        new = int(jobs["group"].max()) + 1 + np.arange(len(copies))
-        submit = jobs["submit_s"].to_numpy(np.int64)[random.choice(rows, len(copies))]
-        copies = copies.assign(
-            **{"job_id": [f"{row}" for row in new], "group": new, "task": -1, "throttle": 0, "after": "", "submit_s": submit},
-            **{"eligible_s": -1, "held_s": -1, "cancel_s": -1},
-        )
-        more = pd.concat([jobs, copies], ignore_index=True)
-        return now.having(line, jobs=more.sort_values("submit_s", kind="stable", ignore_index=True))
-
-
 class SiteFactor(KindOfChange):
     """Points of priority taken for each doubling of the predicted median runtime."""
 
@@ -291,20 +261,6 @@ class SiteFactor(KindOfChange):
         return now.having(*with_prediction(now.site, 0.5, statement), jobs=now.jobs.assign(nice=nice))
 
 
-class OtherRule(KindOfChange):
-    """A ``scheduler`` and ``predictor`` that Slurm does not have, on the same nodes."""
-
-    @property
-    def bound(self) -> bool:
-        """Tell whether it knows what no site can know."""
-        return str(self.value.get("predictor", "")).startswith("clairvoyant")
-
-    def apply(self, now: Changed, seed: int) -> Changed:
-        rule = str(self.value.get("scheduler", "EASY")), str(self.value.get("predictor", "requested"))
-        Policy(*rule).plan()
-        return now.having(f"{NO_SETTING}Slurm has no {rule[0]} on {rule[1]} times", rule=rule)
-
-
 KINDS: dict[str, type[KindOfChange]] = {
     "slurm": SlurmConf,
     "scheduler": SchedulerParameters,
@@ -315,9 +271,7 @@ KINDS: dict[str, type[KindOfChange]] = {
     "reservation": WeeklyReservation,
     "limits": TimeLimits,
     "time_min": MinTimeLimits,
-    "demand": AccountDemand,
     "site_factor": SiteFactor,
-    "rule": OtherRule,
 }
 """The kinds by their key in a file of candidates, in the order in which they are applied."""
 

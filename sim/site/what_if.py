@@ -21,7 +21,6 @@ from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, inte
 from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios
 from sim.site.changes import Changed
-from sim.site.other_rules import started
 from sim.site.replay import Replay, as_schedule, starts
 from sim.slurm.begin import asked
 from sim.slurm.requests import SlurmRequests
@@ -100,8 +99,6 @@ class Replays:
         row, seed = piece
         changed = self.changes[row]
         jobs = shaken(changed.jobs, self.shake_s, seed)
-        if changed.rule is not None:
-            return row, seed, started(changed.site, jobs, *changed.rule, seed)
         return row, seed, starts(changed.site, jobs, seed, self.requests.of(row, changed.site, changed.jobs))
 
 

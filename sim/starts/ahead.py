@@ -21,7 +21,7 @@ from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from sim.inputs.planner import no_planner
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, on_clusters
-from sim.kernel.run import SUMS, run
+from sim.kernel.run import run
 from sim.kernel.scenarios import draw_runtimes
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import FREE, Estimates, Jobs
@@ -205,7 +205,6 @@ class Ahead:
         state.start[:first] = begin - origin
         state.counters[FREE] = self._held - procs[:first].sum()
         swept = NO_SWEEP._replace(
-            results=np.zeros((count, SUMS)),
             runtimes=all_runtimes,
             planned=begin - origin + requests[:first],
             corrections=np.zeros(first, np.int64),

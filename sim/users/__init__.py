@@ -1,1 +1,1 @@
-"""Reacting users: sessions, batches, think times, and loops open, closed and semi-open."""
+"""Reacting users: batches, think times, and the closed loop."""

@@ -1,19 +1,14 @@
-"""Which batches a batch waits for: the closed loop and the semi-open one.
+"""Which batches of jobs a batch waits for: the closed loop of Zakay & Feitelson.
+
+A user's jobs are taken in order of submission. A job that is submitted before the user's previous one has ended does not wait for
+that end: it belongs to the same batch. Any other job begins a batch ("Preserving user behavior characteristics in trace-based
+simulation of parallel job scheduling", MASCOTS 2014).
 
 A batch depends on the earlier batches of its user all of whose jobs had ended when it was submitted. Of these it waits for those
 on which no other of them depends. When all of them have ended and the user has thought, its jobs follow with the recorded times
 between them. The think time is that between the last of those ends and the batch's first submission. So if every job starts when
-it is recorded to have started, every job is submitted at its recorded time. The papers leave some points open; here:
-
-closed
-    All batches wait so, within a session and across sessions. A batch that depends on none is submitted as recorded: a user's
-    first, and batches submitted while all the user's earlier ones still ran.
-semi-open
-    Sessions begin as recorded, and the loop is closed within them: a batch waits only for batches of its own session. One that
-    depends on none of these is submitted as recorded, or when the batches of earlier sessions it depends on have ended, if
-    that is later. The name is that of Zakay & Feitelson, "Semi-open trace based simulation for reliable evaluation of job
-    throughput and user productivity" (CloudCom 2015). Their loads differ by scheduler; these hardly do. The partly open systems of
-    Schroeder, Wierman & Harchol-Balter (NSDI 2006) are nearer.
+it is recorded to have started, every job is submitted at its recorded time. A batch that depends on none is submitted as recorded:
+a user's first, and batches submitted while all the user's earlier ones still ran.
 
 "Had ended before" is an order of intervals. So the batches that a batch waits for are neighbours by their ends, and those that
 wait for a batch are neighbours by their submissions: no list of pairs is needed.
@@ -21,82 +16,102 @@ wait for a batch are neighbours by their submissions: no list of pairs is needed
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
-from features.jobs.dependencies import OPEN, Graph, spread
-from sim.users.names import SEMI_OPEN, Users
-from sim.users.sessions import Batches, batches
+from features.jobs.dependencies import OPEN, Graph
 
 
-class _Links(NamedTuple):
-    """What some batches wait for, and the places among them of those that wait for each batch.
+class Batches(NamedTuple):
+    """The batches of a trace, int64: by user, and for each user in order of submission.
 
-    Of the waiting: how many batches they wait for, and the last of these ends. Of all batches: first and last place.
+    ``of_job`` [jobs] numbers them; the rest is [batches]. ``person`` numbers users; a job of an unknown user is a user and a batch
+    of its own. ``submit_s`` is the first submission, ``end_s`` the last end.
     """
 
-    parents: np.ndarray
-    last_end_s: np.ndarray
-    first_child: np.ndarray
-    last_child: np.ndarray
+    of_job: np.ndarray
+    person: np.ndarray
+    submit_s: np.ndarray
+    end_s: np.ndarray
 
 
-def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray, rule: Users) -> tuple[Graph, Batches]:
-    """Return what jobs wait for under ``rule``, and their batches.
+def batches(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray) -> Batches:
+    """Return the batches of jobs in order of submission; int64 [jobs], ``user`` -1 if unknown."""
+    if len(user) == 0:
+        return Batches(*[np.zeros(0, np.int64)] * 4)
+    own = np.where(user < 0, user.max() + 1 + np.arange(len(user)), user)
+    order = np.argsort(own, kind="stable")
+    own, submit, end = own[order], submit_s[order], end_s[order]
+    other = np.append(True, own[1:] != own[:-1])
+    first = other | np.append(True, submit[1:] >= end[:-1])
+    of_job = np.empty(len(user), np.int64)
+    of_job[order] = np.cumsum(first) - 1
+    at = np.flatnonzero(first)
+    return Batches(of_job, np.cumsum(other)[at] - 1, submit[at], np.maximum.reduceat(end, at))
+
+
+def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray) -> tuple[Graph, Batches]:
+    """Return what jobs wait for, and their batches.
 
     Int64 [jobs] in order of submission; ``user`` is a code, -1 for unknown: such jobs wait for none.
     """
-    batched = batches(user, submit_s, end_s, rule)
-    every = np.arange(len(batched.session))
-    offset = submit_s - batched.submit_s[batched.of_job]
-    if rule.loop != SEMI_OPEN:
-        links = _links(batched, batched.person, every)
-        parents, children = links.parents, [(every, links)]
-        think, late = batched.submit_s - links.last_end_s, np.zeros(len(every), bool)
-    else:
-        inner = _links(batched, batched.session, every)
-        begins = np.flatnonzero(inner.parents == 0)
-        across = _links(batched, batched.person, begins)
-        parents, children = inner.parents.copy(), [(every, inner), (begins, across)]
-        parents[begins] = across.parents
-        late = np.zeros(len(every), bool)
-        late[begins] = True
-        think = np.where(late, 0, batched.submit_s - inner.last_end_s)
-    after_s = np.where(parents[batched.of_job] > 0, think[batched.of_job] + offset, OPEN)
-    child, first, last = children[0][0], children[0][1].first_child, children[0][1].last_child
-    if len(children) > 1:
-        child, first, last = _joined(children)
-    return Graph(batched.of_job, after_s, late[batched.of_job], parents, child, first, last), batched
-
-
-def _links(batched: Batches, group: np.ndarray, waiting: np.ndarray) -> _Links:
-    """Return what the batches ``waiting`` wait for among those of their ``group``.
-
-    Groups are numbered in the order of the batches.
-    """
-    if len(group) == 0:
-        return _Links(*[group] * 4)
-    begin = int(batched.submit_s.min())
-    span = int(batched.end_s.max()) - begin + 2
-    submit, end = (group * span + seconds - begin + 1 for seconds in (batched.submit_s, batched.end_s))  # group * span: before all
+    batched = batches(user, submit_s, end_s)
+    every, person = np.arange(len(batched.person)), batched.person
+    if len(every) == 0:
+        return Graph(batched.of_job, *[every] * 5), batched
+    origin = int(batched.submit_s.min())
+    span = int(batched.end_s.max()) - origin + 2
+    submit, end = (
+        person * span + seconds - origin + 1 for seconds in (batched.submit_s, batched.end_s)
+    )  # person * span: before all
     by_end = np.argsort(end, kind="stable")
     ends, latest = end[by_end], np.maximum.accumulate(submit[by_end])
-    floor = group[waiting] * span
-    ended = np.searchsorted(ends, submit[waiting], "right")
+    ended = np.searchsorted(ends, submit, "right")
     # the latest submission among batches ended by then: another one depends on those that ended before it
-    bar = np.maximum(np.append(latest, 0)[ended - 1], floor)
+    bar = np.maximum(np.append(latest, 0)[ended - 1], person * span)
     parents = ended - np.searchsorted(ends, bar, "right")
-    last_end = np.append(ends, 0)[ended - 1] - floor + begin - 1
-    first, last = np.searchsorted(submit[waiting], end, "left"), np.searchsorted(bar, end, "left")
-    return _Links(parents, last_end, first, last)
+    think_s = submit - np.append(ends, 0)[ended - 1]
+    after_s = np.where(parents > 0, think_s, OPEN)[batched.of_job]
+    after_s += np.where(after_s == OPEN, 0, submit_s - batched.submit_s[batched.of_job])
+    first, last = np.searchsorted(submit, end, "left"), np.searchsorted(bar, end, "left")
+    return Graph(batched.of_job, after_s, parents, every, first, last), batched
 
 
-def _joined(children: list[tuple[np.ndarray, _Links]]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the children of each batch as one slice, from several kinds of links."""
-    pairs = [(spread(links.first_child, links.last_child), which) for which, links in children]
-    parent = np.concatenate([number for (number, _), _ in pairs])
-    child = np.concatenate([which[place] for (_, place), which in pairs])
-    order, every = np.argsort(parent, kind="stable"), np.arange(len(children[0][1].first_child))
-    first, last = (np.searchsorted(parent[order], every, side) for side in ("left", "right"))
-    return child[order], first, last
+@dataclass(frozen=True)
+class Facts:
+    """Numbers of users, batches and jobs.
+
+    ``as_recorded`` counts jobs that wait for none, ``of_several`` jobs whose batch waits for several batches. Jobs that name no
+    user are counted only in ``as_recorded``, ``jobs`` and ``unnamed``.
+    """
+
+    users: int
+    batches: int
+    jobs: int
+    unnamed: int
+    as_recorded: int
+    of_several: int
+
+    def notes(self) -> list[str]:
+        """Return the facts in whole sentences."""
+        notes = [
+            f"{self.users:,} reacting users, in {self.batches:,} batches: {self.jobs - self.as_recorded:,} of "
+            f"{self.jobs:,} jobs are submitted when batches have ended, {self.of_several:,} when several have; the others as recorded."
+        ]
+        if self.unnamed:
+            notes.append(f"{self.unnamed:,} jobs name no user, and are submitted as recorded.")
+        return notes
+
+
+def facts_of(waits: Graph, batches: Batches, unnamed: int) -> Facts:
+    """Return the facts of a graph and its batches; ``unnamed`` jobs have no user."""
+    return Facts(
+        users=int(batches.person[-1]) + 1 - unnamed if len(batches.person) else 0,
+        batches=len(batches.person) - unnamed,
+        jobs=len(waits.batch),
+        unnamed=unnamed,
+        as_recorded=int((waits.after_s == OPEN).sum()),
+        of_several=int((waits.parents > 1)[waits.batch].sum()),
+    )

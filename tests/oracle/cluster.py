@@ -181,7 +181,7 @@ class Machine:
 
 @dataclass
 class Foreseeing:
-    """Oracle and nowcast in plain Python: with a patience in seconds, a pause between questions, and perhaps the harm to others.
+    """Oracle and nowcast in plain Python: with a patience in seconds, and a pause between questions.
 
     ``limits`` are by (application, nodes); ``changes`` says whether the background goes on as it will. As every start is asked about,
     the jobs started so far in a pass are those it let start.
@@ -191,7 +191,6 @@ class Foreseeing:
     changes: bool
     patience_s: int
     every_s: int
-    harm: bool
     machine: Any = None
     runs: list[Run] = field(default_factory=list)
     names: list[str] = field(default_factory=list)
@@ -229,12 +228,8 @@ class Foreseeing:
         machine = self.machine.copied()
         for job in self.started[1]:
             machine.begin(self._started(job, now), now)
-        alone = machine.copied()
         machine.begin(self._started(row, now), now)
-        hopeless = self.runs[row].work > self._limit(self.runs[row])
-        if self.harm:
-            return len(self._beyond(machine, now)) - hopeless > len(self._beyond(alone, now))
-        if hopeless:
+        if self.runs[row].work > self._limit(self.runs[row]):
             return False
         return self._lasted(machine, row, now) > self._limit(self.runs[row])
 
@@ -242,20 +237,6 @@ class Foreseeing:
         run = self.runs[row].copied()
         run.job.start = now
         return run
-
-    def _beyond(self, machine: Machine, now: int) -> list[int]:
-        """Return the running jobs that will run beyond their limits."""
-        overruns, at = [], now
-        while machine.running:
-            machine.settle(at, None if self.changes else now)
-            until = (at // machine.cluster.tick_s + 1) * machine.cluster.tick_s
-            ended = [run for run in machine.running.values() if run.left * run.slowdown <= until - at]
-            overruns += [run.job.index for run in ended if at + run.left * run.slowdown - run.job.start > self._limit(run)]
-            machine.at_work(until - at)
-            for run in ended:
-                machine.end(run)
-            at = until
-        return overruns
 
     def _lasted(self, machine: Machine, row: int, now: int) -> float:
         """Return the runtime of a job, all others going on as they do."""

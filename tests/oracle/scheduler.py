@@ -21,8 +21,7 @@ from typing import Any
 class Job:
     """One job; times in seconds.
 
-    ``submit`` is as recorded, except for a job that ``waits_for`` others: then it is ``think`` seconds after the last end of these, but not
-    before ``earliest``.
+    ``submit`` is as recorded, except for a job that ``waits_for`` others: then it is ``think`` seconds after the last end of these.
     ``order_s``, ``fit_s`` and ``end_s`` are what its runtime was estimated at on submission, to place it in the queue, to see whether it
     ends before a reservation, and to foresee its end once it runs; ``estimate`` is ``end_s`` as corrected since.
     """
@@ -38,7 +37,6 @@ class Job:
     end_s: int
     think: int
     first: int  # the first recorded submission of all
-    earliest: int = 0
     estimate: int = 0
     corrections: int = 0
     clamped: int = 0  # answers of the predictor about it that could not be used as they were
@@ -71,7 +69,6 @@ class Waits:
 
     jobs: list[int]
     think: int
-    earliest: int = 0
 
 
 ORDER, FIT, END = range(3)  # what a predictor is asked for
@@ -227,7 +224,7 @@ class Simulation:
         job.ended = True
         followers = [each for each in self.jobs if job in each.waits_for and all(other.ended for other in each.waits_for)]
         for follower in followers:
-            follower.submit = max(job.end + follower.think, follower.earliest)
+            follower.submit = job.end + follower.think
         return followers
 
     def correct(self, job: Job) -> None:
@@ -574,7 +571,7 @@ def simulated(
             job.waits_for = [jobs[before]]
         if waiting is not None:
             job.waits_for = [jobs[row] for row in waiting.jobs]
-            job.think, job.earliest = waiting.think, waiting.earliest
+            job.think = waiting.think
     source = Last2(jobs) if predictor == "last2" else predictor
     state = simulation(machine, algorithm, order, backfill, correction, source, reservations, starvation_s)
     name, _, given = semantics.partition("(")

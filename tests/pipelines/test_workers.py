@@ -20,8 +20,7 @@ from pipelines import workers
 from pipelines.workers import mapped
 from sim import Campaign
 from sim.campaigns.maps import Map, threads
-from sim.campaigns.sweep import random_weights, sweep
-from tests.sim.campaigns.test_campaign import ASKED, JOBS, WEEKS, WIDTH, assert_same, run
+from tests.sim.campaigns.test_campaign import ASKED, JOBS, WEEKS, assert_same, run
 from tests.support.patience import wait_until
 
 dask, distributed = pytest.importorskip("dask"), pytest.importorskip("distributed")
@@ -77,12 +76,6 @@ def test_a_campaign_makes_the_same_table_on_workers_as_in_threads(on_workers: Ma
     table = run(asked, map_points=on_workers, progress=lambda done, total: seen.append(done))
     assert_same(table, run(asked, map_points=threads(2)))
     assert seen == list(range(1, len(table) + 1))
-
-
-def test_sweeps_measure_the_same_on_workers(on_workers: Map) -> None:
-    weights, week = random_weights(600), JOBS.head(60)
-    one, two = (sweep(week, weights, procs=WIDTH, map_pieces=place) for place in (map, on_workers))
-    pd.testing.assert_frame_equal(one, two, check_exact=True)
 
 
 def test_more_pieces_than_a_scheduler_should_hold_become_fewer_tasks(on_workers: Map, monkeypatch: pytest.MonkeyPatch) -> None:

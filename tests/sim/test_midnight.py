@@ -15,8 +15,6 @@ from features.clock import Clock
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim import evaluate
-from sim.campaigns.sweep import MIXED, random_weights, sweep
 from sim.schedulers.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
@@ -120,16 +118,3 @@ def test_the_simulation_goes_on_with_the_memory_that_is_returned() -> None:
     assert schedule.quantiles is not None
     ignored = load.schedule("EASY", replace(source, retrain=lambda memory, ended, runtime: memory))
     assert schedule.jobs["predicted_s"].tolist() != ignored.jobs["predicted_s"].tolist()
-
-
-RETRAINED = ("lightgbm(trees=5)", "quantile", "quantile(order=accuracy)")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("name", RETRAINED)
-def test_sweeps_retrain_each_night_as_simulations_do(name: str) -> None:
-    load, weights = days(size=200), random_weights(2)
-    table = sweep(load.table(), weights, procs=load.machine, policy=MIXED._replace(predictor=name), map_pieces=map)
-    for row, each in enumerate(weights.tolist()):
-        alone = load.schedule(f"MIXED({','.join(map(repr, each))})-EASY-SPF", name)
-        assert table["mean_wait_s"][row] == pytest.approx(evaluate(alone)["mean_wait_s"], rel=1e-12)

@@ -31,7 +31,7 @@ from tests.support.workloads import crowd
         ({"seeds": (3,)}, "seed 3 changes nothing: nothing is random in a schedule with predictions by requested"),
         ({"replicates": 3, "seeds": (1,), "shake_s": 60}, "--replicates and --seed exclude each other"),
         ({"machine": "a.toml", "procs": 5}, "--machine a.toml says how many processors there are: give no --procs"),
-        ({"users": "shut"}, "users 'shut': known: open, closed, semi-open"),
+        ({"users": "shut"}, "users 'shut': known: open, closed"),
         ({"users": "closed", "dependencies": True}, "users closed and dependencies both say when jobs are submitted"),
     ],
 )

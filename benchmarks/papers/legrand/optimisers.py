@@ -14,7 +14,6 @@ from cmaes import CMA
 
 from sim.campaigns.learned_order import ask_and_tell, evolve
 from sim.campaigns.sweep import PreparedSweep, random_weights
-from sim.kernel.run import SLOWDOWNS
 
 XNES, CMA_ES, RANDOM = "xnes", "cma-es", "random"
 Objective = Callable[[np.ndarray], np.ndarray]
@@ -101,7 +100,7 @@ def _cma_es(
 
 def slowdown(sweep: PreparedSweep) -> Objective:
     """Return the mean bounded slowdown, by the first threshold of ``sweep``, as an objective."""
-    return lambda weights: sweep.sums(sweep.checked(weights))[0][:, SLOWDOWNS] / len(sweep.jobs)
+    return lambda weights: sweep.measure(weights).filter(like="mean_bounded_slowdown").iloc[:, 0].to_numpy()
 
 
 def optimise_week(sweep: PreparedSweep, number: int, dimensions: int, search: Search | None = None, seed: int = 0) -> Best:

@@ -71,9 +71,9 @@ def models(run: ClusterRun) -> dict[str, tuple[Adviser, float]]:
     }
 
 
-def rush(cutoff: float, *, harm: bool = False, order: str = "") -> str:
+def rush(cutoff: float, *, order: str = "") -> str:
     """Return the name of the scheduler that asks the attacked model."""
-    return f"{order}EASY+RUSH(model=attacked,patience={PATIENCE_S},every=10,cutoff={cutoff:g}{',harm=yes' * harm})"
+    return f"{order}EASY+RUSH(model=attacked,patience={PATIENCE_S},every=10,cutoff={cutoff:g})"
 
 
 @dataclass(frozen=True)
@@ -116,10 +116,6 @@ class Attack:
         if storms:
             rows.append(_further(f"cutoff {CUTOFF:g}, with storm", runs[runs["seed"].isin(storms)], rush(CUTOFF)))
         few = seeds[: max(count // 3, 1)]
-        some = [rush(0.3, harm=True), rush(0.3), rush(CUTOFF)]
-        harmed = self.trials(model, ["EASY", *some], few)
-        labels = ("cutoff 0.3 and harm", "cutoff 0.3", f"cutoff {CUTOFF:g}")
-        rows += [_further(f"{label}, the first {len(few)}", harmed, name) for label, name in zip(labels, some, strict=True)]
         ordered = self.trials(model, ["SPF-EASY", rush(CUTOFF, order="SPF-")], few)
         rows.append(_further(f"shortest first (SPF-EASY), the first {len(few)}", ordered, rush(CUTOFF, order="SPF-")))
         table = markdown(["", "trials", *_FURTHER.values()], rows)

@@ -40,7 +40,7 @@ CONDUCTED = ("ADAA", "WS", "SS")
 def settings() -> dict[str, Setting]:
     """Return what is compared, by its name."""
     chosen = Choice(CUTOFF, PATIENCE_S)
-    of_easy = Settings(chosen, chosen).conducted()
+    of_easy = Settings(chosen).conducted()
     easy, model, nowcast = of_easy["EASY"], of_easy["model"], of_easy["nowcast"]
 
     def harm(each: Setting) -> Setting:

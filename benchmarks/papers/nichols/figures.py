@@ -15,7 +15,7 @@ from pipelines.report.style import INK, MUTED, encode, figure
 from sim.metrics.formats import signed
 
 SIMULATED = "simulated cluster"
-_COLOURS = {"model": "#0072b2", "nowcast": "#e3c94b", "oracle": "#e69f00", "oracle, harm": "#d55e00"}
+_COLOURS = {"model": "#0072b2", "nowcast": "#e3c94b", "oracle": "#e69f00"}
 _PALETTE = (INK, "#0072b2", "#009e73", "#cc79a7", "#e3c94b", "#e69f00", "#d55e00", "#b8c0c8")
 PUBLISHED = {
     "figures-4-5": ("varied_pooled", "mean", "runs with variation a trial"),

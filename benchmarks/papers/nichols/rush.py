@@ -13,7 +13,7 @@ switches, a shared file system, seven applications, 90 counters a node.
 * Experiments are those of the paper's table II; a trial's seed decides what is submitted, the background and each run's own luck, so
   schedulers are compared on the same trials, beside FCFS and EASY backfilling with best fit.
 * The oracle knows the machine as it is and how the background will go on; the nowcast knows all but the background to come; the coin
-  skips as often as the model, with its patience. Harm: a start that makes running jobs vary is held, too.
+  skips as often as the model, with its patience.
 * Errors are standard errors, intervals (95 %) percentiles, both from a paired bootstrap over trials. Trials with a storm in EASY's run (others
   ask for three quarters of the file system or more) are a stratum of their own: they are rare and hold half of all variation.
 
@@ -51,8 +51,6 @@ CHOICES = (600, 900, 1200, 1800)
 """Patiences to choose from."""
 CUTOFFS = (0.1, 0.15, 0.2, 0.3)
 """The ladder of cutoffs: probabilities of variation from which on a job waits."""
-HARM_CUTOFFS = (0.1, 0.2, 0.3)
-"""Those of a model that also counts what a start does to running jobs."""
 EVERIES = (0, 10, 30, 60, 120)
 LIMITS = (1.5, 1.2, 1.0, 0.5)
 """z beyond which the oracle lets a job wait."""
@@ -71,33 +69,23 @@ class Choice(NamedTuple):
     patience: int
 
 
-def rush(model: str, *, skips: int = 0, patience: int = 0, every: int = EVERY, harm: bool = False, placement: str = "") -> str:
+def rush(model: str, *, skips: int = 0, patience: int = 0, every: int = EVERY, placement: str = "") -> str:
     """Return the name of a scheduler that asks ``model``: with ``skips`` as the paper has them, or with a patience."""
     options = [f"model={model}"]
     options += [f"skips={skips}"] if skips else []
     options += [f"patience={patience},every={every}"] if patience else []
-    options += ["harm=yes"] if harm else []
     return f"EASY+RUSH({','.join(options)}){placement}"
 
 
 @dataclass(frozen=True)
 class Settings:
-    """All settings that are compared, by their names on the pages.
-
-    ``chosen`` is the model's, ``harming`` the model's that also counts what a start does to running jobs.
-    """
+    """All settings that are compared, by their names on the pages; ``chosen`` is the model's."""
 
     chosen: Choice
-    harming: Choice
 
     def model(self, **options: object) -> Setting:
         """Return the model with what was chosen for it, but for ``options`` of :func:`rush`."""
         return Setting(rush("model", **{"patience": self.chosen.patience, **options}), self.chosen.cutoff)  # type: ignore[arg-type]
-
-    def harm(self, **options: object) -> Setting:
-        """Return the model that also counts what a start does to running jobs."""
-        given = {"patience": self.harming.patience, "harm": True, **options}
-        return Setting(rush("model", **given), self.harming.cutoff)  # type: ignore[arg-type]
 
     def shipped(self, **options: object) -> Setting:
         """Return the model of all 282 features, by default with the paper's ten skips."""
@@ -111,7 +99,6 @@ class Settings:
             "as published": self.shipped(),
             "nowcast": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
             "oracle": Setting(rush("oracle", patience=BOUND_PATIENCE)),
-            "oracle, harm": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),
         }
 
     def steps(self) -> dict[str, dict[str, Setting]]:
@@ -123,14 +110,12 @@ class Settings:
                 "+ best fit": self.shipped(),
                 "+ model of delays": self.model(patience=0, skips=10),
                 "+ patience": self.model(),
-                "+ harm": self.harm(),
             },
             "oracle": {
                 "EASY, first fit": Setting(EASY + FIRST),
                 "+ oracle, ten skips": Setting(rush("oracle", skips=10, placement=FIRST)),
                 "+ best fit": Setting(rush("oracle", skips=10)),
                 "+ patience": Setting(rush("oracle", patience=BOUND_PATIENCE)),
-                "+ harm": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),
             },
         }
 
@@ -147,21 +132,16 @@ class Settings:
             "model of 282 features, patience": self.shipped(skips=0, patience=self.chosen.patience),
             "model, ten skips": self.model(patience=0, skips=10),
             "model, patience": self.model(),
-            "model, harm, patience": self.harm(),
             "nowcast, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE)),
-            "nowcast, harm, patience": Setting(rush("nowcast", patience=BOUND_PATIENCE, harm=True)),
             "oracle, ten skips": Setting(rush("oracle", skips=10)),
-            "oracle, harm, ten skips": Setting(rush("oracle", skips=10, harm=True)),
             "oracle, patience": Setting(rush("oracle", patience=BOUND_PATIENCE)),
-            "oracle, harm, patience": Setting(rush("oracle", patience=BOUND_PATIENCE, harm=True)),
-            "oracle, harm, twice the patience": Setting(rush("oracle", patience=2 * BOUND_PATIENCE, harm=True)),
         }
         return named
 
     def bounds(self) -> dict[str, Setting]:
         """Return what is asked where the cluster changes."""
         named = self.conducted()
-        return {name: named[name] for name in ("EASY", "model", "nowcast", "oracle", "oracle, harm")}
+        return {name: named[name] for name in ("EASY", "model", "nowcast", "oracle")}
 
 
 ADAA = EXPERIMENTS["ADAA"]
@@ -211,23 +191,15 @@ def first_trials(each: Conducted, count: int = PUBLISHED_TRIALS) -> Conducted:
 def choices(bench: Bench) -> tuple[pd.DataFrame, dict[str, Choice]]:
     """Try all cutoffs with all patiences on the trials to choose on; return the comparison, and the choices by name."""
     named = {f"{cutoff:g}, {patience:,} s": Choice(cutoff, patience) for cutoff in CUTOFFS for patience in CHOICES}
-    settings = {name: Settings(each, each).model() for name, each in named.items()}
+    settings = {name: Settings(each).model() for name, each in named.items()}
     return beside_easy(bench, settings, seeds=bench.other_seeds), named
-
-
-def harm_choices(bench: Bench, patience: int) -> tuple[pd.DataFrame, dict[str, Choice]]:
-    """Try cutoffs with harm and one patience on a quarter of the trials to choose on, as it takes long."""
-    named = {f"{cutoff:g}": Choice(cutoff, patience) for cutoff in HARM_CUTOFFS}
-    settings = {name: Settings(each, each).harm() for name, each in named.items()}
-    seeds = bench.other_seeds
-    return beside_easy(bench, settings, seeds=seeds[: max(len(seeds) // 4, PUBLISHED_TRIALS)]), named
 
 
 def cutoffs(bench: Bench, settings: Settings) -> pd.DataFrame:
     """Try all cutoffs with the chosen patience on the trials that everything is measured on."""
     patience = settings.chosen.patience
     named = {f"{cutoff:g}": Choice(cutoff, patience) for cutoff in CUTOFFS}
-    return beside_easy(bench, {name: Settings(each, each).model() for name, each in named.items()})
+    return beside_easy(bench, {name: Settings(each).model() for name, each in named.items()})
 
 
 def choice(table: pd.DataFrame, named: Mapping[str, Choice]) -> Choice:
@@ -246,7 +218,7 @@ def patiences(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
     """Return how long a job may wait, on ADAA, by what is asked."""
     asked = {
         "model": lambda patience: settings.model(patience=patience),
-        "oracle, harm": lambda patience: Setting(rush("oracle", patience=patience, harm=True)),
+        "oracle": lambda patience: Setting(rush("oracle", patience=patience)),
     }
     return {name: beside_easy(bench, {f"{patience:,} s": make(patience) for patience in PATIENCES}) for name, make in asked.items()}
 
@@ -258,9 +230,9 @@ def lasting(bench: Bench, settings: Settings) -> dict[str, pd.DataFrame]:
 
 
 def months(bench: Bench, settings: Settings, days: float) -> pd.DataFrame:
-    """Simulate continuous load under EASY, model, nowcast and oracle with harm; a row a day, load and ``scheduler``."""
-    named = {name: setting for name, setting in settings.bounds().items() if name != "oracle"}
-    parts = [bench.month(load, setting, days, CLUSTER).assign(scheduler=name) for load in LOADS for name, setting in named.items()]
+    """Simulate continuous load under EASY, model, nowcast and oracle; a row a day, load and ``scheduler``."""
+    named = settings.bounds().items()
+    parts = [bench.month(load, setting, days, CLUSTER).assign(scheduler=name) for load in LOADS for name, setting in named]
     return pd.concat(parts, ignore_index=True)
 
 
@@ -283,9 +255,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         raise InputError(f"at least {PUBLISHED_TRIALS} trials")
     bench = Bench(options.keep, options.trials, options.chosen_on, options.days, options.threads)
     tried, named = choices(bench)
-    chosen = choice(tried, named)
-    harmful = harm_choices(bench, chosen.patience)
-    settings = Settings(chosen, choice(*harmful))
+    settings = Settings(choice(tried, named))
     done = [conducted(bench, of, settings) for of in EXPERIMENTS.values()]
     parts = {
         "apart": beside_easy(bench, settings.apart(), baseline="EASY, best fit"),
@@ -303,7 +273,7 @@ def main(argv: Sequence[str] | None = None) -> None:
         "EASY, all 90 counters of 512 nodes, features of every job": None,
         "the model of 282 features, ten skips": settings.shipped(),
         "the model": settings.model(),
-        "the oracle with harm": settings.conducted()["oracle, harm"],
+        "the oracle": settings.conducted()["oracle"],
     }
     few = [first_trials(each) for each in done]
     columns = {f"`model`, {PUBLISHED_TRIALS} trials": (few, "model"), f"`model`, {bench.trials} trials": (done, "model")}
@@ -319,7 +289,6 @@ def main(argv: Sequence[str] | None = None) -> None:
             f"{what}:\n\n{tables.settings_table('cutoff', table)}"
             for what, table in (
                 ("Trials to choose on", tried),
-                ("With harm", harmful[0]),
                 ("Trials that are judged", cutoffs(bench, settings)),
             )
         ),

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from features.jobs.dependencies import OPEN, Graph, preceding_rows, spread
+from features.jobs.dependencies import OPEN, Graph, preceding_rows
 from sim import simulate
 from sim.replays import user_graph
 from sim.users.names import users
@@ -17,15 +17,15 @@ from tests.support.workloads import Workload, columns, crowd
 def stated_rows(waits: Graph) -> np.ndarray:
     """Return the row of the one job that each job waits for, int64 [jobs], -1 where SWF cannot state it.
 
-    It cannot if a batch waits for several, if the preceding batch has several jobs, or if ``not_before`` is true.
+    It cannot if a batch waits for several, or if the preceding batch has several jobs.
     """
-    parent, place = spread(waits.first_child, waits.last_child)
-    child = waits.child[place]
+    slices = [waits.child[first:last] for first, last in zip(waits.first_child, waits.last_child, strict=True)]
+    parent, child = np.repeat(np.arange(len(slices)), [len(each) for each in slices]), np.concatenate(slices)
     alone = (waits.parents[child] == 1) & (np.bincount(waits.batch)[parent] == 1)
     job, before = np.full(len(waits.parents), -1), np.full(len(waits.parents), -1)
     job[waits.batch] = np.arange(len(waits.batch))
     before[child[alone]] = job[parent[alone]]
-    return np.where(waits.not_before, -1, before[waits.batch])
+    return before[waits.batch]
 
 
 def written(jobs: pd.DataFrame, waits: Graph) -> pd.DataFrame:
@@ -41,8 +41,6 @@ def test_a_batch_that_waits_for_one_job_is_stated_and_others_are_not() -> None:
     # Job 1 ends at 10; jobs 2 and 3 are a batch that waits for it; job 4 waits for both of these, job 5 for job 4.
     load = Workload(4, [0, 15, 17, 40, 60], [10, 9, 9, 5, 5], [1] * 5, [10] * 5, ["u"] * 5, [10] * 5, wait=[0] * 5)
     assert stated_rows(user_graph(load.table(), users("closed"))[0]).tolist() == [-1, 0, 0, -1, 3]
-    # A session that begins as recorded waits for no end alone.
-    assert stated_rows(user_graph(load.table(), users("semi-open(session=14)"))[0]).tolist() == [-1, 0, 0, -1, -1]
 
 
 def test_what_is_stated_in_full_makes_the_same_schedule() -> None:

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.campaigns.sweep import MIXED, random_weights, sweep
+from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
 from tests.models.runtime.by_hand import agree
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import crowd
@@ -57,4 +57,4 @@ def test_a_learner_that_runs_away_is_an_error_and_names_the_job() -> None:
     with pytest.raises(InputError, match=r"predictor cv-triple\(.+\): predicts something that is not a finite number for job \d+$"):
         load.schedule("EASY", runs_away)
     with pytest.raises(InputError, match="not a finite number"):
-        sweep(load.table(), random_weights(2), procs=load.machine, policy=MIXED._replace(predictor=runs_away))
+        PreparedSweep(load.table(), procs=load.machine, policy=MIXED._replace(predictor=runs_away)).measure(random_weights(2))

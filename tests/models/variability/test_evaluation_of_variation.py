@@ -163,7 +163,7 @@ def test_elimination_keeps_what_matters_and_prefers_the_smaller_of_equals():
     table = pd.DataFrame(rng.normal(size=(600, 40)), columns=[f"c{number}" for number in range(40)])
     label = (table["c3"] + table["c17"] > 1.8).astype(np.int64).to_numpy()
     times = Times(3600.0 * np.arange(600), 3600.0 * np.arange(600) + 60)
-    for name in ("extra-trees", "knn", "lightgbm"):
+    for name in ("extra-trees", "lightgbm"):
         kept = eliminate(name, table, label, times, seed=0, options=FAST.get(name))
         assert set(kept.columns[:2]) == {"c3", "c17"}, name
         assert len(kept.columns) <= 14, name

@@ -71,7 +71,7 @@ def test_options_become_fields(arguments: tuple[str, ...], fields: dict[str, Any
         ("simulate", ("--load", "nan"), "'--load': nan is not a finite number"),
         ("simulate", ("--squeeze", "2000000"), "is not in the range 0<x<=1000000"),
         ("simulate", ("--windows", "weeks"), "No such option"),
-        ("simulate", ("--users", "shut"), "users 'shut': known: open, closed, semi-open"),
+        ("simulate", ("--users", "shut"), "users 'shut': known: open, closed"),
         ("simulate", ("--users", "closed", "--dependencies"), "users closed and dependencies both say when jobs are submitted"),
         (
             "simulate",

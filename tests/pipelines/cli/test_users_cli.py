@@ -30,6 +30,6 @@ def test_users_who_react_submit_after_ends_and_the_trace_is_called_so(trace: Pat
     assert done.returncode == 0, done.stderr
     row = json.loads(done.stdout)
     assert (row["trace"], row["users"], row["load"], row["squeeze"]) == ("users (users closed, load 2)", "closed", 2.0, 1.0)
-    assert "2 reacting users, in 3 sessions of 4 batches: 2 of 4 jobs are submitted when batches have ended" in done.stderr
+    assert "2 reacting users, in 4 batches: 2 of 4 jobs are submitted when batches have ended" in done.stderr
     # job 1 runs 0-50, job 2 (at 5) 50-100; job 3 is submitted 10/2 s after 50 and runs 100-150; job 4 (5000 - 160)/2 s after that
     assert pd.read_parquet(out)["submit_s"].tolist() == [0, 5, 55, 2570]

@@ -117,21 +117,6 @@ def test_the_first_screen_has_the_answer_and_what_changes_nothing_and_no_lines_i
     assert re.search(r"Changes nothing here: .*plan a week", screen)
 
 
-@pytest.mark.thorough
-def test_other_schedulers_stand_below_and_a_bound_is_called_one_and_never_leads(recorded: tuple[Site, SlurmJobs]) -> None:
-    tried = [
-        site_change("bound", rule={"scheduler": "EASY", "predictor": "clairvoyant"}),
-        site_change("EASY", rule={"scheduler": "EASY"}),
-        site_change("no backfill", slurm={"SchedulerType": "sched/builtin"}),
-    ]
-    study = measure(*recorded, tried, 2, 60, 0, map, lambda *_: None)
-    assert study.ranked == ["no backfill", "EASY", "bound"]
-    assert study.verdicts["bound"] == "bound"
-    assert "bound" in render_what_if(study, {})
-    alone = measure(*recorded, tried[:1], 2, 60, 0, map, lambda *_: None)
-    assert answer(alone)[0].startswith("Nothing here is surely better")
-
-
 FIT = {"recorded_mean_wait_s": 49.97, "mean_wait_s": 49.5, "low_s": 42.5, "high_s": 56.5, "replays": 40, "decisions": 0.96}
 FIT |= {"phases_from_log": False}
 

@@ -9,9 +9,7 @@ import pytest
 
 from features.errors import InputError
 from sim import evaluate
-from sim.campaigns.maps import threads
-from sim.campaigns.sweep import MIXED, random_weights, sweep
-from sim.kernel.run import MEASURED
+from sim.campaigns.sweep import MEASURED, MIXED, PreparedSweep, random_weights
 from sim.policy import Policy
 from tests.support.workloads import Told, crowd
 
@@ -37,27 +35,11 @@ def by_simulation(weights: np.ndarray, backfill: str, tau_s: float, **policy: An
 def test_a_sweep_agrees_with_simulations_one_by_one(features: int, policy: dict[str, Any]) -> None:
     weights = random_weights(6, features, seed=features)
     scheduler = "MIXED(1,0,0)-EASY-SPF"
-    swept = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=Policy(scheduler, **policy), tau_s=60.0, map_pieces=map)
+    prepared = PreparedSweep(LOAD.table(), procs=LOAD.machine, policy=Policy(scheduler, **policy), taus_s=(60.0,))
+    swept = prepared.measure(weights)
     expected = by_simulation(weights, "SPF", 60.0, **policy)
     np.testing.assert_allclose(swept[list(MEASURED)].to_numpy(), expected, rtol=1e-12)
     assert swept["mean_wait_s"].nunique() > 1, "policies that all do the same would hide that weights are not used"
-
-
-def test_threads_and_chunks_change_nothing_and_progress_reaches_the_end() -> None:
-    weights = random_weights(600)
-    reports: list[tuple[int, int]] = []
-    one = sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor="last2"), map_pieces=map)
-    two = sweep(
-        LOAD.table(),
-        weights,
-        procs=LOAD.machine,
-        policy=MIXED._replace(predictor="last2"),
-        map_pieces=threads(2),
-        progress=lambda *done: reports.append(done),
-    )
-    assert one.equals(two)
-    assert reports[-1] == (600, 600)
-    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
 
 
 def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions() -> None:
@@ -76,11 +58,12 @@ def test_random_weights_lie_on_the_unit_sphere_of_the_l1_norm_in_all_directions(
         ([[float("nan"), 0.0, 1.0]], "requested", "finite"),
         ([[1.0, 0.0, 0.0]], Told([], [], []), "told is written in Python"),
         ([[1.0, 0.0, 0.0]], [-5.0], "predictions for 150 jobs"),
+        ([[1.0, 0.0, 0.0]], "lightgbm", "not retrained each night"),
     ],
 )
 def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predictor: Any, message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(LOAD.table(), weights, procs=LOAD.machine, policy=MIXED._replace(predictor=predictor))
+        PreparedSweep(LOAD.table(), procs=LOAD.machine, policy=MIXED._replace(predictor=predictor)).measure(weights)
 
 
 @pytest.mark.parametrize(
@@ -100,4 +83,4 @@ def test_what_a_sweep_cannot_take_is_refused_in_one_line(weights: list, predicto
 )
 def test_a_sweep_refuses_what_a_simulation_refuses(policy: dict[str, Any], message: str) -> None:
     with pytest.raises(InputError, match=message):
-        sweep(LOAD.table(), random_weights(2), procs=LOAD.machine, policy=MIXED._replace(**policy))
+        PreparedSweep(LOAD.table(), procs=LOAD.machine, policy=MIXED._replace(**policy)).measure(random_weights(2))

@@ -9,14 +9,12 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from benchmarks.papers.nichols.workloads import Workload, trial
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
 from sim.cluster.advisers import StartAdvice
 from sim.cluster.applications import APPLICATIONS
 from sim.cluster.background import Level
-from sim.cluster.presets import CONGESTED as WHOLE
 from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import ClusterRun, Observed, simulate_on
 from sim.policy import Policy
@@ -151,36 +149,23 @@ FIRST_FIT = SMALL.but(nodes=128, noise_leaves=4, uplink=25.0, storage=30.0, plac
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("cluster", "jobs", "factor", "model", "harm"),
-    [
-        *(
-            (SMALL, jobs_of(13, 30, over_s=600), 1.15, *asked)
-            for asked in (("oracle", "yes"), ("oracle", "no"), ("nowcast", "yes"))
-        ),
-        (FIRST_FIT, jobs_of(17, 45), 1.3, "nowcast", "yes"),
-    ],
+    ("cluster", "jobs", "factor", "model"),
+    [(SMALL, jobs_of(13, 30, over_s=600), 1.15, "oracle"), (FIRST_FIT, jobs_of(17, 45), 1.3, "nowcast")],
 )
-def test_waiting_with_patience_is_the_oracles(
-    cluster: SimulatedCluster, jobs: pd.DataFrame, factor: float, model: str, harm: str
-) -> None:
+def test_waiting_with_patience_is_the_oracles(cluster: SimulatedCluster, jobs: pd.DataFrame, factor: float, model: str) -> None:
     """Also where nodes are placed when it decides and when it starts."""
     work, background = drawn(cluster, jobs, 13)
     kinds = list(zip(jobs["executable"].astype(str), jobs["procs"], strict=True))
     limits = {kind: factor * min(work[row] for row, other in enumerate(kinds) if other == kind) for kind in kinds}
-    name = f"EASY+RUSH(model={model},patience=200,every=7,harm={harm})"
+    name = f"EASY+RUSH(model={model},patience=200,every=7)"
     kernel = simulate_on(cluster, jobs, Policy(name, seed=13), advice=StartAdvice(limits=limits), observed=Observed(places=True))
-    foresight = Foreseeing(limits, model == "oracle", 200, 7, harm == "yes")
+    foresight = Foreseeing(limits, model == "oracle", 200, 7)
     runs = simulated(cluster, jobs, work, background, decision=foresight, skips=10**9)
     agree(kernel, runs)
     assert [nodes.tolist() for nodes in kernel.places] == [run.nodes for run in runs]
     assert kernel.decisions == foresight.asked
     assert kernel.runs["skips"].max() > 3
     assert len(foresight.first) > 3
-
-
-def test_harm_needs_a_model_that_foresees_running_jobs() -> None:
-    with pytest.raises(InputError, match="coin does not say what becomes of running jobs"):
-        simulate_on(SMALL, jobs_of(0), Policy("EASY+RUSH(model=coin,harm=yes)"))
 
 
 class Shifted:
@@ -191,23 +176,6 @@ class Shifted:
 
     def skip(self, row: int, now_s: int) -> bool:
         return self.whim.skip(row, now_s + 100_000)
-
-
-@pytest.mark.thorough
-def test_a_trial_of_nichols_et_al_on_the_congested_cluster() -> None:
-    jobs = trial(Workload(190, nodes=(8, 16, 32)), 1)
-    agree(simulate_on(WHOLE, jobs, Policy(seed=1)), by_oracle(WHOLE, jobs, 1))
-
-
-def test_what_is_asked_for_features_changes_no_run() -> None:
-    jobs = jobs_of(5)
-    bare = simulate_on(SMALL, jobs, Policy(seed=5)).runs
-    pd.testing.assert_frame_equal(
-        simulate_on(SMALL, jobs, Policy(seed=5), observed=Observed(np.ones(len(jobs), bool))).runs, bare, check_exact=True
-    )
-    pd.testing.assert_frame_equal(
-        simulate_on(SMALL, jobs, Policy(seed=5), observed=Observed(record=lambda first, grown: None)).runs, bare, check_exact=True
-    )
 
 
 # What is conserved
@@ -252,13 +220,6 @@ def test_a_coin_that_never_skips_leaves_the_schedule_as_it_is() -> None:
     asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin)", seed=10), advice=StartAdvice(coin=0.0))
     assert (asked.decisions, asked.skipped) == (len(jobs), 0)
     pd.testing.assert_frame_equal(asked.runs, plain.runs, check_exact=True)
-
-
-def test_a_coin_that_always_skips_is_asked_as_often_as_allowed() -> None:
-    jobs = jobs_of(10)
-    asked = simulate_on(SMALL, jobs, Policy("EASY+RUSH(model=coin,skips=4)", seed=10), advice=StartAdvice(coin=1.0))
-    assert (asked.runs["skips"] == 4).all()
-    assert asked.decisions == asked.skipped == 4 * len(jobs)
 
 
 # Refusals

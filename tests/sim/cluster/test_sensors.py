@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from functools import cache
-from typing import NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -258,7 +257,7 @@ def test_the_situation_is_what_a_scheduler_knows_of_the_nodes_and_of_the_jobs_be
     assert (simulated.situation["job.leaves"] > 1).any()
 
 
-def beside_at_start(simulated: ClusterRun, run: Placed, runs: Sequence[Placed]) -> list[Placed] | None:
+def beside_at_start(simulated: ClusterRun, run: Run, runs: Sequence[Run]) -> list[Run] | None:
     """Jobs that run as one starts; None if others start in the same second: which of them came first is not in the table."""
     begun = simulated.runs["start_s"]
     ends = np.ceil(begun + simulated.runs["runtime_s"])
@@ -268,13 +267,13 @@ def beside_at_start(simulated: ClusterRun, run: Placed, runs: Sequence[Placed]) 
     return [each for each in runs if begun.iloc[each.job.index] < start < ends.iloc[each.job.index]]
 
 
-def situation(cluster: SimulatedCluster, simulated: ClusterRun, run: Placed, beside: Sequence[Placed]) -> list[float]:
+def situation(cluster: SimulatedCluster, simulated: ClusterRun, run: Run, beside: Sequence[Run]) -> list[float]:
     """SITUATION_FEATURES of a job beside others."""
     size, everyone = cluster.nodes_per_leaf, (run, *beside)
     mine = Counter(node // size for node in run.nodes)
     usual = {each.job.index: behaviour(simulated, each) for each in everyone}
 
-    def crossing(each: Placed, leaf: int) -> float:
+    def crossing(each: Run, leaf: int) -> float:
         there = sum(node // size == leaf for node in each.nodes)
         return usual[each.job.index].traffic * there * (1 - there / len(each.nodes))
 
@@ -292,58 +291,9 @@ def situation(cluster: SimulatedCluster, simulated: ClusterRun, run: Placed, bes
     ]
 
 
-@pytest.mark.slow
-def test_a_start_adds_what_the_model_says_of_running_jobs_with_it_and_without(learned: ClusterRun) -> None:
-    options = {"trees": 20, "min_rows_in_leaf": 5}
-    adviser = learn(learned, classifier="ordinal", columns=[*SITUATION_FEATURES, *TYPE_FEATURES], options=options)
-    jobs, name = jobs_of(32, 80), "EASY+RUSH(model=ordinal,skips=2,cutoff=0.2,harm=yes)"
-    asked = simulate_on(
-        SMALL, jobs, Policy(name, seed=32), advice=StartAdvice({"ordinal": adviser}), observed=Observed(places=True)
-    )
-    runs = [Placed(Number(row), nodes.tolist()) for row, nodes in enumerate(asked.places or [])]
-    begun, usual = asked.runs["start_s"], [behaviour(asked, run).runtime_s for run in runs]
-
-    def chance_of(run: Placed, beside: Sequence[Placed]) -> float:
-        kinds = [float(kind_of(asked, run) == kind) for kind in TYPES]
-        row = pd.DataFrame([situation(SMALL, asked, run, beside) + kinds], columns=[*SITUATION_FEATURES, *TYPE_FEATURES])
-        return float(adviser.model.variation_of(adviser.model.predict_proba(row))[0])
-
-    seen, changed = 0, 0
-    for run in runs:
-        here = run.job.index
-        beside = beside_at_start(asked, run, runs)
-        if beside is None or asked.runs["skips"].iloc[here] == 2:  # then it started unasked
-            continue
-        more = 0.0
-        for other in beside:
-            rest = [each for each in beside if each is not other]
-            ahead = max(1 - (begun.iloc[here] - begun.iloc[other.job.index]) / usual[other.job.index], 0.0)
-            more += ahead * (chance_of(other, [*rest, run]) - chance_of(other, rest))
-        seen, changed = seen + 1, changed + (more != 0.0)
-        assert asked.runs["predicted"].iloc[here] == pytest.approx(chance_of(run, beside), rel=1e-9)
-        assert asked.runs["added"].iloc[here] == pytest.approx(more, rel=1e-9, abs=1e-12)
-        assert asked.runs["predicted"].iloc[here] + more < 0.2
-    assert seen > 15
-    assert changed > 10
-    assert asked.skipped > 0
-
-
-class Number(NamedTuple):
-    """A job's row."""
-
-    index: int
-
-
-class Placed(NamedTuple):
-    """A job and its nodes, as :class:`tests.oracle.cluster.Run` has them."""
-
-    job: Number
-    nodes: list[int]
-
-
-def behaviour(simulated: ClusterRun, run: Placed) -> Behaviour:
+def behaviour(simulated: ClusterRun, run: Run) -> Behaviour:
     return application(simulated.runs["application"].iloc[run.job.index]).on(len(run.nodes))
 
 
-def kind_of(simulated: ClusterRun, run: Placed) -> str:
+def kind_of(simulated: ClusterRun, run: Run) -> str:
     return application(simulated.runs["application"].iloc[run.job.index]).type

@@ -213,7 +213,7 @@ def test_a_policy_sees_no_runtime_and_no_job_before_its_submission() -> None:
 
 def test_users_who_react_and_moved_submissions_are_those_of_simulate() -> None:
     load = crowd(np.random.default_rng(2), size=80)
-    given: dict[str, Any] = {"users": "closed(session=60,rule=arrival,ends=EASY)", "load": 1.5}
+    given: dict[str, Any] = {"users": "closed(ends=EASY)", "load": 1.5}
     for each in (given, {"shake_s": 60, "seed": 3}):
         wanted = simulate(load.table(), procs=load.machine, **each)
         assert decide(load.table(), load.machine, EASY, **each).jobs["start_s"].tolist() == wanted.jobs["start_s"].tolist()

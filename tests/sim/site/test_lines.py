@@ -70,8 +70,6 @@ def test_what_is_no_line_is_a_command_a_whole_script_or_said_to_be_no_setting() 
 
     assert text(qos={"normal": {"MaxTRESPU": "x2"}}).startswith("Commands:\nsacctmgr modify qos normal set ")
     assert text(nodes="x0.5") == "Commands:\nscontrol update NodeName=n2,n4 State=DRAIN Reason=what-if"
-    assert text(demand={"account": "physics", "jobs": "x2"}) == "No setting of Slurm:\n2 times the jobs of account physics"
-    assert text(rule={"scheduler": "EASY"}) == "No setting of Slurm:\nSlurm has no EASY on requested times"
     script = text(limits="x0.5")
     assert "then restart slurmctld:\nJobSubmitPlugins=require_timelimit,lua\nThe file job_submit.lua" in script
     for part in ("function slurm_job_submit(", "function slurm_job_modify(", "math.ceil(job.time_limit * 0.5)"):

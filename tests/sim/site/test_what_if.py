@@ -142,14 +142,6 @@ def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
     assert (jobs()["limit_s"][there] <= 240).all()
 
 
-def test_demand_takes_jobs_of_an_account_away_or_adds_copies() -> None:
-    half, twice = (changed(demand={"account": "biology", "jobs": factor}).jobs for factor in ("x0.5", "x2"))
-    counts = [int((table["account"] == "biology").sum()) for table in (half, jobs(), twice)]
-    assert counts == [7, 14, 28]
-    assert twice["submit_s"].is_monotonic_increasing
-    assert twice["job_id"].is_unique
-
-
 def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
     tried = changed(reservation={"weekday": "Tuesday", "start": "22:20", "hours": 1, "nodes": "n[1-3]"})
     start = replay(tried.site, tried.jobs, 0)
@@ -195,7 +187,6 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"partitions": {"all": {"Tier": 1}}}, "partition key tier is not known"),
         ({"qos": {"normal": {"MaxWall": 1}}}, "QOS key maxwall is not known"),
         ({"limits": "half"}, "limits = 'half' is not a factor such as x0.5"),
-        ({"demand": {"account": "chemistry", "jobs": "x2"}}, "account 'chemistry' has no jobs; known: biology, physics"),
         ({"slurm": {"Licenses": "x2"}}, "Licenses is not stated, so x2 cannot be applied to it"),
         ({"reservation": {"weekday": "Someday"}}, "has an unknown day, time or node"),
         ({"reservation": {"start": "25:00"}}, "has an unknown day, time or node"),

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from sim import simulate
 from sim.schedulers.semantics import SEMANTICS
-from sim.users.names import LOOPS, RULES
-from tests.oracle.sessions import waits
+from tests.oracle.batches import waits
 from tests.support.machines import one_node
 from tests.support.workloads import Workload, by_kernel, columns, crowd, policy_of, schedulers, workloads
 
@@ -32,41 +31,31 @@ def recorded(load: Workload, scheduler: str = "EASY", **policy: Any) -> Workload
 RECORDED = recorded(CROWD)
 
 
-def oracle_waits(load: Workload, loop: str, session_s: int, rule: str) -> list:
-    end = np.array(load.submit) + load.wait + load.runtime
-    return waits(load.user, load.submit, end.tolist(), loop, session_s, rule)
-
-
 @pytest.mark.slow
 @settings(max_examples=15)
 @given(
     workloads(),
     schedulers,
     st.lists(st.integers(0, 90), min_size=30, max_size=30),
-    st.sampled_from(LOOPS[1:]),
-    st.sampled_from(RULES),
-    st.sampled_from([0, 5, 1200]),
     st.sampled_from(SEMANTICS),
 )
-def test_any_small_workload_of_users_who_react(
-    load: Workload, scheduler: str, wait: list[int], loop: str, rule: str, session_s: int, semantics: str
-) -> None:
+def test_any_small_workload_of_users_who_react(load: Workload, scheduler: str, wait: list[int], semantics: str) -> None:
     load = replace(load, wait=wait[: len(load.submit)])
     if not any(load.user):
         load = replace(load, user=["ann", *load.user[1:]])
-    kernel = by_kernel(load, scheduler, users=f"{loop}(rule={rule},session={session_s})", semantics=semantics)
-    reactions = oracle_waits(load, loop, session_s, rule)
+    kernel = by_kernel(load, scheduler, users="closed", semantics=semantics)
+    end = np.array(load.submit) + load.wait + load.runtime
+    reactions = waits(load.user, load.submit, end.tolist())
     jobs = load.jobs_by_oracle(waits=reactions, **policy_of(scheduler), estimates=load.estimates, semantics=semantics)
     assert (kernel.submit, kernel.start) == ([job.submit for job in jobs], [job.start for job in jobs])
 
 
 @pytest.mark.parametrize("scheduler", ["EASY", "SPF-JustBF", "Conservative"])
-@pytest.mark.parametrize("name", ["closed", "closed(rule=arrival,session=60)", "semi-open", "semi-open(rule=max,session=9)"])
-def test_users_who_react_to_the_schedule_they_reacted_to_make_it_again(scheduler: str, name: str) -> None:
-    schedule = recorded(CROWD, scheduler).schedule(scheduler, users=name)
+def test_users_who_react_to_the_schedule_they_reacted_to_make_it_again(scheduler: str) -> None:
+    schedule = recorded(CROWD, scheduler).schedule(scheduler, users="closed")
     assert columns(schedule) == columns(CROWD.schedule(scheduler))
     assert schedule.jobs["submit_s"].tolist() == CROWD.submit
-    assert schedule.users == name
+    assert schedule.users == "closed"
 
 
 def test_a_faster_machine_is_asked_for_more_by_users_who_react() -> None:

@@ -1,4 +1,4 @@
-"""Sessions, batches and what they wait for: as plain Python finds them on any jobs."""
+"""Batches and what they wait for: as plain Python finds them on any jobs."""
 
 from __future__ import annotations
 
@@ -12,29 +12,24 @@ from features.jobs.cleaning import clean
 from features.jobs.dependencies import OPEN, Graph
 from pipelines.readers.read import read_trace
 from sim.replays import user_graph
-from sim.users.closed import graph
-from sim.users.facts import Facts, facts_of
-from sim.users.names import LOOPS, RULES, Users, users
+from sim.users.closed import Facts, facts_of, graph
+from sim.users.names import users
 from tests.conftest import SHARED, needs_shared
+from tests.oracle.batches import batches as plain_batches
+from tests.oracle.batches import waits
 from tests.oracle.scheduler import Waits
-from tests.oracle.sessions import batches as plain_batches
-from tests.oracle.sessions import waits
 
 
-def waiting(links: Graph) -> list[tuple[list[int], int, bool] | None]:
-    """What each job waits for: rows of jobs, seconds after their last end, and whether not before its recorded submission."""
+def waiting(links: Graph) -> list[tuple[list[int], int] | None]:
+    """What each job waits for: rows of jobs, and seconds after their last end."""
     parents: list[list[int]] = [[] for _ in links.parents]
     for batch, (first, last) in enumerate(zip(links.first_child, links.last_child, strict=True)):
         for child in links.child[first:last]:
             parents[child] += np.flatnonzero(links.batch == batch).tolist()
     return [
-        None if after == OPEN else (sorted(parents[batch]), after, late)
-        for batch, after, late in zip(links.batch.tolist(), links.after_s.tolist(), links.not_before.tolist(), strict=True)
+        None if after == OPEN else (sorted(parents[batch]), after)
+        for batch, after in zip(links.batch.tolist(), links.after_s.tolist(), strict=True)
     ]
-
-
-def plainly(by_job: list[Waits | None]) -> list[tuple[list[int], int, bool] | None]:
-    return [None if each is None else (sorted(each.jobs), each.think, each.earliest > 0) for each in by_job]
 
 
 any_jobs = st.lists(
@@ -45,15 +40,14 @@ any_jobs = st.lists(
 """User, seconds since the submission before, and from submission to end."""
 
 
-def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list[int], session_s: int, rule: str) -> Facts:
+def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list[int]) -> Facts:
     """The facts as plain Python counts them."""
     jobs = {name: [job for job, other in enumerate(user) if other == name] for name in user if name is not None}
-    every = {name: plain_batches(submit, end, mine, session_s, rule) for name, mine in jobs.items()}
-    of_job = {job: (name, place) for name, mine in every.items() for place, batch in enumerate(mine) for job in batch.jobs}
+    every = {name: plain_batches(submit, end, mine) for name, mine in jobs.items()}
+    of_job = {job: (name, place) for name, mine in every.items() for place, batch in enumerate(mine) for job in batch}
     parents = [0 if each is None else len({of_job[job] for job in each.jobs}) for each in by_job]
     return Facts(
         users=len(jobs),
-        sessions=len({(name, batch.session) for name, mine in every.items() for batch in mine}),
         batches=sum(map(len, every.values())),
         jobs=len(user),
         unnamed=user.count(None),
@@ -62,16 +56,16 @@ def counted(by_job: list[Waits | None], user: list, submit: list[int], end: list
     )
 
 
-@given(any_jobs, st.sampled_from(LOOPS[1:]), st.sampled_from(RULES), st.integers(0, 12))
-def test_graphs_are_those_of_plain_python(jobs: list[tuple[int, int, int]], loop: str, rule: str, session_s: int) -> None:
+@given(any_jobs)
+def test_graphs_are_those_of_plain_python(jobs: list[tuple[int, int, int]]) -> None:
     user, gaps, response = (np.array(column) for column in zip(*jobs, strict=True))
     submit = 1000 + np.cumsum(gaps)
     end = submit + response
-    links, batched = graph(user, submit, end, Users(loop, session_s, rule))
+    links, batched = graph(user, submit, end)
     names = [None if code < 0 else code for code in user.tolist()]
-    expected = waits(names, submit.tolist(), end.tolist(), loop, session_s, rule)
-    assert waiting(links) == plainly(expected)
-    assert facts_of(links, batched, names.count(None)) == counted(expected, names, submit.tolist(), end.tolist(), session_s, rule)
+    expected = waits(names, submit.tolist(), end.tolist())
+    assert waiting(links) == [None if each is None else (sorted(each.jobs), each.think) for each in expected]
+    assert facts_of(links, batched, names.count(None)) == counted(expected, names, submit.tolist(), end.tolist())
     assert all(len(each[0]) > 0 for each in waiting(links) if each is not None)
 
 
@@ -85,17 +79,16 @@ def recorded_again(links: Graph, submit: np.ndarray, end: np.ndarray) -> list[in
         for child in links.child[first:last].tolist():
             released[child], left[child] = max(released[child], ended[batch]), left[child] - 1
     assert not any(left)
-    rows = zip(links.batch.tolist(), links.after_s.tolist(), links.not_before.tolist(), submit.tolist(), strict=True)
-    return [at if after == OPEN else max(released[batch] + after, at if late else 0) for batch, after, late, at in rows]
+    rows = zip(links.batch.tolist(), links.after_s.tolist(), submit.tolist(), strict=True)
+    return [at if after == OPEN else released[batch] + after for batch, after, at in rows]
 
 
 @needs_shared
-@pytest.mark.parametrize("name", ["closed", "closed(rule=arrival)", "semi-open", "semi-open(rule=max)"])
-def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(name: str) -> None:
+def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2() -> None:
     jobs = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"))).jobs
     submit = jobs["submit_s"].to_numpy(np.int64)
     end = submit + jobs["wait_s"].to_numpy(np.int64) + jobs["runtime_s"].to_numpy(np.int64)
-    links, _ = user_graph(jobs, users(name))
+    links, _ = user_graph(jobs, users("closed"))
     assert (links.after_s == OPEN).mean() < 0.02
     assert recorded_again(links, submit, end) == submit.tolist()
 
@@ -103,18 +96,12 @@ def test_jobs_that_end_as_recorded_are_submitted_as_recorded_on_all_of_kth_sp2(n
 @pytest.mark.parametrize(
     ("name", "complaint"),
     [
-        ("shut", "known: open, closed, semi-open"),
+        ("shut", "known: open, closed"),
         ("open(session=3)", "takes no options, because submissions are as recorded"),
-        ("closed(rule=first)", "rule=first; known: last, max, arrival"),
-        ("closed(session=-1)", "session: must be a finite number, at least 0"),
-        ("closed(session=x)", "'x' is not a number"),
+        ("closed(session=1200)", "unknown option 'session'; known: ends"),
     ],
 )
 def test_unknown_users_are_refused_by_name(name: str, complaint: str) -> None:
     with pytest.raises(InputError, match="users ") as caught:
         users(name)
     assert complaint in str(caught.value)
-
-
-def test_by_default_a_session_begins_twenty_minutes_after_the_end_of_the_last_job() -> None:
-    assert users("closed") == Users("closed", 20 * 60, "last") == users("closed(session=1200,rule=last)")
