@@ -13,7 +13,6 @@ import pandas as pd
 import pytest
 
 from tests.conftest import SHARED, needs_shared
-from tests.golden.make_golden import CASES, by_oracle, read
 from tests.oracle import scheduler as oracle
 from tests.support.fresh import seeds
 from tests.support.workloads import crowd
@@ -69,16 +68,6 @@ def test_published_schedules_come_out_on_the_first_jobs(file: str, name: str, po
             np.testing.assert_array_equal(jobs[column][before], jobs[f"{column}_{name}"][before])
 
 
-# Against its own frozen schedules
-
-
-@pytest.mark.parametrize("name", CASES)
-def test_the_frozen_schedules_still_come_out(name: str) -> None:
-    head, frozen = read(name)
-    jobs = frozen.drop(columns=["start_s", "predicted_s", "corrections"])
-    pd.testing.assert_frame_equal(by_oracle(jobs, int(head["machine"]), CASES[name][4], head["predictor"]), frozen)
-
-
 # By hand
 
 
@@ -108,13 +97,6 @@ def test_conservative_keeps_the_reservation_made_on_arrival() -> None:
     assert starts(*jobs, algorithm="Conservative") == [0, 4, 9, 4]
     # SAF-JustBF would plan anew by area and serve D (20), C (25), then B (30); Conservative keeps B, D, C.
     assert starts(*jobs, algorithm="JustBF", order="SAF") == [0, 9, 4, 4]
-
-
-def test_conservative_compresses_in_order_of_planned_starts() -> None:
-    # A (6) runs until 4, asked until 10. B (10) is planned for 10-12, C (4, 20 s) for 12, D (4, 8 s) fits the hole until 10: at 2. At 4, A
-    # gone: B must wait for D (10); C (planned for 12) cannot pass B: 12. E (6, 6 s; planned for 12 beside C) takes the hole 4-10.
-    jobs = [(0, 4, 6, 10), (1, 2, 10), (1, 20, 4), (2, 8, 4), (3, 6, 6)]
-    assert starts(*jobs, algorithm="Conservative") == [0, 10, 12, 2, 4]
 
 
 @pytest.mark.parametrize(
@@ -151,49 +133,6 @@ def test_a_job_that_waited_longer_than_the_threshold_goes_to_the_head() -> None:
     assert starts(*jobs, order="SPF") == [0, 25, 10, 20]
     assert starts(*jobs, order="SPF", starvation_s=18) == [0, 20, 10, 40]
     assert starts(*jobs, order="SPF", starvation_s=19) == [0, 25, 10, 20]
-
-
-# Where the semantics differ
-
-
-def test_a_second_of_submissions_is_ordered_as_a_whole_per_second_and_one_by_one_per_event() -> None:
-    # A (8 s) and B (3 s) come together to an idle machine, shortest first; per-event A is alone when it comes.
-    assert starts((0, 8, 6), (0, 3, 6), order="SPF") == [3, 0]
-    assert starts((0, 8, 6), (0, 3, 6), order="SPF", semantics="per-event") == [0, 8]
-
-
-def test_two_ends_in_a_second_make_one_pass_per_second_and_two_per_event() -> None:
-    # A and B (5 each) end at 10, B asked for 20. C needs all, D 5 for 5 s. Per-second both are gone: C 10, D 15. Per-event A's
-    # end comes first: B is believed to run until 20, D would end at 15: D 10-15, C 15.
-    jobs = [(0, 10, 5), (0, 10, 5, 20), (1, 5, 10), (1, 5, 5)]
-    assert starts(*jobs) == [0, 0, 10, 15]
-    assert starts(*jobs, semantics="per-event") == [0, 0, 15, 10]
-
-
-def test_per_event_a_job_predicted_to_end_now_is_gone_though_its_end_is_still_to_come() -> None:
-    # As before, but B too is predicted to end at 10: at A's end the machine is empty for C.
-    assert starts((0, 10, 5), (0, 10, 5), (1, 5, 10), (1, 5, 5), semantics="per-event") == [0, 0, 10, 15]
-
-
-def test_per_event_a_submission_wakes_fcfs_easy_only_if_the_job_fits() -> None:
-    # A (estimated 5, asked 20) runs 10 on 6; B needs all; C (4 s on 4) could be backfilled from 5 on, if asked. D comes at 7 and
-    # needs all: FCFS-EASY is not woken and B starts at 10, C and then D after it. EASY-SJBF has no such gate: C 7, B 11, D 16.
-    jobs = [(0, 10, 6, 20), (1, 5, 10), (2, 4, 4), (7, 1, 10)]
-    policy: dict[str, Any] = {"estimates": [5, 5, 4, 1], "semantics": "per-event"}
-    assert starts(*jobs, **policy) == [0, 10, 15, 19]
-    assert starts(*jobs, backfill="SPF", **policy) == [0, 11, 7, 16]
-
-
-# Two ways to say EASY
-
-
-@pytest.mark.parametrize("seed", seeds(4))
-def test_shadow_time_and_extra_processors_are_one_reservation_in_the_profile(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    load = crowd(np.random.default_rng(seed), size=60)
-    policies = [{"order": order, "backfill": backfill} for order in ("FCFS", "SAF") for backfill in ("FCFS", "SPF")]
-    by_shadow_time = [load.by_oracle(estimates=load.estimates, **policy) for policy in policies]
-    monkeypatch.setitem(oracle.ALGORITHMS, "EASY", oracle.easy_reserving)
-    assert [load.by_oracle(estimates=load.estimates, **policy) for policy in policies] == by_shadow_time
 
 
 @pytest.mark.parametrize("seed", seeds(4))

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from features import jobs_from
 from sim import simulate
-from tests.golden.make_golden import CASES, SLICES, frozen_slice, read, trace_slice
+from tests.golden.make_golden import CASES, SLICES, read, trace_slice
 
 
 @pytest.mark.parametrize("name", SLICES)
@@ -36,10 +35,3 @@ def test_frozen_schedules_come_out_for_every_job(name: str) -> None:
     )
     for column in ("start_s", "predicted_s", "corrections"):
         np.testing.assert_array_equal(replayed.jobs[column], frozen[column], err_msg=column)
-
-
-def test_the_oracle_makes_the_slice_anew() -> None:
-    head, table = frozen_slice("slice-easy-sjbf-last2-tsafrir")
-    frozen_head, frozen = read("slice-easy-sjbf-last2-tsafrir")
-    assert head == frozen_head
-    pd.testing.assert_frame_equal(table, frozen, check_dtype=False)

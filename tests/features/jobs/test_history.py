@@ -10,17 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.clock import local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import completed_jobs
 from features.jobs.runtime_features import FEATURES, runtime_features
-from features.jobs.schema import Trace, conform, masked
-from features.jobs.schema import start_s as recorded_start_s
+from features.jobs.schema import Trace, conform
 from models.registry.accounting import accounting
 from pipelines.lake.runtime_features import features_of
 from pipelines.training.replay import ReplayedTrace
-from tests.conftest import SHARED, needs_shared
 from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]
@@ -76,22 +73,6 @@ def traces(draw: st.DrawFn) -> tuple[pd.DataFrame, np.ndarray]:
         )
         starts.append(submit + draw(st.integers(0, 4)))
     return table(rows), np.array(starts)
-
-
-def kth(jobs: int | None = None) -> tuple[pd.DataFrame, np.ndarray, np.ndarray]:
-    """The first jobs of cleaned KTH-SP2, their recorded starts and their local clock; read apart from the product's reader."""
-    path = SHARED / "traces" / "KTH-SP2-1996-2.1-cln.swf.gz"
-    fields = pd.read_csv(path, sep=r"\s+", comment=";", header=None)
-    columns: dict[str, object] = {"job_id": fields[0], "submit_s": fields[1], "user": fields[11].astype("str")}
-    for name, field in {"wait_s": 2, "runtime_s": 3, "allocated_procs": 4, "procs": 7, "requested_s": 8}.items():
-        columns[name] = masked(fields[field].to_numpy(), (fields[field] >= 0).to_numpy())
-    cleaned = clean(
-        Trace("kth-sp2", conform(columns, len(fields)), procs=100, origin_unix_s=843_480_031, timezone="Europe/Stockholm")
-    )
-    kept = cleaned.jobs.iloc[:jobs]
-    start = recorded_start_s(kept)
-    assert start is not None
-    return kept, start, local_clock_s(kept["submit_s"].to_numpy(), cleaned.origin_unix_s, cleaned.timezone)
 
 
 def local(jobs: pd.DataFrame) -> np.ndarray:
@@ -169,14 +150,6 @@ def test_history_is_its_definition_on_random_traces(seed: int) -> None:
     assert_as_defined(*random_trace(400, np.random.default_rng(seed)))
 
 
-@pytest.mark.thorough
-@needs_shared
-def test_history_is_its_definition_on_kth() -> None:
-    jobs, start, _ = kth(3_000)
-    assert len(jobs) == 3_000
-    assert_as_defined(jobs, start)
-
-
 def test_clock_is_the_wall_clock_from_monday() -> None:
     jobs = table([{"submit_s": number, "runtime_s": 1, "procs": 1, "user": "a"} for number in range(4)])
     instants = ["1997-03-31 00:00:00", "1997-03-31 06:00:00", "1997-04-02 12:00:00", "1997-04-03 12:00:00"]  # 31 March: a Monday
@@ -236,14 +209,6 @@ def assert_the_future_does_not_matter(jobs: pd.DataFrame, start: np.ndarray, row
 def test_no_input_depends_on_the_future_of_a_random_trace(seed: int) -> None:
     rng = np.random.default_rng(seed)
     assert_the_future_does_not_matter(*random_trace(300, rng), np.arange(0, 300, 5), rng)
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_no_input_depends_on_the_future_of_kth() -> None:
-    jobs, start, _ = kth(5_000)
-    rng = np.random.default_rng(7)
-    assert_the_future_does_not_matter(jobs, start, rng.choice(len(jobs), 75, replace=False), rng)
 
 
 # Bad input, and speed.

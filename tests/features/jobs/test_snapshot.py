@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from features.jobs.runtime_features import FEATURES, runtime_features, states_at
 from models.packed.snapshot import UserSnapshot
-from tests.conftest import needs_shared
-from tests.features.jobs.test_history import kth, local, perturbed, random_trace, table, traces
+from tests.features.jobs.test_history import local, perturbed, random_trace, table, traces
 from tests.support.fresh import seeds
 
 
@@ -44,13 +43,6 @@ def assert_as_from_the_trace(jobs: pd.DataFrame, start: np.ndarray, local_s: np.
 def test_snapshot_gives_the_features_of_a_job_submitted_then_in_short_traces(trace: tuple[pd.DataFrame, np.ndarray]) -> None:
     jobs, start = trace
     assert_as_from_the_trace(jobs, start, local(jobs), np.arange(len(jobs)))
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_snapshot_gives_the_features_of_a_job_submitted_then_in_kth() -> None:
-    jobs, start, clock = kth()
-    assert_as_from_the_trace(jobs, start, clock, np.random.default_rng(5).choice(len(jobs), 100, replace=False))
 
 
 @pytest.mark.slow

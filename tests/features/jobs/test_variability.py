@@ -9,8 +9,7 @@ import pandas as pd
 
 from features.jobs.runtime_features import runtime_features
 from features.jobs.variability import SPREAD, VARIABILITY
-from tests.conftest import needs_shared
-from tests.features.jobs.test_history import kth, local, mean, random_trace
+from tests.features.jobs.test_history import local, mean, random_trace
 
 COLUMNS = [*VARIABILITY, SPREAD]
 LIKE = (("requested_s", "procs"), ("requested_s",), ())
@@ -59,11 +58,3 @@ def test_variability_of_a_random_trace_is_as_by_hand() -> None:
     jobs, start = random_trace(400, np.random.default_rng(5))
     got = runtime_features(jobs, start, local(jobs))[COLUMNS]
     pd.testing.assert_frame_equal(got, by_hand(jobs, start)[COLUMNS], rtol=1e-9, atol=1e-12)
-
-
-@needs_shared
-def test_variability_of_kth_is_as_by_hand() -> None:
-    jobs, start, clock = kth(800)
-    got = runtime_features(jobs, start, clock)[COLUMNS]
-    pd.testing.assert_frame_equal(got, by_hand(jobs, start)[COLUMNS], rtol=1e-9, atol=1e-12)
-    assert got["user_spread_log"].nunique() > 200

@@ -19,12 +19,9 @@ from hypothesis import strategies as st
 
 from models.regression_tree import Shape, edges_of, grow
 from models.runtime import quantile
-from models.runtime.evaluation import pinball
 from models.runtime.protocol import END, FIT, ORDER
-from sim import Schedule, simulate
+from sim import Schedule
 from sim.schedulers.semantics import SEMANTICS
-from tests.conftest import needs_shared
-from tests.models.runtime.by_hand import whole_trace
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads
@@ -290,14 +287,6 @@ def test_over_ten_days_of_new_trees_as_in_plain_python(hand: QuantileByHand, pol
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("scheduler", "seed", "semantics"), [("FCFS-EASY", 88, "per-second"), ("FCFS-EASY-SPF", 82, "per-event")])
-def test_a_job_let_in_by_one_answer_is_planned_by_another_as_in_plain_python(scheduler: str, seed: int, semantics: str) -> None:
-    """On these the reservation moves with the jobs let in, so jobs it turned away must be checked again."""
-    load = crowd(np.random.default_rng(seed), size=200, machine=16)
-    agree(load, QuantileByHand(fit=0.3, end=0.6), scheduler, semantics=semantics)
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("order", [0.5, "accuracy"])
 def test_months_and_seconds_side_by_side_as_in_plain_python(order: float | str) -> None:
     """Runtimes ten million times those of jobs alike, and beyond the last bin."""
@@ -378,20 +367,6 @@ def test_upper_quantiles_hold_for_as_much_work_as_for_jobs(to_the_request: float
         assert abs((schedule.jobs["runtime_s"] <= schedule.quantiles[level]).mean() - level) < 0.015
         assert abs(held(schedule, level) - level) < 0.02
     assert held(schedule, 0.7) < 0.67, "below, jobs count alone"
-
-
-@pytest.mark.thorough
-@needs_shared
-def test_on_a_whole_trace_each_level_is_kept_to_and_loses_less_than_the_request() -> None:
-    schedule = simulate(whole_trace("KTH-SP2"), procs=100, scheduler="EASY-SJBF", predictor="quantile")
-    assert schedule.quantiles is not None
-    runtime, requested = (schedule.jobs[name].to_numpy(float) for name in ("runtime_s", "requested_s"))
-    for level in (0.05, 0.2, 0.5, 0.8, 0.9, 0.95):
-        quantiles = schedule.quantiles[level].to_numpy()
-        assert abs((runtime > quantiles).mean() - (1 - level)) < 0.005, level
-        assert pinball(quantiles, runtime, level).mean() < pinball(requested, runtime, level).mean(), level
-    assert 0.75 < held(schedule, 0.8) < 0.85
-    assert 0.92 < held(schedule, 0.95) < 0.98
 
 
 @pytest.mark.slow

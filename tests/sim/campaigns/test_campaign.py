@@ -21,7 +21,6 @@ from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
 from sim.metrics.formats import combinations as labels
-from tests.conftest import SHARED, needs_shared
 from tests.support.process import LIBRARIES
 from tests.support.workloads import crowd
 
@@ -217,29 +216,6 @@ def test_dependencies_are_those_of_simulate_and_stay_within_their_window() -> No
     assert makespans[True][1:].tolist() == makespans[False][1:].tolist()
     with pytest.raises(InputError, match="no job names a preceding job"):
         run(Campaign(schedulers=("EASY",), dependencies=True))
-
-
-PURE = ("FCFS", "LCFS", "SPF", "LPF", "SQF", "LQF", "SAF", "LAF", "SRF", "LRF", "SEXP", "LEXP")
-
-
-@pytest.mark.slow
-@needs_shared
-def test_saf_is_best_and_laf_worst_over_the_weeks_of_kth_sp2() -> None:
-    from features.jobs.cleaning import clean
-    from pipelines.readers.read import read_trace
-    from sim.campaigns.window_comparison import over_windows
-
-    trace = clean(read_trace(str(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")))
-    asked = Campaign(schedulers=tuple(f"{order}-EASY-SPF" for order in PURE), taus_s=(10.0, 60.0))
-    table = run_campaign(trace.jobs, asked, procs=100, windows=split_windows(trace.jobs, "weeks"))
-    published = pd.read_csv(SHARED / "reference" / "mixed_policies_published.csv").query("table == 5 and column == 'no threshold'")
-    order = published.sort_values("sum_of_weekly_mean_bounded_slowdown")["policy"].tolist()
-    summary = over_windows(table, metrics=["mean_bounded_slowdown"]).assign(
-        policy=lambda rows: rows["scheduler"].str.split("-").str[0]
-    )
-    for tau_s in (10.0, 60.0):
-        ours = summary[summary["tau_s"] == tau_s].sort_values("value")["policy"].tolist()
-        assert (ours[0], ours[-1]) == (order[0], order[-1]) == ("SAF", "LAF")
 
 
 def test_where_requests_and_their_distribution_are_both_chosen_each_scheduler_has_the_one_it_goes_by() -> None:

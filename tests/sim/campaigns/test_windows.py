@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from collections import Counter
 
 import numpy as np
@@ -15,7 +14,6 @@ from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
 from features.jobs.schema import REQUIRED, conform
 from sim.campaigns.windows import split_windows
-from tests.conftest import SHARED, needs_shared
 
 ORIGIN_S = 1234
 
@@ -112,30 +110,3 @@ def test_every_job_is_in_one_window_or_dropped_by_one_rule(data: st.DataObject) 
 def test_what_cannot_be_split_is_told_in_one_line(split: str, rules: dict[str, str], words: str) -> None:
     with pytest.raises(InputError, match=words):
         split_windows(table([0, 1]), split, **rules)
-
-
-@needs_shared
-def test_the_weeks_of_kth_sp2_are_those_counted_by_hand() -> None:
-    from features.jobs.cleaning import clean
-    from pipelines.readers.read import read_trace
-
-    path = SHARED / "traces" / "KTH-SP2-1996-2.swf.gz"
-    with gzip.open(path, "rt") as lines:
-        rows = [line.split() for line in lines if not line.startswith(";") and line.strip()]
-    jobs = [(int(row[0]), int(row[1]), int(row[2]), int(row[3]), int(row[8])) for row in rows if int(row[3]) > 0]
-    first = min(submit for _, submit, *_ in jobs)
-    weeks: Counter[int] = Counter()
-    dropped: Counter[str] = Counter()
-    for _, submit, wait, runtime, requested in jobs:
-        start = submit - first + wait
-        end = start + min(runtime, requested)
-        if (submit - first) // WEEK_S == 0:
-            dropped["first-window"] += 1
-        elif start // WEEK_S != end // WEEK_S:
-            dropped["crosses-windows"] += 1
-        else:
-            weeks[(submit - first) // WEEK_S] += 1
-    split = split_windows(clean(read_trace(str(path))).jobs, "weeks")
-    assert {window.number: len(window.jobs) for window in split.windows} == weeks
-    assert split.counts() == dropped
-    assert (len(weeks), sum(weeks.values()), split.empty) == (48, 28_129, ())

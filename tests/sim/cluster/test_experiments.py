@@ -39,13 +39,6 @@ def test_trials_of_all_schedulers_are_of_the_same_jobs_with_the_same_luck(runs: 
     assert len(runs) == 2 * 3 * 150
 
 
-def test_a_scheduler_that_may_not_skip_is_easy(baselines: pd.DataFrame) -> None:
-    first_trial = {SEEDS[0]: SUBMITTED[SEEDS[0]]}
-    both = trials(SMALL, first_trial, [Policy("EASY"), Policy("EASY+RUSH(model=oracle,skips=0)")], usual_times=baselines)
-    first, second = (rows.drop(columns=["scheduler", "asked"]) for _, rows in both.groupby("scheduler", sort=False))
-    pd.testing.assert_frame_equal(first.reset_index(drop=True), second.reset_index(drop=True))
-
-
 def test_a_run_varies_beyond_the_sigma_of_control_runs(runs: pd.DataFrame, baselines: pd.DataFrame) -> None:
     for name, rows in runs.groupby("application"):
         of_kind = baselines.loc[(name, 16)]

@@ -10,12 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.jobs.cleaning import clean
-from pipelines.readers.read import read_trace
 from sim import decide, simulate
 from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 from sim.schedulers.semantics import SEMANTICS
-from tests.conftest import SHARED, needs_shared
 from tests.support.machines import nodes_of_one, one_node
 from tests.support.workloads import (
     CONSERVATIVE,
@@ -91,28 +88,3 @@ def test_nodes_of_one_with_a_request_for_nodes_memory_and_limits_are_a_pool_too(
             for jobs, machine in ((table.loc[plain.index], small), (plain, large))
         ]
         assert schedules[0].jobs["start_s"].tolist() == schedules[1].jobs["start_s"].tolist()
-
-
-ON_KTH: list[tuple[str, dict[str, Any]]] = [
-    ("EASY", {}),
-    ("EASY-SJBF", {"semantics": "per-event", "correction": "tsafrir", "predictor": "last2"}),
-    ("EASY(reservations=3)", {}),
-    ("SAF-JustBF", {"predictor": "last2", "correction": "doubling"}),
-    ("Conservative", {}),
-    ("Conservative", {"predictor": "last2", "correction": "tsafrir", "semantics": "per-event"}),
-    *((scheduler, {}) for scheduler in ("List", "Strict", "MIXED(0.5,0.25,-0.25)-EASY", *SCORES, "PlanRS", "OrigBF")),
-    ("Harm", {"predictor": "prior"}),
-]
-
-
-@pytest.mark.thorough
-@needs_shared
-@pytest.mark.parametrize(("scheduler", "policy"), ON_KTH)
-def test_schedules_of_kth_sp2_are_those_of_the_pool(scheduler: str, policy: dict[str, Any]) -> None:
-    jobs = clean(read_trace(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz", procs=100), 100, "drop").jobs[:5000]
-    pooled, on_a_node, on_nodes = (
-        simulate(jobs, procs=100, scheduler=scheduler, machine=machine, **policy)
-        for machine in (None, one_node(100), nodes_of_one(100))
-    )
-    pd.testing.assert_frame_equal(on_a_node.jobs, pooled.jobs)
-    pd.testing.assert_frame_equal(on_nodes.jobs, pooled.jobs)

@@ -5,21 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from features.jobs.cleaning import clean
-from pipelines.readers.read import read_trace
-from sim import simulate
 from sim.schedulers.harm import Harm
-from tests.conftest import SHARED, needs_shared
 from tests.oracle.clusters import Ask, Node, Site
 from tests.oracle.decisions import Whim
 from tests.oracle.harm import starts
 from tests.sim.kernel.test_harm import Foggy, named_by, policies, rules
-from tests.support.machines import KINDS, crowded, one_node
+from tests.support.machines import KINDS, crowded
 
 
 def wide_site(rng: np.random.Generator) -> Site:
@@ -63,13 +58,3 @@ def test_starts_are_the_oracles(seed: int, rule: Harm, policy: dict, source: Any
     deciding = {} if whim is None else {"decision": oracle_whim, "skips": 3}
     assert started == starts(load, rule, oracle, on=on, **deciding, **policy)
     assert heard is None or oracle_whim is None or heard.answers == oracle_whim.answers
-
-
-@needs_shared
-@pytest.mark.parametrize("predictor", ["requested", "clairvoyant", "prior"])
-def test_kth_sp2_on_one_node_is_kth_sp2(predictor: str) -> None:
-    jobs = clean(read_trace(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz", procs=100), 100, "drop").jobs[:5000]
-    schedules: list[Any] = [
-        simulate(jobs, procs=100, scheduler="Harm", predictor=predictor, machine=each) for each in (None, one_node(100))
-    ]
-    pd.testing.assert_frame_equal(schedules[1].jobs, schedules[0].jobs)

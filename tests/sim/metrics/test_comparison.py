@@ -16,8 +16,7 @@ from sim.metrics.comparison import by_week_and_user, compare
 from sim.metrics.names import COMPARED
 from sim.metrics.schedule_metrics import evaluate
 from sim.schedule import Schedule
-from tests.conftest import needs_shared
-from tests.sim.metrics.test_schedule_metrics import reference, schedule_of
+from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 MEANS = COMPARED[:8]
 
@@ -182,17 +181,3 @@ def test_replicates_are_compared_with_the_baseline_of_their_seed_and_widen_the_i
     assert change["high"] - change["low"] > max(each["high"] - each["low"] for each in singly)
     with pytest.raises(InputError, match="has a replicate of seed 2, and the baseline has none"):
         compare([pairs[0][0], pairs[2][1]])
-
-
-@needs_shared
-def test_kth_sp2_shows_what_the_papers_say_of_sjbf_with_predictions():
-    schedules = [
-        reference("kth-sp2", "easy_requested"),
-        replace(reference("kth-sp2", "sjbf_last2_tsafrir"), scheduler="EASY-SJBF", predictor="last2"),
-    ]
-    table = compare(schedules)
-    assert (table["weeks"] == 49).all()
-    slowdown, awf, p2sf = (row(table, "EASY-SJBF", metric) for metric in ("mean_bounded_slowdown", "awf_s", "p2sf_s"))
-    assert slowdown["relative"] == pytest.approx(63.5006770 / 92.5765397 - 1, rel=1e-6)
-    assert slowdown["high"] < 0 < awf["relative"], "better slowdown, worse packing (Goponenko et al. 2022)"
-    assert p2sf["relative"] > 0

@@ -15,10 +15,8 @@ from scipy import stats
 from features.clock import DAY_S, WEEK_S
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, codes, fingerprint
-from pipelines.readers.swf import read_swf
 from sim.workloads import lublin, people
 from sim.workloads.workload import Workload, generate
-from tests.conftest import SHARED, needs_shared
 
 MACHINE = 256
 SIZE_CLASSES = ((1, 1), (2, 8), (9, 32), (33, MACHINE))
@@ -194,15 +192,6 @@ def test_history_predicts_runtime_as_well_as_on_real_traces(seed: int) -> None:
     user = codes(jobs, "user")
     assert 0.5 < last2_accuracy(jobs, user) < 0.65
     assert last2_accuracy(jobs, np.random.default_rng(seed).permutation(user)) < 0.35
-
-
-@needs_shared
-def test_history_predicts_runtime_as_well_as_on_kth_sp2() -> None:
-    real = clean(read_swf(SHARED / "traces" / "KTH-SP2-1996-2.swf.gz")).jobs
-    measured = last2_accuracy(real, codes(real, "user"))
-    assert measured == pytest.approx(0.546, abs=5e-4)
-    ours = generated().jobs
-    assert last2_accuracy(ours, codes(ours, "user")) == pytest.approx(measured, abs=0.05)
 
 
 def test_consecutive_jobs_of_a_user_repeat_application_size_and_request() -> None:
