@@ -37,11 +37,7 @@ def local_home() -> Path:
     Raises InputError for a path with ? or %: SQLite's addresses end at the first and decode the second, so that databases would lie
     elsewhere.
     """
-    path = os.environ.get("QUEUECAST_HOME") or ".queuecast"
-    try:
-        place = Path(path).expanduser().absolute()
-    except RuntimeError as error:
-        raise InputError(f"QUEUECAST_HOME={path}: there is no such user") from error
+    place = Path(os.environ.get("QUEUECAST_HOME") or ".queuecast").expanduser().absolute()
     if sign := re.search("[?%]", str(place)):
         raise InputError(f"{place}: cannot be a home directory: {sign[0]} in its path leads databases elsewhere; rename it")
     return place

@@ -14,7 +14,15 @@ from urllib.parse import unquote
 import pipelines
 from features.errors import ADDRESS, InputError, shown
 from pipelines.lake.home import LAKE, home, local_home
-from pipelines.lake.site import REGISTRY, VARIABLES
+
+REGISTRY = "MLFLOW_TRACKING_URI"
+VARIABLES = {
+    "lake": "QUEUECAST_LAKE",
+    "database": "QUEUECAST_DATABASE",
+    "registry": REGISTRY,
+    "on": "QUEUECAST_ON",
+}
+"""Keys of [site], and the environment variables that take precedence over them."""
 
 
 def settings_file() -> Path | None:

@@ -9,10 +9,10 @@ import pytest
 import s3fs
 
 from features.errors import InputError, masked
-from pipelines.lake import site
 from pipelines.lake.database import connected
 from pipelines.lake.places import place_of
 from pipelines.lake.registry import tracking
+from pipelines.readers import site_file
 from tests.support.command import queuecast
 
 PLANTED = "planted-c0ffee"
@@ -124,7 +124,7 @@ def test_a_settings_file_with_a_secret_is_told_without_it(unreachable: Path) -> 
     (unreachable / "queuecast.toml").write_text(f'[site]\npassword = "{PLANTED}"\n')
     done = queuecast("traces", home=unreachable / "home", cwd=unreachable)
     assert done.returncode == 2
-    allowed = ", ".join(sorted(site.VARIABLES))
+    allowed = ", ".join(sorted(site_file.VARIABLES))
     assert done.stderr.endswith(f"unknown key 'password' in [site]; known: {allowed}\n")
 
 

@@ -49,19 +49,6 @@ def database(monkeypatch: pytest.MonkeyPatch) -> Connection:
     return connection
 
 
-@pytest.mark.parametrize(
-    ("most_s", "limit", "function"),
-    [(None, "0ms", "pg_advisory_lock"), (0, "0ms", "pg_try_advisory_lock"), (1.5, "1500ms", "pg_advisory_lock")],
-)
-def test_a_lock_is_waited_for_as_long_as_is_asked(database: Connection, most_s: float | None, limit: str, function: str) -> None:
-    with held(Path("/lake/x.lock"), most_s):
-        assert not database.closed
-    assert database.closed
-    (_, waits), (asked, number) = database.asked
-    assert (waits, asked) == (limit, function)
-    assert -(2**63) <= number < 2**63
-
-
 def test_a_lock_that_another_process_holds_is_busy(database: Connection) -> None:
     database.free = False
     with pytest.raises(Busy, match=r"x\.lock: another process is using it"), held(Path("x.lock"), 0):

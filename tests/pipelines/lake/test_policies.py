@@ -81,12 +81,8 @@ def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
         ("POLICY(none.json", "a bracket is not closed"),
         ("POLICY()-EASY", "POLICY(FILE.json), POLICY(registry:NAME) and POLICY(registry:NAME@ALIAS) are policies"),
         ("POLICY(registry:)-EASY", "are policies"),
-        ("POLICY(registry:a@b@c)-EASY", "are policies"),
-        ("POLICY(a\x00b)", "cannot be read"),
         (f"POLICY({'x' * 256})", "cannot be read: File name too long"),
         ("POLICY(registry:policy-kth-sp2)-EASY", "no registered model policy-kth-sp2@champion at sqlite"),
-        ("POLICY(registry:policy-kth-sp2@best)", "no registered model policy-kth-sp2@best at sqlite"),
-        ("POLICY(registry:../../etc/passwd@1)", "no registered model ../../etc/passwd@1 at sqlite"),
     ],
 )
 def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
@@ -98,14 +94,9 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
     [
         ({"formula": "r*memory"}, "'memory' at letter 3 is not a feature"),
         ({"formula": "__import__('os').system('true')"}, "cannot have"),
-        ({"formula": "r*" * 20_000 + "n"}, "at most 20,000 letters"),
-        ({"parameters": {"a": 2, "b": 1}}, "parameter b is not in the formula"),
         ({"parameters": {"n": 2}}, "'n=2.0' is not of the form NAME=VALUE"),
         ({"backfill": "EASY"}, "algorithm 'EASY' with backfill 'EASY' cannot serve a queue in this order: EASY with SPF can"),
         ({"algorithm": "PlanRS", "backfill": ""}, "algorithm 'PlanRS' with backfill '' cannot serve"),
-        ({"algorithm": ""}, "algorithm '' with backfill 'SPF' cannot serve"),
-        ({"algorithm": "EASY-SPF", "backfill": ""}, "algorithm 'EASY-SPF' with backfill '' cannot serve"),
-        ({"backfill": "SPF+RUSH"}, "algorithm 'EASY' with backfill 'SPF+RUSH' cannot serve"),
         ({"features": {"r": {"unit": "h", "meaning": ""}}}, "features.r: unit must be 's', not 'h'"),
         ({"features": {"free": {"unit": "s", "meaning": ""}}}, "features.free is not in the formula"),
         ({"features": {"r": {"unit": "s", "meaning": ""}}}, "features lacks n, which the formula uses"),

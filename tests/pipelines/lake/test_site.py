@@ -6,7 +6,6 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.lake import site
 from pipelines.lake.home import home
 from pipelines.readers import site_file
 
@@ -21,7 +20,7 @@ on = "slurm"
 
 @pytest.fixture
 def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    for variable in (*site.VARIABLES.values(), "QUEUECAST_CATALOGUE"):
+    for variable in (*site_file.VARIABLES.values(), "QUEUECAST_CATALOGUE"):
         monkeypatch.delenv(variable, raising=False)
     monkeypatch.chdir(tmp_path)
     return tmp_path / "queuecast.toml"
@@ -31,7 +30,7 @@ def test_the_environment_comes_before_the_file(elsewhere: Path, monkeypatch: pyt
     elsewhere.write_text(FILE)
     monkeypatch.setenv("QUEUECAST_LAKE", "/of/the/environment")
     site_file.apply()
-    assert {key: os.environ[variable] for key, variable in site.VARIABLES.items()} == {
+    assert {key: os.environ[variable] for key, variable in site_file.VARIABLES.items()} == {
         "lake": "/of/the/environment",
         "database": "postgresql://queuecast@db.example.org/queuecast",
         "registry": "http://mlflow.example.org:5000",
