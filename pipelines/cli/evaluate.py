@@ -20,9 +20,8 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
-    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, the cheapest first;
-    each is told when it is done, and Ctrl-C ends with the table of those that are. lightgbm and quantile then learn anew each week
-    of the trace; named without options they learn each midnight, at seven times the cost.
+    come from leaving out weeks; differences to the baseline are paired. By default all predictors are judged, and
+    lightgbm and quantile learn anew each week of the trace; named without options they learn each midnight, at seven times the cost.
     """
     with importing():  # a wrong option is refused before the simulator is imported
         from pipelines.cli.evaluating import evaluate

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -25,7 +24,6 @@ if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from pipelines.studies.evaluation import Evaluation
     from sim.predictions.quality import Quality
-    from sim.schedule import Schedule
 
 
 def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
@@ -34,9 +32,8 @@ def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     workload = load(protocol)
     check_names(workload, protocol)
     predictors = tuple(fitted(name, workload) for name in protocol.predictors)
-    fitted_protocol = protocol.model_copy(update={"predictors": predictors})
     with stage_bars() as bars:
-        evaluation = evaluate_predictors(workload, fitted_protocol, done=Told(len(protocol.predictors)), progress=bars)
+        evaluation = evaluate_predictors(workload, protocol.model_copy(update={"predictors": predictors}), bars)
     for text in said_of(workload, evaluation):
         note(f"{workload.name}: {text}")
     if as_json:
@@ -62,27 +59,6 @@ def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
         }
         write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
         note(f"wrote {out}")
-    if evaluation.interrupted:
-        note(f"only {len(evaluation.schedules)} of {len(protocol.predictors)} predictors were judged")
-        raise KeyboardInterrupt
-
-
-class Told:
-    """Progress of an evaluation: a line for each of its ``predictors``.
-
-    The time left is what the last one took, for each that is left.
-    """
-
-    def __init__(self, predictors: int) -> None:
-        self._left = predictors
-        self._since = time.monotonic()
-
-    def __call__(self, schedule: Schedule, accuracy: float) -> None:
-        """Tell the mean accuracy of a predictor that was just simulated."""
-        now = time.monotonic()
-        took, self._since, self._left = now - self._since, now, self._left - 1
-        left = f"; about {took * self._left:,.0f} s left" if self._left and took >= 1 else ""
-        note(f"{schedule.predictor}: accuracy {accuracy:.2%}, in {took:.2g} s{left}")
 
 
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:

@@ -245,10 +245,6 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
             _say_checks(_checks(running, run_id))
             note("queuecast: the run published nothing, because a check failed; earlier results stay")
             sys.exit(1)
-        except dg.DagsterError as error:
-            if running.has_dynamic_partition(str(kind.name), name):
-                raise
-            raise InputError(f"{name} was forgotten by another process while the run started; run it again") from error
         checks = _checks(running, run_id)
         for entry in running.all_logs(run_id):
             if NOT_LEARNED in entry.user_message:

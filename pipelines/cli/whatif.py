@@ -66,12 +66,12 @@ def command(settings: WhatIfSettings, on: str | None, report: Path | None, as_js
     name = what_if.lead
     if name in what_if.better:
         click.echo(f"\nFor “{name}” (risk: {what_if.candidates[name].risk or 'not stated'})\n{shown.pasted(what_if.lines(name))}\n")
-    shown.first(what_if).show()
+    shown.leading(what_if).show()
     if any(what_if.verdict(candidate).endswith(HERE) for candidate in what_if.effects):
         click.echo(f"{HERE.strip()}: sure of these very jobs, not of those of other days.")
     if what_if.idle:
         click.echo(f"Changes nothing here: {', '.join(what_if.idle)}.")
-    click.echo("All candidates and metrics, winners and losers, and lines of what is surely better: --report PAGE.html, or --json.")
+    click.echo("All candidates, winners and losers, and lines of what is surely better: --report PAGE.html, or --json.")
     if not what_if.far:
         click.echo(shown.near(what_if))
 

@@ -14,7 +14,7 @@ from features.errors import one_line
 from features.jobs.schema import ASKED
 from features.jobs.usage import occupied_apart
 from pipelines.report.table import Table
-from pipelines.studies.inspection import QUANTILES, YEAR_S, Inspection
+from pipelines.studies.inspection import QUANTILES, Inspection
 
 _LONGEST = 1000
 """Max characters of a note, and of a value of the header."""
@@ -73,10 +73,6 @@ def _facts(inspection: Inspection) -> Grid:
         share = inspection.requests_exceeded / inspection.requests_stated
         over = f"{inspection.requests_exceeded:,} of {inspection.requests_stated:,} jobs ({share:.1%})"
         grid.add_row("request exceeded", f"{over} ran for longer than they had requested")
-    for name, outlier in inspection.over_a_year.items():
-        longest = f"{outlier.longest_s:,} s ({outlier.longest_s / YEAR_S:,.1f} years) of job {outlier.job_id}"
-        jobs = f"{outlier.jobs:,} job{'s' * (outlier.jobs > 1)} of over a year, the longest {longest}: is it a mistake?"
-        grid.add_row(f"[yellow]{name}[/yellow]", f"[yellow]{jobs}[/yellow]")
     if inspection.sha256:
         grid.add_row("sha256", inspection.sha256)
     return grid

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -44,7 +45,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
     front = Front(
         title=f"{study.site.name}: what to change, and what it would bring",
         answer=answer(study),
-        table=Table("", table.headings, table.rows[:MOST_ROWS], left=table.left),
+        table=leading(study),
         hint="Change against replays of today's settings, in per cent, with each candidate's own interval at 95 %; a verdict is "
         "sure for all candidates together. Left is better. Here: sure of these very jobs, not of those of other days.",
         picture=Picture(
@@ -175,15 +176,11 @@ def pasted(lines: Iterable[str]) -> str:
     return "\n".join("\n".join([f"{heading}:", *lines]) for heading, lines in by_heading.items())
 
 
-def first(study: WhatIf) -> Table:
-    """Return the leading candidates alone, with the change of the mean wait and its interval."""
+def leading(study: WhatIf) -> Table:
+    """Return the first of the candidates, as page and terminal show them."""
     every = candidates(study)
-    rows: list[Row] = [
-        [name.text, verdict, wait.text, *(text for text, _ in wait.below)] for name, verdict, wait, *_ in every.cells
-    ]
-    shown = max(MOST_ROWS, len(study.better))
     note = "intervals at 95 %, each candidate's own; a verdict is sure for all candidates together"
-    return Table("", ["candidate", "verdict", "wait %", "interval"], rows[:shown], note, left=["verdict"])
+    return replace(every, title="", rows=every.rows[: max(MOST_ROWS, len(study.better))], note=note)
 
 
 def candidates(study: WhatIf) -> Table:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
@@ -14,7 +13,6 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
-from models.runtime.evaluation import accuracy
 from pipelines.studies.progress import Listener
 from pipelines.studies.protocol import Protocol
 from sim.campaigns.campaign import predictor_name
@@ -35,26 +33,19 @@ class Evaluation:
     """A ``Quality`` for each part, and each predictor's schedule, in order.
 
     ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
-    ``interrupted`` tells that Ctrl-C left out the last predictors.
     """
 
     schedules: list[Schedule]
     qualities: list[Quality]
     left_out: int
-    interrupted: bool = False
 
 
 def evaluate_predictors(
-    workload: CleanTrace,
-    protocol: Protocol,
-    *,
-    done: Callable[[Schedule, float], None] | None = None,
-    progress: Listener = lambda predictor, ended, jobs: None,
+    workload: CleanTrace, protocol: Protocol, progress: Listener = lambda predictor, ended, jobs: None
 ) -> Evaluation:
     """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
-    ``done`` receives each schedule, and the mean accuracy of its predictions; ``progress`` a predictor, the jobs that have ended
-    and all jobs. An interruption ends the simulations, and those that are done are judged. Raises InputError as :func:`sim.simulate` and
+    ``progress`` receives a predictor, the jobs that have ended and all jobs. Raises InputError as :func:`sim.simulate` and
     :func:`sim.predictions.quality.judge`, and if every request was taken from a runtime.
     """
     jobs = workload.jobs
@@ -66,26 +57,15 @@ def evaluate_predictors(
     schedules: list[Schedule] = []
     named: dict[str, Any] = {name: getattr(workload, name) for name in ("procs", "generated", "clock")}
     named |= {"trace": workload.name, "scratch": Scratch()}
-    interrupted = False
     for source in protocol.predictors:
         learner: Any = seeded(source, protocol.seed)
-        try:
-            policy, tell = Policy(protocol.scheduler, learner), partial(progress, predictor_name(source))
-            schedule = simulate_policy(jobs, policy, progress=tell, **named)
-        except KeyboardInterrupt:
-            if not schedules or protocol.baseline not in (None, *(one.predictor for one in schedules)):
-                raise
-            interrupted = True
-            break
-        schedules.append(replace(schedule, seed=protocol.seed))
-        if done is not None:
-            judged = schedule.jobs.loc[~leave_out, ["predicted_s", "runtime_s"]].to_numpy(np.float64)
-            done(schedule, float(accuracy(judged[:, 0], judged[:, 1]).mean()))
+        policy, tell = Policy(protocol.scheduler, learner), partial(progress, predictor_name(source))
+        schedules.append(replace(simulate_policy(jobs, policy, progress=tell, **named), seed=protocol.seed))
     qualities = [
         judge(jobs, schedules, part=part, baseline=protocol.baseline, levels=protocol.levels, leave_out=leave_out)
         for part in protocol.parts
     ]
-    return Evaluation(schedules, qualities, int(leave_out.sum()), interrupted)
+    return Evaluation(schedules, qualities, int(leave_out.sum()))
 
 
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.clock import DAY_S, WEEK_S, local_clock_s
+from features.clock import WEEK_S, local_clock_s
 from features.errors import InputError
 from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import CleanTrace, clean
@@ -19,8 +19,6 @@ from features.jobs.usage import Usage, advised, occupied, offered_load, usage
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)
 LONGEST_GAPS = 5
-YEAR_S = 365 * DAY_S
-"""Waits, runtimes and requests beyond this are reported."""
 
 
 @dataclass(frozen=True)
@@ -33,18 +31,6 @@ class Gap:
     from_s: int
     length_s: int
     from_local: str | None
-
-
-@dataclass(frozen=True)
-class Outlier:
-    """Implausible times of one column: ``jobs`` have one of over a year.
-
-    The longest is ``longest_s`` of job ``job_id``.
-    """
-
-    jobs: int
-    longest_s: int
-    job_id: int
 
 
 @dataclass(frozen=True)
@@ -68,7 +54,7 @@ class Inspection:
     ``usage`` is the use at once by its records, ``occupied`` the
     allocated over the requested work. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
     ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs that ran for longer than
-    they had requested, ``requests_stated`` those with both values; ``over_a_year`` implausible times by column. ``cleaning`` has
+    they had requested, ``requests_stated`` those with both values. ``cleaning`` has
     one entry for each way to treat missing requests, ``missing_request`` is the chosen way.
     """
 
@@ -97,7 +83,6 @@ class Inspection:
     missing: Mapping[str, int]
     requests_stated: int
     requests_exceeded: int
-    over_a_year: Mapping[str, Outlier]
     missing_request: str
     cleaning: Mapping[str, Cleaning]
     notes: tuple[str, ...]
@@ -151,22 +136,11 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         missing={name: int(jobs[name].isna().sum()) for name in COLUMNS},
         requests_stated=int(both.sum()),
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
-        over_a_year=_over_a_year(jobs),
         missing_request=missing_request,
         cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
         notes=trace.notes,
         header=dict(trace.header),
     )
-
-
-def _over_a_year(jobs: pd.DataFrame) -> dict[str, Outlier]:
-    outliers = {}
-    for name in ("wait_s", "runtime_s", "requested_s", "think_s"):
-        values = jobs[name].fillna(0).to_numpy(np.int64)
-        if count := int((values > YEAR_S).sum()):
-            longest = int(np.argmax(values))
-            outliers[name] = Outlier(count, int(values[longest]), int(jobs["job_id"].iloc[longest]))
-    return outliers
 
 
 def _local(trace: Trace, second: int) -> str | None:

@@ -11,7 +11,7 @@ from dagster._core.errors import DagsterInvalidInvocationError
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 import pipelines.definitions
-from features.errors import Damaged, InputError
+from features.errors import Damaged
 from pipelines.assets.checks import broken
 from pipelines.assets.partitions import traces
 from pipelines.assets.stages import trace_stage
@@ -79,27 +79,17 @@ def _fails(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     monkeypatch.setattr(dg.DagsterInstance, "handle_new_event", refused)
 
 
-def _forgotten() -> BaseException:
-    """Return what Dagster raises about a partition that was there when the run began."""
-    partitions = dg.StaticPartitionsDefinition(["here"])
-    with pytest.raises(DagsterInvalidInvocationError) as gone:
-        partitions.get_partition_keys_in_range(dg.PartitionKeyRange("gone", "gone"))
-    return gone.value
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("error", "raised"),
     [
         (OSError(28, "No space left on device"), OSError),
         (ZeroDivisionError("of ours"), ZeroDivisionError),
-        (_forgotten(), InputError),
         (KeyboardInterrupt(), KeyboardInterrupt),
     ],
     ids=[
         "a log that cannot be written",
         "a defect",
-        "a trace that is forgotten while it runs",
         "an interrupt",
     ],
 )

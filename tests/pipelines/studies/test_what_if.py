@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from pipelines.cli import cli
 from pipelines.readers.slurm.jobs import SlurmJobs
-from pipelines.report.what_if import answer, first, render_what_if
+from pipelines.report.what_if import answer, leading, render_what_if
 from pipelines.report.what_if import groups as groups_of
 from pipelines.studies import parity, what_if
 from pipelines.studies.parity import read_site_jobs
@@ -158,7 +158,7 @@ def shown_as_better(study: WhatIf) -> list[set[str]]:
     tile = re.search(r"(\d+)</[^>]+>\s*<[^>]+>surely better, in Slurm", page)
     assert tile is not None
     assert int(tile[1]) == len(study.better)
-    table = {row[0].text for row in first(study).cells if row[1].text == "better"}
+    table = {row[0].text for row in leading(study).cells if row[1].text == "better"}
     lines = {name for name in study.effects if study.lines(name)}
     return [named, table, lines, {row["candidate"] for row in records(study) if row["verdict"] == "better" and row["lines"]}]
 
@@ -199,7 +199,7 @@ def test_a_verdict_names_the_metric_that_rises(recorded: tuple[Site, SlurmJobs])
     metrics = {**study.effects["a setting"].metrics, "awf_s": Measured(11, 10, 0.1, 0.05, 0.15, 0.01)}
     effects = {**study.effects, "a setting": study.effects["a setting"]._replace(metrics=metrics)}
     study = replace(study, effects=effects, verdicts={**study.verdicts, "a setting": "mixed"})
-    assert {row[0].text: row[1].text for row in first(study).cells}["a setting"] == "mixed: AWF up"
+    assert {row[0].text: row[1].text for row in leading(study).cells}["a setting"] == "mixed: AWF up"
 
 
 def test_a_model_far_from_its_record_advises_nothing(recorded: tuple[Site, SlurmJobs]) -> None:
