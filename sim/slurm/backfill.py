@@ -11,6 +11,7 @@ from features.jit import apart, kernel
 from sim.slurm.choice import held_on, holds, lowest, meets, occupy, pick, put, room_on
 from sim.slurm.plans import (
     clear_map,
+    first_ending_after,
     free_throughout,
     futile_until,
     next_return,
@@ -55,6 +56,8 @@ from sim.slurm.state import (
 )
 from sim.slurm.together import forget_starts, note_start, start_of_others, start_together
 
+AGAIN = 2
+"""Returned for a job that neither starts nor gets a plan yet: it is looked at again."""
 MOST_REMOVED = 200
 """Max running jobs that :func:`will_run` removes before it tests again."""
 
@@ -194,7 +197,7 @@ def plan(job, partition, others, now, slurm):
 
     A component is not started here, and planned no earlier than ``others``.
     """
-    ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
+    ask, room, rules = slurm.ask, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
     waits = slurm.numbers[NOW_ONLY] != 0
     skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
@@ -252,53 +255,68 @@ def plan(job, partition, others, now, slurm):
                 slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
                 continue
             return 0
-        if when < begin and ask.het[job] != NONE:
-            slurm.numbers[BACKFILL_DIRTY] = 1  # Slurm notes a change of the job
-        when = max(when, begin)
-        begins, ends = _slot(when, limit, slurm)
-        met = rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm)
-        if met and when == begin and not rules.steps_on:
-            return 0  # Slurm looks again at the same time, until bf_max_time
-        if met:
-            later = when + (rules.bf_resolution if when == begin else 0)
-            continue
-        if when <= second:
-            if _completing(chosen, slurm):
-                when, later = second + 1, 0
-            elif ask.het[job] == NONE:
-                for word in range(len(room.mask)):
-                    room.mask[word] &= ~state.completing[word]
-                chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
-                if chosen > 0 and over_limits(job, chosen, slurm):
-                    return 0
-                if chosen > 0:
-                    start(job, partition, chosen, BACKFILL, now, slurm)
-                    slurm.numbers[COUNTED] = NONE
-                    if rules.grows:
-                        _limit_to_plans(job, second, limit, slurm)
-                    elif rules.time_min_as_soft_limit == 0:
-                        end_by(job, second + limit, slurm)  # --time-min and no more, up to 25.05.2
-                    return -1
-                if rules.preempts:
-                    make_room(job, partition, now, slurm)
-                free_throughout(begin, end, first, slurm)
-                chosen, later = will_run(job, partition, second, begin, later, slurm)[1], 0
-        if ask.het[job] != NONE:
-            note_start(job, partition, when, slurm)
-        if 0 < later < when:
-            continue
-        if when > second + rules.bf_window:
-            return 0
-        begins, ends = _slot(when, limit, slurm)
-        if not rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm):
-            if when == begin:
-                return 0  # rounded down, its start meets a plan that ends before it; so would the next look
-            later = when
-            continue
-        if over_limits(job, chosen, slurm):
-            return 0
-        reserve(begins, ends, chosen, slurm)
-        return 1
+        outcome, later = _settle(job, partition, when, chosen, begin, later, now, slurm)
+        if outcome != AGAIN:
+            return outcome
+
+
+@kernel
+def _settle(job, partition, when, chosen, begin, later, now, slurm):
+    """Start or plan a job on the chosen nodes, free from ``when`` on, as the look at ``begin`` found.
+
+    Return what :func:`plan` returns, or AGAIN and when to look next; ``later`` is the next look if it gets no plan.
+    """
+    ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
+    second, limit = now // 1000, ask.least[job]
+    if when < begin and ask.het[job] != NONE:
+        slurm.numbers[BACKFILL_DIRTY] = 1  # Slurm notes a change of the job
+    when = max(when, begin)
+    begins, ends = _slot(when, limit, slurm)
+    met = rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm)
+    if met and when == begin and not rules.steps_on:
+        return 0, later  # Slurm looks again at the same time, until bf_max_time
+    if met:
+        return AGAIN, when + (rules.bf_resolution if when == begin else 0)
+    if when <= second:
+        if _completing(chosen, slurm):
+            when, later = second + 1, 0
+        elif ask.het[job] == NONE:
+            for word in range(len(room.mask)):
+                room.mask[word] &= ~state.completing[word]
+            chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
+            if chosen > 0:
+                return (0 if over_limits(job, chosen, slurm) else _start_now(job, partition, chosen, now, slurm)), later
+            if rules.preempts:
+                make_room(job, partition, now, slurm)
+            free_throughout(begin, begin + limit, first_ending_after(begin, slurm), slurm)
+            chosen, later = will_run(job, partition, second, begin, later, slurm)[1], 0
+    if ask.het[job] != NONE:
+        note_start(job, partition, when, slurm)
+    if 0 < later < when:
+        return AGAIN, later
+    if when > second + rules.bf_window:
+        return 0, later
+    begins, ends = _slot(when, limit, slurm)
+    if not rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm):
+        # a start that, rounded down, meets a plan that ends before it would do so at the next look, too
+        return (0 if when == begin else AGAIN), when
+    if over_limits(job, chosen, slurm):
+        return 0, later
+    reserve(begins, ends, chosen, slurm)
+    return 1, later
+
+
+@kernel
+def _start_now(job, partition, chosen, now, slurm):
+    """Start a job on the chosen nodes; return -1."""
+    second, limit = now // 1000, slurm.ask.least[job]
+    start(job, partition, chosen, BACKFILL, now, slurm)
+    slurm.numbers[COUNTED] = NONE
+    if slurm.rules.grows:
+        _limit_to_plans(job, second, limit, slurm)
+    elif slurm.rules.time_min_as_soft_limit == 0:
+        end_by(job, second + limit, slurm)  # --time-min and no more, up to 25.05.2
+    return -1
 
 
 @kernel
