@@ -178,36 +178,25 @@ class _Header:
         self.values = {key: "\n".join(lines) for key, lines in header.items()}
 
     def number(self, key: str, largest: int) -> int | None:
-        """Return the whole number that a value begins with, or None; InputError if too large.
-
-        A number such as 1,024 or 1e9 is none.
-        """
+        """Return a value that is a whole number, else None; InputError if too large."""
         value = self.values.get(key, "")
-        digits = re.match(r"[0-9]+", value)
-        if digits is None and (key != "UnixStartTime" or not value):
+        if not re.fullmatch("[0-9]+", value):
+            if value:
+                self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number: not used.")
             return None
-        if digits is None or re.match(r"[0-9]{1,3}[.,'][0-9]{3}|[0-9]+[^\W0-9]|[0-9]+[-/:]", value):
-            self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number: not used.")
-            return None
-        text = digits[0].lstrip("0") or "0"
+        text = value.lstrip("0") or "0"
         if len(text) > len(str(largest)) or int(text) > largest:
             raise InputError(
                 f"{self.path}:{self._line(key)}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
             )
-        if int(text) and value != text:
-            self._notes.append(f"The header's {key} says {shown(value)}: {text} is taken.")
         return int(text)
 
     def clock(self) -> int | None:
-        """Return UnixStartTime in seconds; a value of the size of milliseconds is taken as such."""
+        """Return UnixStartTime; InputError if there are several."""
         text = self.values.get("UnixStartTime", "")
         if len({line for line in text.split("\n") if line.isdecimal()}) > 1:
             raise InputError(f"{self.path}: the header states several UnixStartTime, {shown(text)}: keep the right one")
-        if not re.fullmatch(r"[1-9][0-9]{11,12}", text):
-            return self.number("UnixStartTime", limits.SECONDS)
-        second = int(text) // 1000
-        self._notes.append(f"The header's UnixStartTime, {text}, is in milliseconds: {second} s is taken.")
-        return second
+        return self.number("UnixStartTime", limits.SECONDS)
 
     def check_one_clock(self, later: Sequence[tuple[int, str]]) -> None:
         """Raise InputError if a later header, with its line and UnixStartTime, has another clock."""
@@ -257,18 +246,15 @@ def _timezone(header: Mapping[str, str], notes: list[str]) -> str | None:
         except (ZoneInfoNotFoundError, ValueError, OSError):
             notes.append(f"The header's TimeZoneString {shown(name)} is not a zone of the IANA database: not used.")
     text = header.get("TimeZone", "").strip()
-    offset = re.match(r"[+-]?[0-9]{1,6}$", text)
-    if offset is None and text in available_timezones():
+    if text in available_timezones():
         notes.append(f"The header's TimeZone, {text}, is taken as the name of the time zone.")
         return text
-    if offset is None:
-        if text:
-            notes.append(f"The header's TimeZone {shown(text)} is neither seconds nor a zone of the IANA database: not used.")
+    if not text:
         return None
-    hours, rest = divmod(int(offset[0]), 3600)
+    hours, rest = divmod(int(text), 3600) if re.fullmatch(r"[+-]?[0-9]{1,6}", text) else (0, 1)
     if rest or not -12 <= hours <= 14:
-        notes.append(f"The header's TimeZone {offset[0]} is not a whole number of hours: not used.")
+        notes.append(f"The header's TimeZone {shown(text)} is not a whole number of hours: not used.")
         return None
     zone = f"Etc/GMT{-hours:+d}" if hours else "Etc/UTC"  # the sign of these names is the reverse of the usual one
-    notes.append(f"The header names no time zone: its TimeZone, {offset[0]} s, is taken as {zone}, without daylight saving.")
+    notes.append(f"The header names no time zone: its TimeZone, {text} s, is taken as {zone}, without daylight saving.")
     return zone
