@@ -82,9 +82,6 @@ def test_a_slurm_sites_scheduler_tells_a_start(tmp_path: Path, monkeypatch: pyte
     table = queuecast.when(site[0], path, machine=site[2], now="2026-12-01T09:02:00", ids="902", scenarios=8)
     assert table.to_dict("records") == [waits]
     assert table.attrs["by"] == "8 simulations of the next 24 h with the Slurm of cluster 'parity'"
-    (panel,) = queuecast.plot(table).axes
-    assert [text.get_text() for text in panel.get_yticklabels()] == ["902  (12 procs)"]
-    assert panel.lines[0].get_xdata() == [waits["wait_50_s"] / 3_600]
     printed, _ = asked(path, *site, "2026-12-01T09:03:00", "--id", "902", *few)
     assert f"answered before, at 2026-12-01 09:02:00: {waits['at_50']}, in " in printed
     assert "it waits because too few processors, or other resources, are free (Slurm says Resources)" in printed
