@@ -72,13 +72,14 @@ def cycle(now, whole, slurm):
     numbers[CYCLES] += 1
     numbers[STAMP] += 1
     stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
+    rejected = rejected_in = NONE  # the array that was tried last and got no plan, and the partition
     clear_map(second, slurm)
     if rules.has_components:
         forget_starts(slurm)
     if rules.has_several_qos:
         sort_again(slurm)
     if rules.preempts_by_qos:
-        sort_as_slurm(slurm)
+        sort_as_slurm(now, slurm)
     whole, last = whole or rules.preempts, numbers[QUEUED] - 1
     for i in range(numbers[QUEUED]):
         while not whole and last >= i and not _may_start(state.queue[last], second, slurm):
@@ -97,13 +98,13 @@ def cycle(now, whole, slurm):
             further = room.planned[array] == stamp
             if room.planned[array] != stamp:
                 room.planned[array], room.plans[array] = stamp, 0
-            if room.rejected[array] == stamp or room.plans[array] >= rules.bf_max_job_array_resv:
+            if (array == rejected and partition == rejected_in) or room.plans[array] >= rules.bf_max_job_array_resv:
                 continue
             if rules.throttles_plans and 0 < ask.throttle[job] <= room.plans[array] + state.tasks[ask.group[job]]:
                 continue
         if throttled(job, slurm) or limited(job, False, slurm):
             if array != NONE:
-                room.rejected[array] = stamp
+                rejected, rejected_in = array, partition
             continue
         if rules.bf_counts and _over_its_share(job, partition, stamp, slurm):
             continue
@@ -118,11 +119,12 @@ def cycle(now, whole, slurm):
             room.foreseen[job] = stamp
         if planned > 0 and rules.bf_job_part_count_reserve > 0:
             room.submitted[len(room.failed) + partition] += 1
-        if array != NONE:
-            if planned == 0:
-                room.rejected[array] = stamp
-            elif planned > 0:
-                room.plans[array] += 1
+        if planned != 0:
+            rejected = NONE
+        elif array != NONE:
+            rejected, rejected_in = array, partition
+        if array != NONE and planned > 0:
+            room.plans[array] += 1
         if numbers[BEGUN] - begun >= rules.bf_max_job_start > 0:
             break
     if rules.has_components:

@@ -43,6 +43,7 @@ def main_pass(depth, now, slurm):
     numbers[PASSES] += 1
     numbers[STAMP] += 1
     stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
+    rejected = rejected_in = NONE  # the array that was tried last and whose tasks wait, and the partition
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
     if completing:
@@ -52,7 +53,7 @@ def main_pass(depth, now, slurm):
     if rules.has_several_qos:
         sort_again(slurm)
     if rules.preempts_by_qos:
-        sort_as_slurm(slurm)
+        sort_as_slurm(now, slurm)
     for i in range(numbers[QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
@@ -60,7 +61,7 @@ def main_pass(depth, now, slurm):
             continue
         reserved, array = ask.reservation[job] != NONE, ask.array[job]
         note_try(record, slurm)
-        if array != NONE and room.rejected[array] == stamp:
+        if array != NONE and array == rejected and partition == rejected_in:
             continue
         if rules.partition_job_depth > 0:
             if is_full(partition, rules.partition_job_depth, stamp, slurm):
@@ -78,7 +79,7 @@ def main_pass(depth, now, slurm):
             continue
         if throttled(job, slurm) or limited(job, False, slurm):
             if array != NONE:
-                room.rejected[array] = stamp
+                rejected, rejected_in = array, partition
             continue
         if _left(partition, slurm) < ask.min_nodes[job]:
             _fail(partition, stamp, slurm)
@@ -91,11 +92,12 @@ def main_pass(depth, now, slurm):
         if chosen > 0:
             if not over_limits(job, chosen, slurm):
                 start(job, partition, chosen, MAIN, now, slurm)
+                rejected = NONE
             elif array != NONE:
-                room.rejected[array] = stamp
+                rejected, rejected_in = array, partition
             continue
         if array != NONE:
-            room.rejected[array] = stamp
+            rejected, rejected_in = array, partition
         if limited(job, True, slurm):
             continue
         if rules.preempts:

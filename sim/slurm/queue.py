@@ -266,13 +266,70 @@ def sort_again(slurm):
 
 
 @apart
-def sort_as_slurm(slurm):
+def sort_as_slurm(now, slurm):
     """Sort the queue by merging halves of the list of jobs, as the C library's qsort does.
 
-    Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm.
+    Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm, and on what is sorted: the jobs
+    that may run now, of an array's tasks in a partition the first alone (``build_job_queue``).
     """
-    merge_halves(True, slurm)
-    merge_halves(False, slurm)
+    merge_halves(True, slurm.numbers[QUEUED], slurm)
+    heads = _part(now, slurm)
+    merge_halves(False, heads, slurm)
+    _rejoin(heads, slurm)
+
+
+@kernel
+def _part(now, slurm):
+    """Move the records that Slurm sorts to the front, in order; return how many.
+
+    Behind them the further tasks of each array stand together, from place ``block[array]`` on, and records that may not run.
+    """
+    ask, state, numbers, room = slurm.ask, slurm.now, slurm.numbers, slurm.room
+    queue, heads, others = state.queue, 0, 0
+    for i in range(numbers[QUEUED]):
+        record = queue[i]
+        job, array = ask.job[record], ask.array[ask.job[record]]
+        is_head = state.phase[job] == PENDING and ask.admitted[record] != 0 and independent(job, now, slurm)
+        if is_head and array != NONE:
+            at = heads - 1
+            while is_head and at >= 0 and ask.array[ask.job[queue[at]]] == array:
+                is_head = ask.partition[queue[at]] != ask.partition[record]
+                at -= 1
+        if is_head:
+            queue[heads] = record
+            heads += 1
+        else:
+            room.merged[others] = record
+            others += 1
+    for at in range(others - 1, -1, -1):
+        record = room.merged[at]
+        queue[heads + at] = record
+        if ask.array[ask.job[record]] != NONE:
+            room.block[ask.array[ask.job[record]]] = heads + at
+    return heads
+
+
+@kernel
+def _rejoin(heads, slurm):
+    """Move an array's further tasks in a partition behind the first one; keep all others in order."""
+    ask, queue, merged, count, filled = slurm.ask, slurm.now.queue, slurm.room.merged, slurm.numbers[QUEUED], 0
+    for i in range(heads):
+        head = queue[i]
+        array, partition = ask.array[ask.job[head]], ask.partition[head]
+        merged[filled] = head
+        filled += 1
+        at = slurm.room.block[array] if array != NONE else count
+        while heads <= at < count and (queue[at] == NONE or ask.array[ask.job[queue[at]]] == array):
+            if queue[at] != NONE and ask.partition[queue[at]] == partition:
+                merged[filled], queue[at] = queue[at], NONE
+                filled += 1
+            at += 1
+    for at in range(heads, count):
+        if queue[at] != NONE:
+            merged[filled] = queue[at]
+            filled += 1
+    for at in range(count):
+        queue[at] = merged[at]
 
 
 @kernel
@@ -286,12 +343,14 @@ def listed_before(one, other, slurm):
 
 
 @apart
-def merge_halves(as_listed, slurm):
-    """Sort the queue by merging sorted halves; of an odd count the second half is larger.
+def merge_halves(as_listed, count, slurm):
+    """Sort the first ``count`` of the queue by merging sorted halves.
+
+    Of an odd count the second half is larger.
 
     The order is that of slurmctld's list of jobs (``as_listed``), or that of :func:`goes_before`.
     """
-    queue, merged, count, depth = slurm.now.queue, slurm.room.merged, slurm.numbers[QUEUED], 0
+    queue, merged, depth = slurm.now.queue, slurm.room.merged, 0
     while 1 << depth < count:
         depth += 1
     for level in range(depth - 1, -1, -1):

@@ -166,7 +166,9 @@ class _RequestRows:
             )
         every_qos.sort(key=lambda name: -site_qos[name].priority)  # as Slurm tries them
         tried = [row._replace(qos=name) for name in every_qos]
-        for with_qos, partition in itertools.product(tried, row.partition.split(",")):
+        # the higher tier first (priority_sort_part_tier): where preemption makes their order intransitive, the list of jobs counts
+        names = sorted(row.partition.split(","), key=self._falling_tier)
+        for with_qos, partition in itertools.product(tried, names):
             self._record(at, with_qos, partition)
         # a limit of the only QOS counts whichever record starts the job
         tagged = [(self._qos.index(with_qos.qos) if row.other_qos else NONE, with_qos) for with_qos in tried]
@@ -175,6 +177,10 @@ class _RequestRows:
         self._lists["after"] += after
         for begins, names in _LISTED.items():
             self._lists[begins].append(len(self._lists[names[0]]))
+
+    def _falling_tier(self, name: str) -> int:
+        partition = self._site.partitions.get(name)
+        return 0 if partition is None else -partition.tier
 
     def _record(self, at: int, row: Any, name: str) -> None:
         """Add the record of a job in the partition ``name``."""

@@ -21,7 +21,7 @@ def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, gr
         **dict.fromkeys(("candidates", "shared"), count),
         **{"freed": count + 1, "merged": len(ask.job), "submitted": counters, "left": 5},
     }
-    marks = {"failed": partitions, "tested": counters, "foreseen": count, **dict.fromkeys(("rejected", "planned", "plans"), groups)}
+    marks = {"failed": partitions, "tested": counters, "foreseen": count, **dict.fromkeys(("planned", "plans", "block"), groups)}
     room = CycleScratch(
         **{name: np.zeros(length, np.int64) for name, length in lengths.items()},
         **{name: np.full(length, NONE) for name, length in marks.items()},

@@ -387,10 +387,10 @@ class CycleScratch(NamedTuple):
     ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
     those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job; ``weight`` are twice the nodes' weights.
     ``sooner`` [nodes] are processors free later, ``coming`` the nodes with any then, ``freed`` [jobs + 1] those of all nodes once
-    so many jobs have ended. ``rejected`` [groups]: the last pass or cycle that rejected a task; ``plans`` [groups] counts plans in
-    cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan. ``submitted`` counts in pass or cycle ``tested``: tests by
-    partition, plans by partition, tests by association, user, user and partition. ``clear`` [nodes]: when the first plan begins,
-    s. ``left`` [5]: see :mod:`sim.slurm.least_loaded`.
+    so many jobs have ended. ``plans`` [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan.
+    ``block`` [groups]: see :func:`sim.slurm.queue.sort_as_slurm`.
+    ``submitted`` counts in pass or cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and
+    partition. ``clear`` [nodes]: when the first plan begins, s. ``left`` [5]: see :mod:`sim.slurm.least_loaded`.
     ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
     """
 
@@ -412,9 +412,9 @@ class CycleScratch(NamedTuple):
     able: np.ndarray
     weight: np.ndarray
     sooner: np.ndarray
-    rejected: np.ndarray
     planned: np.ndarray
     plans: np.ndarray
+    block: np.ndarray
     failed: np.ndarray
     candidates: np.ndarray
     shared: np.ndarray

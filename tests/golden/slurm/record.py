@@ -36,6 +36,7 @@ FORMAT = (
 LOGGED = (
     "_slurm_rpc_submit_batch_(?:het_)?job: JobId=|sched: Running job scheduler|sched: Allocate JobId|_attempt_backfill: (beginning|no jobs)"
     "|sched/backfill: |priority/multifactor: init: |[Pp]reempt|[Rr]equeue|_job_complete: JobId=\\S+ (done|WEXIT)"
+    "|Created reservation=|update_node: node|slurmctld version"
 )
 COLUMNS = ["submit_s", "user", "account", "partition", "qos", "tasks", "nodes", "mem_mb", "gpus", "constraint", "limit_min"]
 COLUMNS += ["runtime_s", "name", "array", "after", "extra"]

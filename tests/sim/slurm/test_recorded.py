@@ -35,7 +35,7 @@ OUTSIDE = {
 WITHIN_5_S = {
     **{"jobs-A": 0.35, "jobs-B": 0.99, "limits-A": 0.99, "limits-B": 0.8, "outages-A": 0.95, "outages-B": 0.75},
     **{"preemption-A": 0.99, "preemption-B": 0.99, "tiers-A": 0.99, "tiers-B": 0.99},
-    **{"mixed-A": 0.55, "mixed-B": 0.6, "het24-A": 0.99, "het24-B": 0.99, "qos24-A": 0.85, "qos24-B": 0.5},
+    **{"mixed-A": 0.97, "mixed-B": 0.55, "het24-A": 0.99, "het24-B": 0.99, "qos24-A": 0.85, "qos24-B": 0.5},
     **{"rel24-A": 0.75, "rel24-B": 0.45, "resv24-A": 0.3, "resv24-B": 0.95},
 }
 """Starts with the phases of the log that lie so close to the record, at least. What differs begins with milliseconds."""
@@ -87,14 +87,16 @@ def test_the_recorded_mean_wait_lies_in_the_range_over_phases_and_decisions_agre
     assert asked["decisions_extra"] <= 0.2
 
 
-@pytest.mark.parametrize("run", [pytest.param(run, marks=() if run in FIRST else pytest.mark.thorough) for run in (*RUNS, *NEWER)])
+@pytest.mark.parametrize(
+    "run", [pytest.param(run, marks=() if run in (*FIRST, "mixed-B") else pytest.mark.thorough) for run in (*RUNS, *NEWER)]
+)
 def test_at_the_passes_and_cycles_of_the_log_the_model_decides_as_slurmctld_did(run: str) -> None:
     folder = GOLDEN / "newer" if run in NEWER else GOLDEN
     log = folder / f"{run}.log.gz"
     site, jobs = read_site_jobs(folder / f"{run}.txt", folder / run, "UTC", log=log)
     assert site.known_release[:2] == ((24, 11) if run in NEWER else (22, 5))
     summary = decisions(site, jobs.runs, 0, read_phases(log, site, jobs.runs)).summary()
-    assert summary["decisions"] > 0.969
+    assert summary["decisions"] > (0.969 if run in ("jobs-A", "jobs-B", "het24-A", "qos24-A", "rel24-A") else 0.985)
     assert summary["decisions_extra"] <= (0.05 if run == "rel24-A" else 0.013)
 
 

@@ -248,6 +248,12 @@ def test_a_job_of_more_nodes_than_failed_partitions_leave_ends_its_own() -> None
     assert waits(WITHOUT_PLANS, jobs.assign(min_nodes=[1, 2, 2, 1], cpus=[8, 16, 16, 8])) == [0, 100, 0, 100]
 
 
+def test_tasks_rejected_in_one_partition_are_tried_in_the_next() -> None:
+    full = [{"partition": "high"}, {"partition": "high"}]
+    tasks = [{"partition": "high,low", "group": 3, "task": task, "job_id": f"3_{task}", "submit_s": 1_000_003} for task in (0, 1)]
+    assert waits(WITHOUT_PLANS, jobs_of(*full, *tasks)) == [0, 0, 0, 0]
+
+
 def test_a_job_that_fits_no_nodes_left_by_failed_partitions_blocks_no_other() -> None:
     """The third job needs the processors of three nodes, but states no number of nodes: it waits for nodes, the last one starts."""
     jobs = jobs_of({"partition": "high"}, {"partition": "high", "min_nodes": 2, "cpus": 16}, {"cpus": 24}, {})
