@@ -38,8 +38,8 @@ _IN_LATEX = {sign: "\\" + sign for sign in "&%#_${}"} | {"−": "$-$", "²": "$^
 _IN_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 _FOLDED = 12
 """Characters from which words, and headings of narrower figures, are folded on a terminal."""
-_BORDER = 3
-"""Characters of padding and border of a column there."""
+_BORDER = 2
+"""Characters between columns there."""
 Row = list[str | Cell]
 """A row under construction."""
 
@@ -84,17 +84,14 @@ class Table:
 
         Words are folded at the terminal's width, figures never: a table whose figures need more room is printed wider.
         """
+        from rich.box import SIMPLE_HEAD
         from rich.markup import escape
         from rich.table import Table as Grid
 
         from pipelines.report.terminal import console
 
-        grid = Grid(
-            title=escape(self.title) if self.title else None,
-            caption=escape(self.note) if self.note else None,
-            title_justify="left",
-            caption_justify="left",
-        )
+        # lines between columns would take a third of a terminal's width
+        grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
         rows = [[cell.lines() for cell in row] for row in self.cells]
         least = 1
         for place, head in enumerate(self.heads):
@@ -108,9 +105,13 @@ class Table:
             grid.add_row(*(escape("\n".join(lines)) for lines in row))
         screen = to or console()
         width = screen.width
+        if self.title:
+            screen.print(escape(self.title), highlight=False)
         screen.width = max(width, least)
         screen.print(grid, crop=False)
         screen.width = width
+        if self.note:
+            screen.print(escape(self.note), highlight=False)
 
     def markdown(self) -> str:
         """Return headings and rows as a table of Markdown, without title and note."""

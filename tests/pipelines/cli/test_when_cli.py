@@ -153,7 +153,7 @@ def test_a_start_within_this_minute_is_told_in_seconds(capsys: pytest.CaptureFix
     assert any(line.startswith("  1 such answer in") for line in lines)
     _table([record | later | {"job_id": "8"}, record]).show()
     table = capsys.readouterr().out
-    assert table.index("│ 7 ") < table.index("│ 8 "), "the soonest first"
+    assert table.index("\n7 ") < table.index("\n8 "), "the soonest first"
 
 
 def test_running_jobs_past_their_limits_show_that_the_time_of_a_snapshot_is_wrong() -> None:
