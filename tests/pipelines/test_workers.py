@@ -173,6 +173,7 @@ def batch_system(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.thorough  # distributed gives the thread of its loop ten seconds to begin, by the clock
 def test_jobs_of_slurm_are_workers_until_the_end(batch_system: Path) -> None:
     before = signal.getsignal(signal.SIGINT)
     with mapped("slurm(jobs=2,cores=1,memory=1GB,queue=short)") as on_workers:
