@@ -166,12 +166,20 @@ def fitted(site: Site, jobs: pd.DataFrame, phases: Phases, tries: int = 40) -> P
     def best(tried: list[Phases]) -> Phases:
         short = [one.of_first(_FITTED) for one in tried]
         close = [np.abs(np.floor(replay(site, jobs.iloc[:_FITTED], one).start_s) - start) <= WITHIN_S[1] for one in short]
-        return tried[int(np.argmax([agree.sum() for agree in close]))]
+        return tried[_middle_of_best(np.array([agree.sum() for agree in close]))]
 
     polls = phases.turn_s + phases.turn_length_s * np.arange(30)
     phases = best([phases._replace(poll_s=float(poll)) for poll in polls])
     later = phases.decay_s + phases.decay_spread_s * np.arange(tries) / tries
     return best([phases._replace(decay_s=float(decay), decay_spread_s=0.0) for decay in later])
+
+
+def _middle_of_best(counts: np.ndarray) -> int:
+    """Return the middle of the longest run of equal highest counts: at its edge milliseconds would change what is best."""
+    edges = np.flatnonzero(np.diff(counts == counts.max(), prepend=False, append=False))
+    first, behind = edges[::2], edges[1::2]
+    longest = int(np.argmax(behind - first))
+    return int(first[longest] + behind[longest] - 1) // 2
 
 
 def near(phases: Phases, seed: int, by_s: float = 0.02) -> Phases:

@@ -63,7 +63,7 @@ def test_starts_with_the_phases_of_the_log_are_those_of_the_record(run: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize(
     "run",
-    ["rel24-B", *(pytest.param(run, marks=pytest.mark.thorough) for run in ("limits-A", "mixed-B", "preemption-A", "qos24-A"))],
+    ["preemption-B", *(pytest.param(run, marks=pytest.mark.thorough) for run in ("limits-A", "mixed-B", "qos24-A", "rel24-B"))],
 )
 def test_starts_with_a_rotated_log_are_as_close_as_with_a_whole_one(run: str, tmp_path: Path) -> None:
     site, jobs, phases = recorded(run)
