@@ -128,8 +128,8 @@ def measure(
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     progress("single decisions", 0, 1)
-    logged = None
-    if phases is not None and log is not None:
+    logged = phases
+    if phases is not None and log is not None and jobs.runs is not table:
         logged = read_phases(log, site, jobs.runs, timezone)._replace(decay_s=phases.decay_s)
     decided = decisions(site, jobs.runs, seed, logged)
     figures = {**replayed.summary(), **decided.summary(), "phases_from_log": phases is not None}

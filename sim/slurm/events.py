@@ -111,9 +111,9 @@ class RecordedState:
         """
         others = [event for event in events if event[1] != START]
         if shown:
-            passes = [event for ms, kind, _ in shown for event in ((ms, LOOK, 0), (ms, kind, 0))]
-            tries = [self._tried(sorted([*others, *passes]))] if asks else []
-            self._handle(events)
+            looks = [(ms, LOOK, 0) for ms, _, _ in shown]  # a pass notes which jobs have become eligible
+            tries = [self._tried(sorted([*others, *looks, *shown]))] if asks else []
+            self._handle(sorted([*events, *looks]))
             return tries
         second, tries = events[0][0] // 1000, list[set[int]]()
         middle, late = second * 1000 + _MIDDLE_MS, second * 1000 + _LATE_MS

@@ -43,7 +43,7 @@ def main_pass(depth, now, slurm):
     numbers[PASSES] += 1
     numbers[STAMP] += 1
     stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
-    rejected = rejected_in = NONE  # the array that was tried last and whose tasks wait, and the partition
+    rejected = rejected_in = NONE  # the array that was tried last, unless a task has started since, and the partition
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
     if completing:
@@ -61,8 +61,10 @@ def main_pass(depth, now, slurm):
             continue
         reserved, array = ask.reservation[job] != NONE, ask.array[job]
         note_try(record, slurm)
-        if array != NONE and array == rejected and partition == rejected_in:
-            continue
+        if array != NONE:
+            if array == rejected and partition == rejected_in:
+                continue
+            rejected, rejected_in = array, partition
         if rules.partition_job_depth > 0:
             if is_full(partition, rules.partition_job_depth, stamp, slurm):
                 continue
@@ -78,8 +80,6 @@ def main_pass(depth, now, slurm):
         if room.failed[partition] == stamp and not reserved:
             continue
         if throttled(job, slurm) or limited(job, False, slurm):
-            if array != NONE:
-                rejected, rejected_in = array, partition
             continue
         if _left(partition, slurm) < ask.min_nodes[job]:
             _fail(partition, stamp, slurm)
@@ -93,11 +93,7 @@ def main_pass(depth, now, slurm):
             if not over_limits(job, chosen, slurm):
                 start(job, partition, chosen, MAIN, now, slurm)
                 rejected = NONE
-            elif array != NONE:
-                rejected, rejected_in = array, partition
             continue
-        if array != NONE:
-            rejected, rejected_in = array, partition
         if limited(job, True, slurm):
             continue
         if rules.preempts:

@@ -81,7 +81,7 @@ class SlurmJobs(NamedTuple):
 
     @property
     def runs(self) -> pd.DataFrame:
-        """The table with a row for each later run, as if that were a job, in order of submission."""
+        """Return the table with a row for each later run, in order of submission."""
         if self.later is None or not (present := self.later["job_id"].isin(self.table["job_id"])).any():
             return self.table
         own = self.later[present].reset_index(drop=True)

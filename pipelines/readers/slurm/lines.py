@@ -17,7 +17,7 @@ from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, of_cluster
 from pipelines.readers.slurm.times import START, JobTimes, job_times
 
 _LONGEST_S = 100 * 365 * 86_400
-_MOST_TASKS = 100_000
+_MOST_TASKS = 10_000
 """Max array tasks of a line that become jobs that wait."""
 
 
@@ -116,7 +116,7 @@ def _single(table: AccountingTable, name: str, jobs: np.ndarray, notes: list[str
     several = np.array([tasks is not None for tasks in shared], bool)[codes]
     started = ~np.isnat(table.times(table.column(*START)))
     left_out = several & (started | ~named)
-    for which, what in ((~started, "had not started and are not all named"), (started, "share a line")):
+    for which, what in ((~started, "had not started, and are over 10,000 or not all named,"), (started, "share a line")):
         lines = left_out & jobs & which
         if lines.any():
             tasks = sum(count_tasks(shared[code][0]) for code in codes[lines])

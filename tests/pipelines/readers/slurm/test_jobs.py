@@ -169,7 +169,7 @@ def test_steps_are_ignored_and_tasks_are_jobs_of_one_group_also_while_they_wait_
         *(["12_3", 12, 3], ["12_4", 12, 4], ["12_6", 12, 6], ["12_8", 12, 8], ["12_10", 12, 10], ["14+1", 14, -1]),
     ]
     assert (log.table["cancel_s"] >= 0).tolist() == [False, True, True, True, False, False]
-    assert log.notes[0] == "Array tasks that had not started and are not all named are left out: 2 in 1 lines."
+    assert log.notes[0] == "Array tasks that had not started, and are over 10,000 or not all named, are left out: 2 in 1 lines."
 
 
 def test_a_requeued_job_is_one_job_and_its_later_runs_are_kept(tmp_path: Path) -> None:
@@ -224,7 +224,7 @@ def test_array_tasks_of_one_line_are_left_out_if_they_had_started_or_are_too_man
     log = read(tmp_path, {}, PENDING | {"JobID": "8_[1-3000000]"}, {"JobID": "9_[1-2]"})
     assert log.table["job_id"].tolist() == ["7"]
     assert log.notes == (
-        "Array tasks that had not started and are not all named are left out: 3,000,000 in 1 lines.",
+        "Array tasks that had not started, and are over 10,000 or not all named, are left out: 3,000,000 in 1 lines.",
         "Array tasks that share a line are left out: 2 in 1 lines.",
     )
 
