@@ -119,7 +119,7 @@ def render_night(night: Night, run_id: str) -> str:
         facts=[
             (f"{row['new_jobs']:,}", "new jobs"),
             (f"{row['jobs']:,}", "jobs in all"),
-            (row["method"] or "chosen by hand", f"champion, version {row['champion']}"),
+            (row["method"], f"champion, version {row['champion']}"),
             (number(accuracies["champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
         ],
         notes=[*_summary(night), *night.notes, *(interval_notes(table) if len(table) else [])],
