@@ -73,7 +73,7 @@ def table(name: str, trace: str, *, system: bool = False) -> pd.DataFrame:
     ...
     features.errors.InputError: ...schedules: the current version of kth-sp2 has none; ...
     """
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.lake.tables import Lake
 
     frame, metadata = Lake(home() / "lake", system=system).read(name, trace)
@@ -153,7 +153,7 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
     63.33
     """
     import sim
-    from pipelines.lake.policies import resolved
+    from pipelines.lake.registry import resolved
 
     workload, on = _on(trace, settings)
     _check(settings, sim.simulate)
@@ -205,7 +205,7 @@ def write(what: Schedule | ScheduleComparison | Results, path: str | Path) -> No
     features.errors.InputError: path easy.txt: schedules are written as Parquet: its name must end in .parquet
     >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
     """
-    from pipelines.lake.schedule_files import check_ending, write_schedules
+    from pipelines.lake.files import check_ending, write_schedules
     from pipelines.report.comparison import ScheduleComparison, write_comparison
     from sim.campaigns.results import Results
     from sim.schedule import checked
@@ -277,7 +277,7 @@ def campaign(
 
     import sim
     from features.errors import InputError
-    from pipelines.lake.policies import resolved
+    from pipelines.lake.registry import resolved
     from sim.campaigns.results import Results
     from sim.own.decide import decider
 
@@ -314,7 +314,7 @@ def results(path: str | Path) -> Results:
     Traceback (most recent call last):
     features.errors.InputError: schedule.parquet: holds schedules, not campaign
     """
-    from pipelines.lake.parquet import read_parquet
+    from pipelines.lake.files import read_parquet
     from pipelines.studies.campaigns import KIND
     from sim.campaigns.results import Results
 
@@ -342,7 +342,7 @@ def plot(
     import pandas as pd
 
     from features.errors import InputError
-    from pipelines.report import gantt, plots, what_if
+    from pipelines.report import plots, what_if
     from sim.campaigns.results import Results
     from sim.campaigns.window_comparison import by_setting
     from sim.metrics.names import READ_FIRST
@@ -351,7 +351,7 @@ def plot(
 
     _check({"from_s": from_s, "to_s": to_s}, plot)
     if not isinstance(what, pd.DataFrame):
-        return gantt.gantt(checked(what), from_s, to_s)
+        return plots.gantt(checked(what), from_s, to_s)
     generated = what.attrs.get("generated", False)
     if isinstance(what, Results):
         changes = by_setting(what.overall)
@@ -380,7 +380,7 @@ def whatif(accounting: str | Path, **settings: Any) -> pd.DataFrame:
     """
     from pandas import DataFrame
 
-    from pipelines.cli.whatif import answered
+    from pipelines.cli.site import answered
     from pipelines.report.what_if import answer
     from pipelines.studies.questions import WhatIfSettings
     from pipelines.studies.what_if import records

@@ -1,7 +1,7 @@
 """A policy as a file: its score, the meaning of its features, its training, its gain.
 
 JSON of format 1, which a site can put into its own scheduler: the job with the smallest score starts first, ties by submission.
-This module reads and writes text only; :mod:`pipelines.lake.policies`, which knows the score language, checks the formula.
+This module reads and writes text only; :mod:`pipelines.lake.registry`, which knows the score language, checks the formula.
 """
 
 import json

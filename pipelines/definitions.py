@@ -7,36 +7,14 @@ import os
 
 import dagster as dg
 
-from pipelines.assets import (
-    counters,
-    predictors,
-    publishing,
-    simulations,
-    site,
-    starts,
-    system_comparison,
-    traces,
-)
-from pipelines.assets import (
-    variability as variability_stages,
-)
+from pipelines.assets import publishing, starts, traces
+from pipelines.assets import variability as variability_stages
 from pipelines.assets.described import external
-from pipelines.assets.resources import LakeResource, RegistryResource
 from pipelines.assets.sensors import drift, failed_nights, nightly_retraining, nightly_variability_retraining
+from pipelines.assets.stages import LakeResource, RegistryResource
 
 os.umask(0o077)  # what is written holds users' names and accounting
 
-MODULES = [
-    traces,
-    predictors,
-    simulations,
-    starts,
-    site,
-    counters,
-    variability_stages,
-    system_comparison,
-    publishing,
-]
 _of_a_system = dg.AssetSelection.assets("counters", "control_runs").downstream().materializable()
 _of_a_trace = dg.AssetSelection.assets("jobs", "rejected_jobs").downstream().materializable() - _of_a_system
 
@@ -68,8 +46,8 @@ nightly_variability = dg.define_asset_job(
 
 defs = dg.Definitions(
     assets=[
-        *dg.load_assets_from_modules(MODULES),
-        counters.counters_by_day,
+        *dg.load_assets_from_modules([traces, starts, variability_stages, publishing]),
+        variability_stages.counters_by_day,
         publishing.night,
         publishing.variability_night,
         *external,

@@ -15,7 +15,7 @@ import pytest
 
 from pipelines.readers.catalogue import read_catalogue
 from pipelines.readers.queue_file import kept_queues
-from pipelines.readers.squeue import COMMAND
+from pipelines.readers.slurm import COMMAND
 
 HOUSE = Path(__file__).parents[1]
 DEPLOY = HOUSE / "deploy"

@@ -212,7 +212,7 @@ def test_nothing_is_imported_before_options_are_read() -> None:
     code = """
 import sys
 import click, queuecast, pipelines.cli
-from pipelines.cli.lazy import LazyGroup
+from pipelines.cli import LazyGroup
 
 def refused(group, before):
     for name in group.list_commands(None):

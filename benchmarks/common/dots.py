@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import numpy as np
 import pandas as pd
 
-from pipelines.report.style import INK, encode, figure
+from pipelines.report.page import INK, encode, figure
 
 COLOURS = ("#0072b2", "#d55e00", "#009e73", "#7f8c97")
 

@@ -35,7 +35,7 @@ from benchmarks.papers.okcm_beside import beside_tables
 from features.jobs.cleaning import CleanTrace
 from models.runtime.evaluation import evaluate_predictions
 from models.runtime.protocol import TablePredictor
-from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.page import INK, MUTED, encode, figure
 from sim import Campaign, run_campaign, simulate, split_windows
 from sim.campaigns.windows import Windows
 

@@ -24,7 +24,7 @@ from features.jobs.cleaning import clean
 from models.registry import accounting as of_jobs
 from models.registry.candidates import fit
 from pipelines.readers.read import read_trace
-from pipelines.report.style import encode, figure
+from pipelines.report.page import encode, figure
 from pipelines.report.table import Table
 from sim.metrics.comparison import compare
 from sim.simulation import simulate

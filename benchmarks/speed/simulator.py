@@ -28,7 +28,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from pipelines.lake import places
 from pipelines.lake.provenance import code_version, software
 from pipelines.readers.read import find_entry, read_trace
-from pipelines.readers.source import trace_name
+from pipelines.readers.text import trace_name
 from pipelines.report.table import Table
 from sim.schedule import Schedule
 from sim.simulation import simulate

@@ -15,7 +15,7 @@ from benchmarks.common.pages import HOUSE
 from features import jobs_from
 from models.runtime.protocol import TablePredictor
 from models.runtime.remaining import LEVELS
-from pipelines.report.style import encode, figure
+from pipelines.report.page import encode, figure
 from sim.schedule import Schedule
 from sim.simulation import simulate
 

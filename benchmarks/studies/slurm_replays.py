@@ -19,7 +19,7 @@ import numpy as np
 import pandas as pd
 
 from features.statistics import range_of_next
-from pipelines.readers.slurm.columns import ABSENT
+from pipelines.readers.slurm.lines import ABSENT
 from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import REPLAYS, read_site_jobs
 from sim.site.explained import decisions

@@ -16,15 +16,21 @@ from models.registry.variability_registration import VARIABILITY
 from models.registry.versions import aliases
 from pipelines.assets.checks import holds
 from pipelines.assets.described import page_link
-from pipelines.assets.partitions import nights_of_systems, nights_of_traces
-from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.stages import OWNER, system_stage, trace_stage
+from pipelines.assets.stages import (
+    OWNER,
+    LakeResource,
+    RegistryResource,
+    nights_of_systems,
+    nights_of_traces,
+    system_stage,
+    trace_stage,
+)
 from pipelines.lake.version import OF_BOTH
 from pipelines.report.table import escaped, markdown_of
-from pipelines.serving.judging import answered
+from pipelines.serving.asked_log import answered
 from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 from pipelines.training.ledger import SYSTEM_NIGHTS, nights_before
-from pipelines.training.publish import Work
+from pipelines.training.work import Work
 
 warnings.filterwarnings("ignore", "Class `MultiToSingleDimensionPartitionMapping`", dg.BetaWarning)
 LATE = dg.FreshnessPolicy.time_window(fail_window=timedelta(hours=36), warn_window=timedelta(hours=26))

@@ -1,20 +1,36 @@
 """Schedules and sensors: nights, and alerts.
 
-Alerts tell of failed nights and drift. A night is a run with the tag :data:`pipelines.assets.partitions.NIGHT_TAG`.
+Alerts tell of failed nights and drift: lines of JSON in ``alerts.jsonl`` of the home directory. A night is a run with the tag
+:data:`pipelines.assets.stages.NIGHT_TAG`.
 """
 
+import json
 from collections.abc import Sequence
+from datetime import UTC, datetime
+from pathlib import Path
 
 import dagster as dg
 
-from pipelines.assets.partitions import NIGHT_TAG, applicable, night_of, systems, traces
-from pipelines.lake.alerts import alert
-from pipelines.lake.home import home
+from pipelines.assets.stages import NIGHT_TAG, applicable, night_of, systems, traces
+from pipelines.lake.places import append, home
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import grows
 from pipelines.readers.systems import systems as remembered_systems
-from pipelines.readers.traces import grows
 from pipelines.training.ledger import days_to_come
+
+
+def alerts_file(home: Path) -> Path:
+    """Return the file of alerts; a site's own monitoring may read it."""
+    return home / "alerts.jsonl"
+
+
+def alert(home: Path, kind: str, subject: str, night: str, what: str) -> str:
+    """Add a line ``at kind subject night what``; return it. Lines of processes do not mix."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    line = json.dumps({"at": now, "kind": kind, "subject": subject, "night": night, "what": what})
+    append(alerts_file(home), f"{line}\n".encode())
+    return line
 
 
 @dg.schedule(

@@ -2,20 +2,137 @@
 
 A stage yields what it made and the checks that it evaluated, and nothing else: Dagster then skips what is downstream of a table
 that was not made, and shows no result of a check that was not evaluated.
+
+A table has one current version for each trace or system, so these alone are the partitions of the assets that make tables. A night
+is a run of the same assets whose tag :data:`NIGHT_TAG` names the day. It leaves a materialisation of ``night`` in the partition of
+that day, so that a missed night is missing there. Dagster copies tags to a run that is executed again.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from functools import partial, wraps
+from pathlib import Path
 from typing import Any, get_args, get_origin
 
 import dagster as dg
-from pydantic import Field, create_model
+from pydantic import Field, PrivateAttr, create_model
 
 from features.errors import first_line
+from models.registry.tracking import Tracking
 from pipelines.assets.checks import specs
-from pipelines.assets.partitions import NIGHT_TAG, systems, traces
+from pipelines.lake.places import home
+from pipelines.lake.publishing import RUN_WAITS_S, alone, lock_of
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake
+from pipelines.readers import SIMULATED
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import TRACES, first_night
+from pipelines.readers.slurm.site import is_site
 from pipelines.studies.progress import report_progress
+from pipelines.training.work import Work
 from sim.settings import CheckedSettings
+
+NIGHT_TAG = "queuecast/night"
+"""Tag of a run that is a night: its day, such as 2026-03-01."""
+
+traces = dg.DynamicPartitionsDefinition(name=TRACES)
+systems = dg.DynamicPartitionsDefinition(name="systems")
+days = dg.DynamicPartitionsDefinition(name="days")
+# a day's night is due on that day, at 02:00: so today is a partition, too
+_night_days = dg.DailyPartitionsDefinition(start_date=first_night().isoformat(), end_offset=1)
+nights_of_traces = dg.MultiPartitionsDefinition({"day": _night_days, "trace": traces})
+nights_of_systems = dg.MultiPartitionsDefinition({"day": _night_days, "system": systems})
+counter_days = dg.MultiPartitionsDefinition({"day": days, "system": systems})
+
+
+def night_of(run: dg.DagsterRun) -> tuple[str, str]:
+    """Return the trace or system of a run and the day of its night, "" if it is none."""
+    return run.tags.get("dagster/partition", ""), run.tags.get(NIGHT_TAG, "")
+
+
+OF_SITES = {"parity"}
+OF_STARTS = {"queue_states", "start_model"}
+OF_THE_SIMULATED = {"system_comparison"}
+
+
+def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:
+    """Return the assets of ``job`` that apply to the trace or system ``name``.
+
+    A site is replayed where the trace states its machine, models of starts are learned where the catalogue asks for them, and only
+    the simulated system has trials.
+    """
+    entry = load_catalogue().get(name)
+    left_out: set[str] = set()
+    if entry is None or not (entry.machine and is_site(entry.machine_path)):
+        left_out |= OF_SITES
+    if entry is None or not entry.starts:
+        left_out |= OF_STARTS
+    if name != SIMULATED:
+        left_out |= OF_THE_SIMULATED
+    return sorted(key for key in job.asset_layer.selected_asset_keys if key.to_user_string() not in left_out)
+
+
+class LakeResource(dg.ConfigurableResource):
+    """The home directory with its lake: Parquet tables, counters, pages, systems.
+
+    All assets of a partition write into one draft and read from it; ``published_trace`` and ``published_system`` publish it. A run
+    holds the lock of its trace or system to its end.
+    """
+
+    kind: str = Field(default="runtime", description="What a partition is: runtime for a trace, variability for a system")
+    _name: str = PrivateAttr(default="")
+    _night: str = PrivateAttr(default="")
+    _run_id: str = PrivateAttr(default="")
+    _held: ExitStack = PrivateAttr(default_factory=ExitStack)
+
+    def setup_for_execution(self, context: dg.InitResourceContext) -> None:
+        """Take the lock of the run's trace or system."""
+        if context.run is None:
+            return
+        self._name, self._night = night_of(context.run)
+        self._run_id = context.run.root_run_id or context.run.run_id
+        if self._name:
+            self._held.enter_context(alone(self.place(), lock_of(self.subject), RUN_WAITS_S))
+
+    def teardown_after_execution(self, context: dg.InitResourceContext) -> None:
+        """Release the lock."""
+        self._held.close()
+
+    @property
+    def night(self) -> str:
+        """Return the day of the run if it is a night, else ""."""
+        return self._night
+
+    @property
+    def name(self) -> str:
+        """Return the trace or system of the run's partition."""
+        return self._name
+
+    @property
+    def subject(self) -> str:
+        """Return ``runtime-<trace>`` or ``variability-<system>`` of the run's partition."""
+        return f"{self.kind}-{self._name}"
+
+    def lake(self) -> Lake:
+        """Return the lake, which notes what an asset reads as what it is made from."""
+        return Lake(self.place() / "lake", self._run_id, system=self.kind == "variability")
+
+    def place(self) -> Path:
+        """Return the home directory, which holds the lake, reports, locks, ``systems.toml``."""
+        return home()
+
+    def work(self, registry: "RegistryResource") -> Work:
+        """Return where the stages of the run or night read and write."""
+        return Work(self.lake(), registry.tracking(), self.subject, self._night, self._run_id)
+
+
+class RegistryResource(dg.ConfigurableResource):
+    """The model registry: an MLflow store."""
+
+    def tracking(self) -> Tracking:
+        """Return the opened store; raise InputError if it cannot be opened."""
+        return tracking()
+
 
 OWNER = "team:operations"
 RETRY = dg.RetryPolicy(max_retries=2, delay=60, backoff=dg.Backoff.EXPONENTIAL)

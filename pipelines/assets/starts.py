@@ -1,6 +1,6 @@
-"""When jobs start: the queue that jobs found, and models of their starts.
+"""What follows the published trace: when jobs start, and replays of its Slurm site.
 
-They follow the published trace, and are made where they are asked for: ``--starts``, or ``starts`` in the catalogue.
+Models of starts are made where they are asked for: ``--starts``, or ``starts`` in the catalogue.
 """
 
 from collections.abc import Iterator
@@ -9,16 +9,18 @@ import dagster as dg
 
 from models.registry.start_registration import START
 from models.starts.evaluation import quality
-from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
-from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.stages import trace_stage
-from pipelines.lake.runtime_features import read_features
+from pipelines.assets.checks import holds
+from pipelines.assets.described import COLUMNS, page_link, picture, registry_link, written_table
+from pipelines.assets.stages import LakeResource, RegistryResource, trace_stage
+from pipelines.lake.tables import read_features
+from pipelines.report import parity as parity_page
 from pipelines.report.table import markdown_of
 from pipelines.studies.progress import progress_reporter
-from pipelines.training.cutoff import cutoff_of
 from pipelines.training.promote import RULES
 from pipelines.training.queue_states import keep_states
+from pipelines.training.site import NO_SITE, keep_parity, site_of
 from pipelines.training.starts import keep_starts
+from pipelines.training.work import cutoff_of
 
 NOT_LEARNED = "no model of starts was made"
 """Beginning of the warning that says why; commands repeat it."""
@@ -72,4 +74,34 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
             "generated": clean.generated,
         },
+    )
+
+
+CHECKS = {"record_stays_explained": "The rules of the site explain as many decisions of its record as before (a warning if not)."}
+
+
+@trace_stage(
+    deps=["published_trace"],
+    group_name="site",
+    kinds={"html", "numba"},
+    checks=CHECKS,
+    description="Replays of a Slurm site beside its last 30 days, where the trace states its machine: waits, decisions, and since when rules explain fewer.",
+)
+def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> Iterator[dg.MaterializeResult]:
+    """Replay the last days; write the page and the explained decisions by day; publish them."""
+    work, site = lake.work(registry), site_of(lake.name, lake.night)
+    if site is None:
+        context.log.warning(f"{lake.name}: {NO_SITE}")
+        return
+    measured, alarm = keep_parity(work, site)
+    work.publish()
+    warn = dg.AssetCheckSeverity.WARN
+    yield written_table(work.lake, "parity", lake.name, COLUMNS).materialized(
+        {
+            "record": parity_page.answer(measured)[0],
+            "mean_waits": picture(parity_page.picture(measured)),
+            "page": page_link(f"{lake.name}-parity.html"),
+            **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
+        },
+        [holds("record_stays_explained", not alarm, severity=warn, drifted=alarm or "none")],
     )

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError
-from pipelines.cli.notes import note
+from pipelines.cli import note
 from pipelines.cli.options import (
     check_outputs,
     on_option,
@@ -49,7 +49,7 @@ if TYPE_CHECKING:
 @out_option("Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.", required=True)
 @click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this .md or .tex file.")
 @restart_option
-def command(
+def campaign(
     settings: Campaign,
     suite: str | None,
     workers: int | None,
@@ -103,7 +103,7 @@ def campaigns_of(suite: str | None, settings: Campaign) -> list[Campaign]:
         raise click.UsageError("give a TRACE, or --suite")
     if not suite:
         return [settings]
-    from pipelines.readers.suites import suite_of
+    from pipelines.studies.campaigns import suite_of
 
     replaced = {name: getattr(settings, name) for name in settings.model_fields_set - {"trace"}}
     read = suite_of(suite, replaced)

@@ -10,7 +10,7 @@ import numpy as np
 from numba.core.event import Event, Listener, register
 
 from features.jobs.schema import Trace
-from pipelines.cli.notes import note
+from pipelines.cli import note
 
 _AFTER_S = 2.0
 """Seconds of compilation before the announcement. A cached kernel is not compiled."""

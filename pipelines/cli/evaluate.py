@@ -6,9 +6,9 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.lazy import importing
+from pipelines.cli import importing
 from pipelines.cli.options import json_option, options, out_option
-from pipelines.studies.protocol import Protocol
+from pipelines.studies.questions import Protocol
 
 
 @click.command()
@@ -16,7 +16,7 @@ from pipelines.studies.protocol import Protocol
 @options(Protocol)
 @json_option
 @out_option("Write every figure to this Parquet file.")
-def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
+def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
@@ -24,6 +24,6 @@ def command(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     lightgbm and quantile learn anew each week of the trace; named without options they learn each midnight, at seven times the cost.
     """
     with importing():  # a wrong option is refused before the simulator is imported
-        from pipelines.cli.evaluating import evaluate
+        from pipelines.cli.evaluating import judge_predictors
 
-    evaluate(protocol, as_json, out)
+    judge_predictors(protocol, as_json, out)

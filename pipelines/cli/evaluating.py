@@ -10,12 +10,12 @@ from typing import TYPE_CHECKING, Any
 import click
 import pandas as pd
 
-from pipelines.cli.notes import note
+from pipelines.cli import note
 from pipelines.cli.options import check_outputs, load
 from pipelines.cli.progress import stage_bars
 from pipelines.cli.simulation import fitted, table_files
 from pipelines.studies.evaluation import KIND, as_records, as_table, evaluate_predictors
-from pipelines.studies.protocol import Protocol
+from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import check_policies
 from sim.predictions.quality import STAGES
 from sim.settings import Campaign
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from sim.predictions.quality import Quality
 
 
-def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
+def judge_predictors(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     """Judge the predictors of ``protocol``; print their figures and write them to ``out``."""
     check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
     workload = load(protocol)
@@ -43,7 +43,7 @@ def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
         for quality in evaluation.qualities:
             print_quality(quality, workload, evaluation, protocol.levels)
     if out is not None:
-        from pipelines.lake.parquet import write_parquet
+        from pipelines.lake.files import write_parquet
 
         metadata = {
             "trace": workload.name,

@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 
 from features.errors import InputError
-from pipelines.cli.notes import note
+from pipelines.cli import note
 from pipelines.cli.options import home_option, load, options
 from sim.settings import TraceSettings
 
@@ -27,7 +27,7 @@ from sim.settings import TraceSettings
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--starts", is_flag=True, help="Learn when jobs start, too; a night then takes seconds longer.")
 @options(TraceSettings)
-def command(
+def nights(
     settings: TraceSettings,
     count: int,
     start: int | None,
@@ -41,11 +41,11 @@ def command(
     Each night does what a scheduled night does. Nights that are done are not done again: the same command resumes where it ended.
     The replay has its own registry in --home, by default replays/TRACE in the site's home directory.
     """
-    from pipelines.lake.home import local_home
+    from pipelines.lake.places import local_home
     from pipelines.lake.tables import Lake
     from pipelines.report.night import nights_table
+    from pipelines.training.ledger import replay
     from pipelines.training.night import NightConfig, replay_nights
-    from pipelines.training.replay import replay
 
     if start is not None and until is not None:
         raise InputError("--start and --until both say which nights: give one of them")

@@ -15,8 +15,7 @@ import click
 from click.core import ParameterSource
 
 from features.errors import InputError, one_line
-from pipelines.cli.lazy import importing
-from pipelines.cli.notes import note
+from pipelines.cli import importing, note
 from pipelines.lake.places import regular, writing
 from sim.settings import Campaign, CheckedSettings, TraceSettings
 
@@ -96,7 +95,7 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
     """Replace learned policies in scheduler names by formulas; print what each is meant for."""
     if not any("policy(" in name.lower() for name in names):
         return names
-    from pipelines.lake.policies import resolve
+    from pipelines.lake.registry import resolve
 
     schedulers = []
     for name in names:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from threading import Event, Thread
 from typing import TYPE_CHECKING
 
-from pipelines.cli.notes import note
+from pipelines.cli import note
 from pipelines.studies.progress import Listener
 
 if TYPE_CHECKING:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import click
 
-from pipelines.cli.lazy import importing
+from pipelines.cli import importing
 from pipelines.cli.options import options
 from pipelines.training.run_settings import FIRST, TODAY, RunSettings
 
@@ -28,13 +28,13 @@ from pipelines.training.run_settings import FIRST, TODAY, RunSettings
     "[default: of both that a run without them made]",
 )
 @options(RunSettings)
-def command(settings: RunSettings, system: str | None, night: str | None) -> None:
+def run(settings: RunSettings, system: str | None, night: str | None) -> None:
     """Materialise everything of a trace or a monitored system, by default of one each.
 
     The defaults are a real log, which comes with Queuecast, and a simulated cluster. A trace has ingest, features, registered
     predictors, their simulation, comparison, report; a system has counters, control runs, features, classifiers of variation.
     """
     with importing():  # a wrong option is refused before Dagster is imported
-        from pipelines.cli.running import run
+        from pipelines.cli.running import run_pipeline
 
-    run(settings, system, night)
+    run_pipeline(settings, system, night)

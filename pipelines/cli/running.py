@@ -6,49 +6,169 @@ import logging
 import os
 import subprocess
 import sys
+import textwrap
 import time
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from typing import Any
 
 import click
 import dagster as dg
+import pandas as pd
 from dagster._core.errors import DagsterAssetCheckFailedError
 from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 
 from features.errors import InputError, unknown
-from pipelines.cli.notes import note
+from features.statistics import FEWEST_BLOCKS
+from pipelines.cli import note
 from pipelines.cli.progress import stage_bars
-from pipelines.cli.run_results import (
-    LEFT_OUT,
-    YOUR_LOG,
-    look_at,
-    print_comparison,
-    print_news,
-    print_site,
-    print_variability,
-    serves,
-)
-from pipelines.lake.registry import PREFIX
+from pipelines.lake.places import home
+from pipelines.lake.registry import PREFIX, tracking
 from pipelines.lake.tables import Lake
+from pipelines.report.table import Table
 from pipelines.studies.progress import listening
-from pipelines.training.run_settings import FIRST, TODAY, RunSettings
+from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, TODAY, RunSettings
 from sim.settings import TraceSettings
+
+BASELINE = ("EASY", "requested")
+VERDICT_WIDTH = 100
+"""Of the verdict, three lines at most."""
+LEFT_OUT = (
+    f"left out    the log before the {FIRST.warm_up_weeks} weeks that lead to the judged ones, and more replays: "
+    f"queuecast run --trace {FIRST.trace} --replicates 20\n"
+    f"the log     {ACKNOWLEDGED}"
+)
+"""Text after a first run: what the run leaves out."""
+YOUR_LOG = "your log    queuecast inspect FILE (Standard Workload Format or sacct; first: source .venv/bin/activate)"
+"""Text after a first run: the next command."""
+
+
+def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:
+    """Return a trace or system by kind and name, without repeated words."""
+    return simulated if name == simulated.split()[0] else f"{simulated if generated else kind} {name}"
+
+
+def serves(lake: Lake, name: str) -> str:
+    """Return a sentence on a trace's champion, its accuracy, and whether a version is new."""
+    versions, settings = lake.read("runtime_model", name)
+    row = versions[versions["alias"] == "champion"].iloc[0]
+    judged = (
+        "no record of its accuracy"
+        if pd.isna(row["accuracy"])
+        else f"accuracy {row['accuracy']:.1%} as served over {int(row['judged_jobs']):,} jobs"
+    )
+    sentence = f"{row['model']}@champion is version {row['version']}, {row['method']}: {judged}"
+    return f"{sentence}; nothing new, nothing registered" if settings["nothing_new"] else sentence
+
+
+def print_site(lake: Lake, name: str) -> None:
+    """Print what parity found, if the trace is of a Slurm site."""
+    if lake.has("parity", name):
+        click.echo("your Slurm, replayed")
+        for sentence in lake.read("parity", name)[1]["answer"]:
+            click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
+        click.echo(f"  {home() / 'reports' / f'{name}-parity.html'}\n")
+    from pipelines.training.site import pooled
+
+    if sentence := pooled(name):
+        click.echo(sentence)
+
+
+def print_comparison(lake: Lake, name: str) -> None:
+    """Print the comparison of a trace: the table of its page, and the verdict."""
+    from pipelines.report.page import looks
+    from pipelines.report.table import nothing_waited
+    from pipelines.report.tables import leading, metric_table
+    from sim.metrics.verdict import verdict
+
+    table, settings = lake.read("comparison", name)
+    weighed = verdict(table, BASELINE, settings["confidence"])
+    weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
+    over = (f"{weeks} weeks" if weeks >= FEWEST_BLOCKS else "these very jobs alone") + (
+        f" x {replays} shaken replays" if replays > 1 else ""
+    )
+    title = (
+        f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
+        f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
+    )
+    note_below = (
+        "quantile learns in the simulator and is trained anew each night; as served: the registered model, by the snapshot of the "
+        "night before. Sure: for all combinations of a metric together"
+    )
+    first = leading(table, weighed)
+    replace(metric_table(table, looks(first), first, weighed), title=title, note=note_below).show()
+    click.echo(textwrap.fill(" ".join(weighed.sentences), VERDICT_WIDTH))
+    if sentence := nothing_waited(table, settings["procs"]):
+        note(sentence)
+
+
+def print_variability(lake: Lake, name: str) -> None:
+    """Print the candidates of a system and, if simulated, the gain of asking the champion."""
+    from pipelines.studies.variability_table import MODEL_TABLE
+    from pipelines.training.trials import answer, overall
+
+    models, settings = lake.read(MODEL_TABLE, name)
+    subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
+    variability_versions(models, f"{subject}, registered as variability-{name}").show()
+    if "champion" not in set(models["alias"]):
+        click.echo(settings["why"])
+    if not settings["generated"]:
+        return
+    compared, _ = lake.read("comparison", name)
+    trials = compared["replicates"].iloc[0]
+    overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
+    for line in answer(compared):
+        click.echo(textwrap.fill(line, VERDICT_WIDTH))
+
+
+def variability_versions(registered: pd.DataFrame, title: str) -> Table:
+    """Return the versions that training registered, with their F1 on the judged runs."""
+    rows = []
+    for row in registered.to_dict("records"):
+        f1 = "–" if pd.isna(row["f1"]) else f"{row['f1']:.3f}"
+        rows.append([str(row["version"]), row["method"], row["alias"], f1, f"{row['judged_runs']:,.0f}"])
+    return Table(title, ["version", "classifier", "alias", "F1", "judged runs"], rows, left=["classifier", "alias"])
+
+
+def print_news(lake: Lake, trace: str) -> None:
+    """Print how many days of a log that arrives are to come, and how they come."""
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.training.ledger import days_to_come
+
+    entry = load_catalogue()[trace]
+    if days := days_to_come(lake, entry):
+        click.echo(
+            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by queuecast run --night"
+        )
+    elif entry.arrives_days:
+        click.echo("news        none: the log has ended, all its days have arrived")
+
+
+def look_at(*names: str) -> None:
+    """Print how to look at what was made of traces and systems, in Dagster and in MLflow."""
+    partitions = " and ".join(names)
+    click.echo(f"look at it  queuecast ui (make ui): assets and checks, partition{'s' * (len(names) > 1)} {partitions}")
+    uri = tracking().uri
+    click.echo(
+        f"            {uri if uri.startswith('http') else f'mlflow ui --backend-store-uri {uri}'}: models and their versions"
+    )
+
 
 LEADS = "QUEUECAST_BESIDE"
 """Set in the environment of a run beside another one, which prints how to go on."""
 
 
-def run(settings: RunSettings, system: str | None, night: str | None) -> None:
+def run_pipeline(settings: RunSettings, system: str | None, night: str | None) -> None:
     """Do what the options of ``queuecast run`` say; exit with 1 if that failed."""
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.lake.publishing import check_registry
     from pipelines.lake.registry import tracking
-    from pipelines.readers.system import SIMULATED
+    from pipelines.readers import SIMULATED
+    from pipelines.readers.read import remember
     from pipelines.readers.systems import system as known_system
-    from pipelines.readers.traces import remember
 
     changed, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
     if night is not None:
@@ -113,7 +233,7 @@ def _day(night: str) -> str:
 def _night(day: str, trace: str, system: str | None) -> bool:
     """Do a night of a trace or a system that was run before; return False if a check is an error."""
     from pipelines.cli.nights import line_of
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.readers.catalogue import load_catalogue
     from pipelines.readers.systems import system as known_system
     from pipelines.training.ledger import later_night
@@ -140,7 +260,7 @@ def _night(day: str, trace: str, system: str | None) -> bool:
 
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
 
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_site(lake, name)
@@ -156,7 +276,7 @@ def _run_system(name: str, seed: int) -> bool:
 
     A trace of its name, which is its accounting, is run before it.
     """
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.readers.catalogue import load_catalogue
 
     fine = True
@@ -189,7 +309,7 @@ def check_named(schedulers: Sequence[str], predictors: Sequence[str], correction
 @contextmanager
 def _also(*arguments: str) -> Iterator[None]:
     """Do ``queuecast run`` with other ``arguments`` in another process during the body; then print its output."""
-    from pipelines.report.terminal import console
+    from pipelines.report.table import console
 
     command = [sys.executable, "-m", "pipelines", "run", *arguments]
     environment = {**os.environ, "COLUMNS": str(console().width), LEADS: "yes"}
@@ -211,7 +331,7 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
 
     Prints the checks that did not pass; returns False if one of them is an error.
     """
-    from pipelines.assets.partitions import NIGHT_TAG, applicable, systems, traces
+    from pipelines.assets.stages import NIGHT_TAG, applicable, systems, traces
     from pipelines.assets.starts import NOT_LEARNED
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs

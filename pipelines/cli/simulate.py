@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from pipelines.cli.lazy import importing
+from pipelines.cli import importing
 from pipelines.cli.options import json_option, options
 from sim.settings import Campaign
 
@@ -24,7 +24,7 @@ from sim.settings import Campaign
     help="Write all schedules, job by job, to this file: .parquet, .csv, or one schedule as .swf.",
 )
 @json_option
-def command(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
+def simulate(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Schedule TRACE under every combination of schedulers, predictors and corrections.
 
     TRACE is a name of the catalogue, an SWF file (plain or .gz), a canonical Parquet file or a Slurm accounting file.

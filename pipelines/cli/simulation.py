@@ -19,10 +19,10 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.columns import changed, held
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import Predictor
-from pipelines.cli.notes import note
+from pipelines.cli import note
 from pipelines.cli.options import check_outputs, check_used, load
 from pipelines.cli.progress import shown_progress
-from pipelines.report.wording import takes_correction
+from pipelines.report.table import takes_correction
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
@@ -52,7 +52,7 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
             return
     tell_of_prior(campaign.schedulers, campaign.predictors)
     if schedule_out is not None:
-        from pipelines.lake.schedule_files import check_ending
+        from pipelines.lake.files import check_ending
 
         check_ending("--schedule-out", schedule_out)
         check_distinct("--schedule-out", campaign)
@@ -106,7 +106,7 @@ def tell_of_prior(schedulers: Iterable[str], predictors: Iterable[str]) -> None:
 
 def write_out(path: Path, schedules: Sequence[Schedule], trace: str, generated: bool) -> None:
     """Write the file of ``--schedule-out``, and say so; its metadata name the trace."""
-    from pipelines.lake.schedule_files import write_schedules
+    from pipelines.lake.files import write_schedules
 
     write_schedules(path, schedules, {"trace": trace, "generated": generated})
     note(f"wrote {path}")
@@ -118,7 +118,7 @@ def check_site(campaign: Campaign, schedule_out: Path | None) -> None:
         raise InputError(f"--machine {campaign.machine}: is a Slurm site, which runs under --scheduler {SLURM} alone")
     check_used(campaign, _OF_SITE, f"--machine {campaign.machine}: a replay of a Slurm site")
     if schedule_out is not None:
-        from pipelines.lake.schedule_files import check_ending
+        from pipelines.lake.files import check_ending
 
         check_ending("--schedule-out", schedule_out)
 
@@ -130,7 +130,7 @@ def simulate_site(campaign: Campaign, schedule_out: Path | None, as_json: bool) 
     """
     import time
 
-    from pipelines.cli.parity import load_site_jobs
+    from pipelines.cli.site import load_site_jobs
     from sim.site.replay import as_schedule, replay
 
     assert campaign.machine is not None

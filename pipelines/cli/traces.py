@@ -1,14 +1,20 @@
-"""``queuecast traces``: list the catalogue."""
+"""Commands about traces: ``queuecast traces``, ``inspect``, ``fetch``."""
 
 from __future__ import annotations
+
+import json
+from dataclasses import asdict
 
 import click
 
 from features.errors import one_line
+from pipelines.cli import note
+from pipelines.cli.options import json_option, options, read
+from sim.settings import TraceSettings
 
 
 @click.command()
-def command() -> None:
+def traces() -> None:
     """List every trace known by name: what it is, where it is, and whether it is available."""
     from pipelines.readers.catalogue import MADE, PACKAGED, load_catalogue
     from pipelines.report.table import Table
@@ -36,3 +42,37 @@ def command() -> None:
         )
     headings = ["name", "what it is", "processors", "machine", "missing requests", "checksum", "stated in", "state"]
     Table("", headings, rows, left=["what it is", "machine", "missing requests", "checksum", "stated in", "state"]).show()
+
+
+@click.command()
+@click.argument("trace")
+@options(TraceSettings)
+@json_option
+def inspect(settings: TraceSettings, as_json: bool) -> None:
+    """Report jobs, users, spans and gaps of TRACE, and the jobs that cleaning would change.
+
+    Each rule that rejects or alters jobs has their number.
+    """
+    from pipelines.report.inspection import inspect_trace, render
+    from pipelines.report.table import console
+
+    trace, missing_request = read(settings)
+    inspection = inspect_trace(trace, settings.procs, missing_request)
+    if as_json:
+        click.echo(json.dumps(asdict(inspection)))
+        return
+    render(inspection, console())
+
+
+@click.command()
+@click.argument("name")
+def fetch(name: str) -> None:
+    """Download the trace NAME from its address in the catalogue, and check it.
+
+    If its checksum is unknown, the first download's is recorded, and later downloads are checked against it.
+    """
+    from pipelines.lake.places import archive
+    from pipelines.readers.catalogue import load_catalogue
+    from pipelines.readers.fetch import fetch
+
+    click.echo(fetch(name, load_catalogue(), archive(), note))

@@ -2,9 +2,9 @@
 
 import click
 
-from pipelines.cli.lazy import importing
+from pipelines.cli import importing
 from pipelines.cli.options import json_option, options
-from pipelines.readers.squeue import COMMAND
+from pipelines.readers.slurm import COMMAND
 from pipelines.studies.questions import WhenSettings
 
 
@@ -12,7 +12,7 @@ from pipelines.studies.questions import WhenSettings
 @click.argument("trace")
 @options(WhenSettings)
 @json_option
-def command(settings: WhenSettings, as_json: bool) -> None:
+def when(settings: WhenSettings, as_json: bool) -> None:
     """Predict when jobs of the queue of TRACE start.
 
     For a Slurm site, whose files the catalogue or --machine names, its own scheduler runs ahead for up to a day; TRACE may be its

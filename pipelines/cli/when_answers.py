@@ -16,8 +16,8 @@ import pandas as pd
 from features import limits
 from features.errors import InputError, shown
 from models.packed.start_predictor import EASY, SLURM
-from pipelines.cli.notes import note
-from pipelines.readers.squeue import COMMAND
+from pipelines.cli import note
+from pipelines.readers.slurm import COMMAND
 from pipelines.studies.questions import WhenSettings
 
 if TYPE_CHECKING:
@@ -67,8 +67,7 @@ def answered(settings: WhenSettings) -> Answers:
     """Read a record and a queue, run the queue ahead, and log and return answers."""
     from models.packed.site_names import as_stored
     from pipelines.cli.compiling import announce_compilation
-    from pipelines.serving.asked_log import AskedLog, asked_place
-    from pipelines.serving.judging import start_entry, started
+    from pipelines.serving.asked_log import AskedLog, asked_place, start_entry, started
     from pipelines.studies.when import clock_of, like, past_limits, queue_of
 
     path = settings.queue
@@ -140,7 +139,7 @@ def _read(
 
     A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its scheduler.
     """
-    from pipelines.cli.parity import load_site_jobs
+    from pipelines.cli.site import load_site_jobs
     from pipelines.readers.catalogue import load_catalogue
     from pipelines.readers.queue_file import read_queue
     from pipelines.readers.slurm.site import is_site
@@ -158,7 +157,7 @@ def _read(
             learned, version, past = _learned(trace, model, SLURM) if entry or model else _NOT_LEARNED
             return record, queue, learned, version, past
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")
-    from pipelines.lake.runtime_features import read_features
+    from pipelines.lake.tables import read_features
 
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
@@ -200,7 +199,7 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
 
 
 def _lake(trace: str) -> Lake:
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.lake.tables import Lake
 
     return Lake(home() / "lake").at_once(f"runtime-{trace}")
@@ -312,8 +311,8 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
-    from pipelines.report.reasons import sentence_of_cause, sentences_of, sentences_of_places
-    from pipelines.report.wording import duration as words
+    from pipelines.report.site import sentence_of_cause, sentences_of, sentences_of_places
+    from pipelines.report.table import duration as words
 
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     job = f"{name} ({_processors(record['procs'])}, limit {words(record['requested_s'])}), seen at {now}"
@@ -349,7 +348,7 @@ def _processors(count: int) -> str:
 
 def _gained(change: dict[str, Any]) -> str:
     """Return what a change of the job gains, in words."""
-    from pipelines.report.wording import duration as words
+    from pipelines.report.table import duration as words
 
     job = f"({_processors(change['procs'])}, limit {words(change['requested_s'])})"
     if change["mean_s"] == 0:
@@ -365,7 +364,7 @@ def _at(time_: str, now: str) -> str:
 
 def _between(record: dict[str, Any], low: str, high: str) -> str:
     """Return an interval in words, under a minute in seconds."""
-    from pipelines.report.wording import duration as words
+    from pipelines.report.table import duration as words
 
     first, last, now = record[f"at_{low}"], record[f"at_{high}"], record["now"]
     soonest_s, latest_s = record[f"wait_{low}_s"], record[f"wait_{high}_s"]
@@ -376,7 +375,7 @@ def _between(record: dict[str, Any], low: str, high: str) -> str:
 
 def _table(records: list[dict[str, Any]]) -> Any:
     from pipelines.report.table import Table
-    from pipelines.report.wording import duration as words
+    from pipelines.report.table import duration as words
 
     columns = {"job": "{job_id}", "processors": "{procs:,}", "expected start": "{at_50}", "in": "{in_50}"}
     columns |= {"1 in 10 before": "{at_10}", "9 in 10 before": "{at_90}"}

@@ -32,8 +32,8 @@ from pyarrow import feather
 
 from features.errors import InputError
 from features.names import check_name
+from pipelines.lake.files import told_of
 from pipelines.lake.locks import Busy, held
-from pipelines.lake.parquet import told_of
 from pipelines.lake.places import is_url, made_folder, opened, writing
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS, FILES, PARTS, Version, subject_of

@@ -13,10 +13,8 @@ import dagster as dg
 from filelock import FileLock
 
 from features.errors import InputError
-from pipelines.lake.database import DATABASE, named
-from pipelines.lake.home import local_home
-from pipelines.lake.locks import held
-from pipelines.lake.places import write
+from pipelines.lake.locks import DATABASE, held, named
+from pipelines.lake.places import local_home, write
 
 LOCATION = "queuecast"
 """The name of the code location, in the web server, the daemon, and the runs of commands."""

@@ -6,7 +6,7 @@ from typing import Any
 from dagster._serdes import ConfigurableClassData
 from dagster_postgres import DagsterPostgresStorage
 
-from pipelines.lake.database import named
+from pipelines.lake.locks import named
 
 
 class PostgresStorage(DagsterPostgresStorage):

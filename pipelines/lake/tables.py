@@ -1,4 +1,7 @@
-"""The lake: Parquet tables by kind and trace, written atomically, with metadata."""
+"""The lake: Parquet tables by kind and trace, written atomically, with metadata.
+
+The table ``runtime_features`` has what was known at each submission, and from which starts.
+"""
 
 from __future__ import annotations
 
@@ -13,14 +16,17 @@ import pandas as pd
 
 from features.errors import Damaged, InputError
 from features.jobs.cleaning import CleanTrace
+from features.jobs.runtime_features import FEATURES
 from features.jobs.schema import fingerprint
 from features.names import check_name
 from models.packed.site_names import VARIABLE
-from pipelines.lake.parquet import read_parquet, told_of, write_parquet
+from models.registry.accounting import Accounting, accounting
+from pipelines.lake.files import read_parquet, told_of, write_parquet
 from pipelines.lake.places import exists, read, write
 from pipelines.lake.version import GROWING, MEND, MODELS, OF_BOTH, PAGES, Version, models_text, subject_of
 from pipelines.lake.versions import Versions, is_whole
 from sim.machine.description import Machine
+from sim.starts.history_starts import history_starts
 
 _CLEAN_FIELDS = (
     "name",
@@ -252,3 +258,27 @@ def _same(value: str | int, rows: int) -> Any:
     if isinstance(value, int):
         return np.full(rows, value, np.int64)
     return pd.Categorical.from_codes(np.zeros(rows, np.int8), pd.Index([value], dtype="str"))
+
+
+KEYS = ("job_id", "user", "submit_s")
+
+
+def features_of(clean: CleanTrace) -> Accounting:
+    """Return the accounting of a cleaned trace, whose features are computed now."""
+    start_s, source = history_starts(clean.jobs, clean.procs)
+    return accounting(clean.jobs, start_s, clean.origin_unix_s, clean.timezone, source)
+
+
+def keep_features(lake: Lake, clean: CleanTrace) -> Accounting:
+    """Write ``runtime_features`` of ``clean`` with its starts, and return its accounting."""
+    records = features_of(clean)
+    table = pd.concat([clean.jobs[list(KEYS)], records.features], axis=1).assign(start_s=records.start_s)
+    lake.write_for(clean, "runtime_features", table, {"starts": records.source})
+    return records
+
+
+def read_features(lake: Lake, clean: CleanTrace) -> Accounting:
+    """Return the accounting of ``clean`` with ``runtime_features`` as the lake keeps it."""
+    table, marks = lake.read_for(clean, "runtime_features")
+    start_s = table["start_s"].to_numpy(np.int64)
+    return Accounting(clean.jobs, start_s, table[list(FEATURES)], clean.origin_unix_s, clean.timezone, marks["starts"])

@@ -8,6 +8,9 @@
 * Then pages are copied to ``reports/`` and registry aliases are set. If that fails, the version is published all the same; the
   next run, night or ``queuecast doctor --repair`` does it again, and readers of models ask the pointer.
 
+The current tables are views in SQL, too, for DuckDB: ``<lake>/current/views.sql``. One view a table, over the current files of all
+traces or systems, whose rows name theirs; for counters one a sampler. Each publication writes them anew.
+
 Subjects that grow, such as counters, have no draft: :meth:`Versions.commit` publishes at once. A file that the draft or one of the
 three versions names stays; another is removed once it is a day old. Subjects are named by
 :func:`pipelines.lake.version.subject_of`; a model has its subject's name.
@@ -45,7 +48,59 @@ from pipelines.lake.version import (
     settled,
     subject_of,
 )
-from pipelines.lake.views import write_views_if_possible
+
+
+def write_views(lake: Path) -> Path:
+    """Write the views of a lake; return their file."""
+    place = lake / "current" / "views.sql"
+    with held(place.with_suffix(".lock")):
+        write(place, views(lake))
+    return place
+
+
+def write_views_if_possible(lake: Path) -> None:
+    """Call :func:`write_views`; if it fails, the next publication does it.
+
+    So does ``queuecast lake``.
+    """
+    with suppress(OSError, InputError):
+        write_views(lake)
+
+
+def views(lake: Path) -> str:
+    """Return one statement a view; raise InputError for a damaged pointer."""
+    tables: dict[str, list[str]] = {}
+    counters: dict[str, dict[str, list[str]]] = {}
+    for place in inside(lake / "current"):
+        if place.suffix != ".json":
+            continue
+        try:
+            files = json.loads(read(place) or b"{}")["current"]["files"]
+        except (ValueError, LookupError, TypeError) as error:
+            raise InputError(f"{place}: is damaged: {error}") from error
+        system = place.stem.partition("-")[2]
+        for table, file in sorted(files.items()):
+            if COUNTERS_PART.fullmatch(table):
+                sampler = table.partition("/")[0]
+                counters.setdefault(sampler, {}).setdefault(system, []).append(_text(lake / file))
+            elif not table.startswith(PAGES):
+                tables.setdefault(table, []).append(_text(lake / file))
+    statements = {table: _rows("*", files) for table, files in tables.items()}
+    for sampler, systems in counters.items():
+        parts = [_rows(f"{_text(system)} AS system, *", files) for system, files in systems.items()]
+        statements[f"counters_{sampler}"] = "\nUNION ALL BY NAME ".join(parts)
+    return "".join(f'CREATE OR REPLACE VIEW "{name}" AS {rows};\n' for name, rows in sorted(statements.items()))
+
+
+def _rows(columns: str, files: list[str]) -> str:
+    listed = ",\n  ".join(files)
+    return f"SELECT {columns} FROM read_parquet([\n  {listed}],\n  union_by_name = true, hive_partitioning = false)"
+
+
+def _text(value: object) -> str:
+    """Return a text in SQL's quotes."""
+    return "'" + str(value).replace("'", "''") + "'"
+
 
 SetAliases = Callable[[Mapping[str, str]], None]
 """Function that sets the registry's aliases to versions, by alias; an empty version removes the alias."""

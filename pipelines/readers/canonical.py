@@ -1,12 +1,14 @@
 """Canonical Parquet: a trace with all its columns, units and provenance in one file.
 
-For traces that are read often or made by other programs.
+For traces that are read often or made by other programs. Readers of formats that hold people's names hash them here with the site's
+key, if it sets one, so that no later stage sees the names. SWF has numbers, not names.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
 from typing import Annotated, Any
 
+import numpy as np
 from pydantic import Field, Strict
 
 from features import limits
@@ -14,9 +16,39 @@ from features.deferred import pd
 from features.errors import InputError
 from features.jobs.schema import COLUMNS, OVERRUN, TEXTS, Trace, UnreadLine, conform
 from features.validation import validated
-from pipelines.readers.hashed_names import with_hashed_names
+from models.packed.site_names import VARIABLE, check_value, hashed, site_key
 from pipelines.readers.localtime import zone
-from pipelines.readers.source import trace_name
+from pipelines.readers.text import trace_name
+
+NAMES = ("user", "group", "executable")
+WITHHELD = f"(not kept: names are stored hashed, ${VARIABLE})"
+
+
+def with_hashed_names(trace: Trace) -> Trace:
+    """Return ``trace`` with its names hashed with the site's key, if there is one.
+
+    Hashes users, groups and executables; unreadable lines lose their text. Raises InputError if the key is too short, or if the
+    names are hashed with another key.
+    """
+    try:
+        key = site_key()
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    if key and trace.hashed_with not in ("", check_value(key)):
+        raise InputError(f"{trace.source or trace.name}: its names were hashed with another key than that of ${VARIABLE}")
+    if not key or trace.hashed_with:
+        return trace
+    jobs = trace.jobs.copy(deep=False)
+    for name in NAMES:
+        column = jobs[name].cat
+        if not len(column.categories):  # Arrow would lose the text type
+            continue
+        codes, kept = pd.factorize(pd.Index([hashed(text, key) for text in column.categories], dtype="str"))
+        jobs[name] = pd.Categorical.from_codes(np.append(codes, -1)[column.codes], categories=kept)  # merge a name and its hash
+    unread = tuple(line._replace(text=WITHHELD) for line in trace.unread)
+    note = f"Users, groups and executables are hashed with ${VARIABLE}."
+    return replace(trace, jobs=jobs, unread=unread, notes=(*trace.notes, note), hashed_with=check_value(key))
+
 
 KIND = "trace"
 MAGIC = b"PAR1"
@@ -51,7 +83,7 @@ def write_canonical(trace: Trace, path: str | Path) -> None:
 
     What is not a job goes into the schema's metadata.
     """
-    from pipelines.lake.parquet import write_parquet
+    from pipelines.lake.files import write_parquet
 
     metadata = {field.name: getattr(trace, field.name) for field in fields(_Stated)} | {
         "header": dict(trace.header),
@@ -66,7 +98,7 @@ def read_canonical(path: str | Path) -> Trace:
     Its ``name`` and ``source`` are this file's; the written ``source`` is ``Source`` in the header, unless the header has one.
     Raises InputError for another kind, format or set of columns.
     """
-    from pipelines.lake.parquet import check_size, read_parquet
+    from pipelines.lake.files import check_size, read_parquet
 
     check_size(path)
     frame, metadata = read_parquet(path, kind=KIND)

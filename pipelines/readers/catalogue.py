@@ -16,12 +16,10 @@ from features import limits
 from features.errors import InputError, masked, one_line, shown
 from features.jobs.choices import MISSING_REQUEST
 from features.names import check_name
-from pipelines.lake.home import archive, home
-from pipelines.lake.places import exists, is_url
+from pipelines.lake.places import archive, exists, home, is_url
 from pipelines.readers.localtime import zone
-from pipelines.readers.settings import read_settings
 from pipelines.readers.site_file import settings_file, site_table
-from pipelines.readers.source import Source
+from pipelines.readers.text import Source, read_settings
 
 if TYPE_CHECKING:
     from sim.machine.description import Machine
@@ -133,7 +131,7 @@ def load_catalogue() -> dict[str, Entry]:
 def remembered() -> Path:
     """Return the catalogue of traces that were run, in the home directory.
 
-    :mod:`pipelines.readers.traces` writes it.
+    :mod:`pipelines.readers.read` writes it.
     """
     return home() / "traces.toml"
 

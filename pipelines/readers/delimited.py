@@ -20,8 +20,7 @@ import numpy as np
 from features import limits
 from features.deferred import pa, pd
 from features.errors import InputError, one_line, shown
-from pipelines.readers.source import Source
-from pipelines.readers.text import whole_lines
+from pipelines.readers.text import Source, whole_lines
 
 MISSING = {"", "unknown", "none", "n/a"}
 """Slurm's texts for a missing value, in lower case."""

@@ -15,7 +15,7 @@ from features.errors import InputError, masked, printable
 from pipelines.lake.places import replacing
 from pipelines.readers.catalogue import Entry
 from pipelines.readers.read import check_kind
-from pipelines.readers.source import load
+from pipelines.readers.text import load
 
 _TIMEOUT_S = 30
 

@@ -15,8 +15,7 @@ from pydantic import Strict
 from features.errors import InputError, shown
 from features.jobs.schema import ASKED
 from features.validation import validated
-from pipelines.readers.source import load, trace_name
-from pipelines.readers.text import toml_tables
+from pipelines.readers.text import load, toml_tables, trace_name
 from sim.machine.description import Cluster, Limit, Machine, NodeGroup
 
 _SIZE = re.compile(r"(\d{1,15}(?:\.\d*)?) ?([KMGT]i?B)", re.ASCII)

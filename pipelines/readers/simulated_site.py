@@ -4,47 +4,214 @@ The cluster is the preset ``congested`` at a quarter of its size, at first for s
 which the last two days and a half are monitored. Files stay until the settings change. Its accounting is the trace of the same name.
 """
 
-import shutil
-from pathlib import Path
+from __future__ import annotations
 
-from pipelines.lake.home import local_home
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from pyarrow import csv
+
+from features.clock import DAY_S
+from features.errors import InputError
+from features.monitoring.samplers import SAMPLERS
+from pipelines.lake.files import csv_text
 from pipelines.lake.locks import held
-from pipelines.lake.places import is_url, made_folder, move
+from pipelines.lake.places import is_url, local_home, made_folder, move, replacing
 from pipelines.lake.run_store import TABLES
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS as COUNTERS_SUBJECT
 from pipelines.lake.version import subject_of
-from pipelines.readers.emission import COUNTERS, JOBS, PROBE_RESULTS, RUNS, SETTINGS, TOPOLOGY, TYPES, days_of, emit, settings_of
-from pipelines.readers.system import SIMULATED, System
-from sim.cluster.presets import CONGESTED_SMALL
-from sim.cluster.recorded import ORIGIN_S
+from pipelines.readers import SIMULATED
+from sim.cluster.presets import CONGESTED_SMALL, SimulatedCluster
+from sim.cluster.recorded import GAUGES, ORIGIN_S, Recorded, node_names, record, topology
+from sim.cluster.users import CONTROL, LOAD
+
+ROTATE = 120
+"""Samples of a sampler in one file: an hour of them at 30 s."""
+COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
+TOPOLOGY, JOBS, SETTINGS = "topology.conf", "jobs.csv", "settings.json"
+_HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
+_PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
+
+
+@dataclass(frozen=True)
+class Emitted:
+    """Result of :func:`emit`: what was simulated, and counts of what was written.
+
+    ``recorded`` has all jobs and control runs, those of former calls among them. ``samples`` counts new rows of all samplers
+    together, ``values`` the values in them.
+    """
+
+    recorded: Recorded
+    files: int
+    samples: int
+    values: int
+
+
+def emit(
+    cluster: SimulatedCluster,
+    folder: Path,
+    *,
+    days: float,
+    seed: int,
+    origin_s: int = ORIGIN_S,
+    monitored_from: float = 0.0,
+    rotate: int = ROTATE,
+    packed: bool = False,
+    progress: Callable[[int, int], None] | None = None,
+) -> Emitted:
+    """Write to ``folder`` what a site has recorded after ``days`` days.
+
+    Days that are there stay, and only the others are added.
+
+    The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new counters
+    are written. ``origin_s`` is the Unix time of the first submission; of the first
+    ``monitored_from`` days there is accounting alone. A file holds ``rotate`` samples of a sampler, gzipped if ``packed``.
+    ``progress`` receives simulated seconds: done and in total. Raises InputError for a folder with anything else, or with an
+    emission of other settings or more days.
+    """
+    settings = settings_of(cluster, seed, origin_s, monitored_from)
+    former = days_of(folder / SETTINGS, settings)
+    if former > days or (not former and folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
+        raise InputError(f"{folder}: already holds other data, or more days: give a new or empty folder")
+    since = -(-int(former * DAY_S) // cluster.interval_s) if former else None
+    with CounterFiles(cluster, folder / COUNTERS, origin_s, rotate=rotate, packed=packed, since=since) as files:
+        recorded = record(
+            cluster,
+            files.add,
+            days=days,
+            seed=seed,
+            load=LOAD,
+            origin_s=origin_s,
+            monitored_from=monitored_from,
+            progress=progress,
+        )
+    runs = recorded.runs
+    _write(folder / JOBS, csv_text(recorded.jobs))
+    _write(folder / RUNS, csv_text(runs.assign(nodes=[" ".join(names) for names in runs["nodes"]])))
+    _write(folder / PROBE_RESULTS, csv_text(recorded.probes))
+    _write(folder / TYPES, csv_text(recorded.types))
+    _write(folder / TOPOLOGY, topology(cluster))
+    _write(folder / README, _readme(cluster, days, seed, origin_s, len(runs)))
+    _write(folder / SETTINGS, json.dumps({**settings, "days": days}, indent=1))
+    return Emitted(recorded, files.files, files.samples, files.values)
+
+
+def settings_of(cluster: SimulatedCluster, seed: int, origin_s: int = ORIGIN_S, monitored_from: float = 0.0) -> dict[str, Any]:
+    """Return what an emission is of, but for its days."""
+    return {"cluster": asdict(cluster), "seed": seed, "load": LOAD, "origin_s": origin_s, "monitored_from": monitored_from}
+
+
+def days_of(path: Path, settings: Mapping[str, Any]) -> float:
+    """Return the days of an emission by its file of settings, 0.0 if it is missing.
+
+    Other settings count as missing.
+    """
+    if not path.exists():
+        return 0.0
+    emitted = json.loads(path.read_text(encoding="utf-8"))
+    days = float(emitted.pop("days"))
+    return days if emitted == json.loads(json.dumps(settings)) else 0.0
+
+
+class CounterFiles(ExitStack):
+    """Writer of one file per sampler for every ``rotate`` samples; files appear when complete.
+
+    Samples before number ``since`` are left out.
+    """
+
+    def __init__(
+        self, cluster: SimulatedCluster, folder: Path, origin_s: int, *, rotate: int, packed: bool, since: int | None = None
+    ) -> None:
+        super().__init__()
+        if rotate < 1:
+            raise InputError(f"a file must hold at least one sample, not {rotate}")
+        self.cluster, self.folder, self.origin_s, self.rotate, self.packed = cluster, folder, origin_s, rotate, packed
+        self.since = since
+        self.files = self.samples = self.values = 0
+        self._names = pa.array(node_names(np.arange(cluster.nodes)))
+        self._left = 0
+        self._open: dict[str, Any] = {}
+
+    def add(self, first: int, values: np.ndarray) -> None:
+        """Add samples ``first`` and following, float64 [samples, counters, nodes]."""
+        done = 0 if self.since is None else min(max(self.since - first, 0), len(values))
+        while done < len(values):
+            if self._left == 0:
+                self._next(self.origin_s + (first + done) * self.cluster.interval_s)
+            part = values[done : done + self._left]
+            self._write(first + done, part)
+            self._left -= len(part)
+            done += len(part)
+
+    def _next(self, time_s: int) -> None:
+        """Close full files and begin new ones, named after the time of their first sample."""
+        self.close()
+        for name, sampler in SAMPLERS.items():
+            path = self.folder / f"{name}.{time_s}{'.gz' if self.packed else ''}"
+            file: Any = self.enter_context(self.enter_context(replacing(path)).open("wb"))
+            if self.packed:
+                file = self.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
+            file.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())
+            self._open[name] = file
+            self.files += 1
+        self._left = self.rotate
+
+    def _write(self, first: int, values: np.ndarray) -> None:
+        """Write samples of all samplers to the open files."""
+        samples, counters, nodes = values.shape
+        times = self.origin_s + (first + np.arange(samples)) * self.cluster.interval_s
+        number = np.tile(np.arange(nodes), samples)
+        nothing = np.zeros(samples * nodes, np.int64)
+        head = [
+            pa.array([f"{time}.000000" for time in times]).take(pa.array(np.repeat(np.arange(samples), nodes))),
+            nothing,
+            self._names.take(pa.array(number)),
+            number + 1,
+            nothing,
+        ]
+        row = 0
+        for name, sampler in SAMPLERS.items():
+            columns = []
+            for counter in range(row, row + len(sampler.metrics)):
+                column = values[:, counter].reshape(-1)
+                columns.append(column if GAUGES[counter] else column.astype(np.int64))
+            row += len(sampler.metrics)
+            table = pa.table([*head, *columns], names=[*_HEAD.split(","), *sampler.metrics])
+            csv.write_csv(table, self._open[name], _PLAIN)
+        self.samples += samples * nodes * len(SAMPLERS)
+        self.values += samples * nodes * counters
+
+
+def _write(path: Path, text: str) -> None:
+    with replacing(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def _readme(cluster: SimulatedCluster, days: float, seed: int, origin_s: int, runs: int) -> str:
+    return (
+        f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of users at load "
+        f"{LOAD:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
+        f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
+        f"{JOBS}      accounting of all jobs that started, with the columns of sacct, in UTC\n"
+        f"{RUNS}      {runs:,} control runs, which are the jobs of user {CONTROL}\n"
+        f"{PROBE_RESULTS}    probe results: min, max and mean wait of a run are the simulator's, which node waited how long is made up\n"
+        f"{TYPES}     types of the applications, and GB/s that a node of each usually reads, writes and sends\n"
+        f"{TOPOLOGY} leaf switches of the nodes\n"
+    )
+
 
 CLUSTER, DAYS, MONITORED_FROM, SEED = CONGESTED_SMALL, 16.5, 14.0, 0
 """The cluster, days of its accounting at a first run, the day from which counters are kept, and the seed."""
 _NOON = ORIGIN_S + 43_200
-_CLASSIFIERS = ("ordinal", "extra-trees")
-"""A classifier of delays, and one as published beside it; both read the counters of all nodes.
-
-Chosen, like the share of control runs, on simulations of other seeds than those that are shown.
-"""
-
-
-def simulated_system(home: Path) -> System:
-    """Return the system whose files :func:`simulate_site` writes."""
-    folder = _folder(home)
-    return System(
-        name=SIMULATED,
-        counters=(str(folder / COUNTERS),),
-        runs=str(folder / RUNS),
-        accounting=str(folder / JOBS),
-        time_zone="UTC",
-        probes=str(folder / PROBE_RESULTS),
-        types=str(folder / TYPES),
-        topology=str(folder / TOPOLOGY),
-        lag_s=CLUSTER.lag_s,
-        scope="all",
-        classifiers=_CLASSIFIERS,
-    )
 
 
 def simulate_site(home: Path, days: float = 0.0) -> bool:
@@ -53,7 +220,7 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
     There are at least ``DAYS``. Days that are there stay, and only missing ones are added. Files of other settings, such as an earlier version's, are removed
     together with the tables read from them: they hold runs of another cluster.
     """
-    folder = _folder(home)
+    folder = site_folder(home)
     settings = settings_of(CLUSTER, SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)
     made_folder(folder.parent)
     with held(folder.with_suffix(".lock")):
@@ -78,9 +245,9 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
 
 def accounting_file(home: Path) -> Path:
     """Return the accounting that :func:`simulate_site` writes."""
-    return _folder(home) / JOBS
+    return site_folder(home) / JOBS
 
 
-def _folder(home: Path) -> Path:
+def site_folder(home: Path) -> Path:
     """Return this machine's folder of the files."""
     return (local_home() if is_url(home) else home) / "simulated" / "congested-small"

@@ -13,7 +13,7 @@ from urllib.parse import unquote
 
 import pipelines
 from features.errors import ADDRESS, InputError, shown
-from pipelines.lake.home import LAKE, home, local_home
+from pipelines.lake.places import LAKE, home, local_home
 
 REGISTRY = "MLFLOW_TRACKING_URI"
 VARIABLES = {
@@ -65,7 +65,7 @@ def apply() -> None:
 
 
 def _take(path: Path) -> None:
-    from pipelines.readers.settings import read_settings  # without a site's settings, the readers of TOML and gzip are not imported
+    from pipelines.readers.text import read_settings  # without a site's settings, the readers of TOML and gzip are not imported
 
     for key, value in site_table(read_settings(path), path).items():
         if not os.environ.get(VARIABLES[key]):

@@ -3,7 +3,7 @@
 The format of the Parallel Workloads Archive: 18 numbers per line, ``;`` before a comment, ``; Key: value`` lines as a header, -1
 for an unknown value. Findings that are not errors (extra columns, rounded or negative values, a guessed origin) are in the
 trace's notes. Three extra columns that begin with a list of nodes in braces are those of MetaCentrum's logs
-(:mod:`pipelines.readers.node_requests`).
+(:mod:`pipelines.readers.swf_lines`).
 """
 
 import re
@@ -17,10 +17,8 @@ from features import limits
 from features.errors import InputError, shown
 from features.jobs.columns import TableColumns, Texts, present
 from features.jobs.schema import Trace, canonical
-from pipelines.readers.notes import counted
-from pipelines.readers.source import Source, load
 from pipelines.readers.swf_lines import FIELDS, LARGE, JobLines
-from pipelines.readers.text import whole_lines
+from pipelines.readers.text import Source, counted, load, whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
 """Submissions later than this (three years) are Unix times if the header states no origin, or one before them."""

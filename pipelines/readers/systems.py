@@ -6,16 +6,69 @@ the same again. ``simulated``, the embedded default, is always known.
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, Literal
 
 import tomlkit
+from pydantic import ConfigDict, Field, Strict
 
 from features.errors import InputError, shown
 from features.names import check_name
-from pipelines.readers.settings import changing, read_settings
-from pipelines.readers.system import SIMULATED, System
+from models.variability.classifiers import CANDIDATES, CLASSIFIERS
+from pipelines.readers import SIMULATED
+from pipelines.readers.text import changing, read_settings
+from sim.settings import CheckedSettings
+
+Texts = Annotated[tuple[str, ...], Strict(False)]
+Classifiers = Annotated[tuple[Literal[CLASSIFIERS], ...], Strict(False)]  # type: ignore[valid-type]
+
+
+class System(CheckedSettings):
+    """One monitored system; remembered places are absolute.
+
+    ``queuecast variability ingest`` makes its options of these fields. ``lag_s`` is the age at which a sample can
+    be read: training does not use younger ones.
+    """
+
+    model_config = ConfigDict(strict=True)
+
+    counters: Texts = Field(default=(), description="LDMS CSV: a file, a directory with all below it, or a pattern in quotes.")
+    sampler: str = Field(default="", description="The metrics' sampler, where neither ::sampler nor the file's name tells.")
+    runs: str = Field(default="", description="Control runs: run_id,application,input,nodes,start_s,runtime_s.")
+    accounting: str = Field(
+        default="",
+        description="All jobs with their nodes from Slurm accounting (sacct --parsable2, or CSV), with --job-name its control runs, too.",
+    )
+    job_name: str = Field(
+        default="",
+        description="Names of its control runs: a regular expression for the whole name, with groups (?P<application>...) and (?P<input>...).",
+    )
+    time_zone: str = Field(default="", description="IANA time zone of the accounting's local times, such as America/Denver.")
+    probes: str = Field(default="", description="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
+    types: str = Field(default="", description="Application types: application,type (compute, network or io).")
+    topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
+    lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
+    scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")
+    classifiers: Classifiers = Field(
+        default=CANDIDATES, title="classifier", description="A classifier that runs and nights train and judge."
+    )
+    elimination: bool = Field(default=False, title="eliminate", description="Eliminate features recursively before each training.")
+    name: str
+
+    @property
+    def simulated(self) -> bool:
+        return self.name == SIMULATED
+
+
+PLACES = ("runs", "accounting", "probes", "types", "topology")
+"""The fields that are files, in addition to the counters."""
+
 
 _LISTS = ("counters", "classifiers")
+_CLASSIFIERS = ("ordinal", "extra-trees")
+"""A classifier of delays, and one as published beside it; both read the counters of all nodes.
+
+Chosen, like the share of control runs, on simulations of other seeds than those that are shown.
+"""
 
 
 def remembered(home: Path) -> Path:
@@ -47,14 +100,41 @@ def _of_table(name: str, table: Any, where: str) -> System:
         raise InputError(f"{where}: {error}") from error
 
 
+def simulated_system(home: Path) -> System:
+    """Return the system that :mod:`pipelines.readers.simulated_site` writes."""
+    from pipelines.readers.simulated_site import (
+        CLUSTER,
+        COUNTERS,
+        JOBS,
+        PROBE_RESULTS,
+        RUNS,
+        TOPOLOGY,
+        TYPES,
+        site_folder,
+    )
+
+    folder = site_folder(home)
+    return System(
+        name=SIMULATED,
+        counters=(str(folder / COUNTERS),),
+        runs=str(folder / RUNS),
+        accounting=str(folder / JOBS),
+        time_zone="UTC",
+        probes=str(folder / PROBE_RESULTS),
+        types=str(folder / TYPES),
+        topology=str(folder / TOPOLOGY),
+        lag_s=CLUSTER.lag_s,
+        scope="all",
+        classifiers=_CLASSIFIERS,
+    )
+
+
 def system(home: Path, name: str) -> System:
     """Return the system called ``name``; if unknown, raise InputError with the known names."""
     by_name = systems(home)
     if name in by_name:
         return by_name[name]
     if name == SIMULATED:
-        from pipelines.readers.simulated_site import simulated_system
-
         return simulated_system(home)
     raise InputError(
         f"unknown system {shown(name)}; known: {', '.join([SIMULATED, *by_name])}; queuecast variability ingest --system {name} adds it"

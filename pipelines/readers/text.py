@@ -1,23 +1,34 @@
 """Read the text of a file, plain or gzip, in blocks and within the limits.
 
-Nothing here holds a whole file. A file that unpacks to far more than its size, an endless line, a device or a pipe is refused.
+Nothing here holds a whole file, but settings in TOML. A file that unpacks to far more than its size, an endless line, a device or a
+pipe is refused.
 """
 
+from __future__ import annotations
+
 import gzip
+import hashlib
 import io
 import os
 import re
 import stat
 import tomllib
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from features import limits
 from features.errors import InputError, one_line
-from pipelines.lake.places import read
+from features.names import check_name, with_hyphens
+from pipelines.lake.places import read, write
+
+if TYPE_CHECKING:
+    import numpy as np
+    from tomlkit import TOMLDocument
 
 GZIP = b"\x1f\x8b"
 BLOCK = limits.LINE_BYTES
@@ -146,3 +157,125 @@ class _Text(io.RawIOBase):
         if self._line > limits.LINE_BYTES:
             raise InputError(f"{self._path}: has a line of more than {limits.LINE_BYTES >> 20} MiB")
         return size
+
+
+_SUFFIXES = {".gz", ".swf", ".csv", ".txt", ".json", ".parquet"}
+
+
+@dataclass(frozen=True)
+class Source:
+    """A text file, plain or gzip: its path and the SHA-256 of the file itself.
+
+    ``content`` is its text, if that is short or in memory already. Otherwise every use reads the file again, in blocks.
+    """
+
+    path: str
+    content: bytes | None = None
+    sha256: str = ""
+
+    @property
+    def name(self) -> str:
+        return trace_name(self.path)
+
+    @contextmanager
+    def open(self) -> Iterator[BinaryIO]:
+        """Yield the text from its beginning.
+
+        Raises InputError as :func:`pipelines.readers.text.text_of` does.
+        """
+        if self.content is not None:
+            yield io.BytesIO(self.content)
+        else:
+            with text_of(self.path) as text:
+                yield text
+
+    def head(self, size: int = 100_000) -> bytes:
+        """Return the first bytes of the text."""
+        with self.open() as text:
+            return text.read(size)
+
+    @cached_property
+    def sha256_content(self) -> str:
+        """Return the SHA-256 of the uncompressed content, however the file was packed."""
+        digest = hashlib.sha256()
+        with self.open() as text:
+            while block := text.read(BLOCK):
+                digest.update(block)
+        return digest.hexdigest()
+
+
+def trace_name(path: str | Path) -> str:
+    """Return the trace name of a file: lower case, other characters as hyphens.
+
+    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left (:mod:`features.names`).
+    """
+    name = Path(path).name
+    while Path(name).suffix.lower() in _SUFFIXES:
+        name = Path(name).stem
+    return check_name(with_hyphens(name), f"{path}: rename the file")
+
+
+def load(path: str | Path) -> Source:
+    """Return a plain or gzip file, by its first bytes; InputError if empty or unreadable."""
+    with opened(path) as file:
+        sha256 = hashlib.file_digest(file, "sha256").hexdigest()  # type: ignore[arg-type]
+    with text_of(path) as text:
+        begin = text.read(BLOCK)
+    if not begin:
+        raise InputError(f"{path}: is empty")
+    return Source(str(path), begin if len(begin) < BLOCK else None, sha256)
+
+
+def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
+    """Return the tables of a TOML file; raise InputError with file, line and what is wrong."""
+    with opened(path) as file:
+        content = file.read(limits.LINE_BYTES + 1)
+    if len(content) > limits.LINE_BYTES:
+        raise InputError(f"{path}: has more than {limits.LINE_BYTES >> 20} MiB: it holds no {what}")
+    try:
+        text = content.decode("utf-8").replace("\r\n", "\n")
+    except UnicodeDecodeError as error:
+        raise InputError(f"{path}: the {what} is not UTF-8 text") from error
+    return toml_tables(path, text)
+
+
+def editable(path: Path) -> TOMLDocument:
+    """Return a settings file for editing, with its comments; a new one if there is none."""
+    return _document(path, read(path))
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[TOMLDocument]:
+    """Yield :func:`editable`, then write the changed document; one process at a time."""
+    import tomlkit
+
+    from pipelines.lake.locks import held
+
+    with held(path.with_suffix(".lock")):
+        before = read(path)
+        document = _document(path, before)
+        yield document
+        if (text := tomlkit.dumps(document).encode()) != before:
+            write(path, text)
+
+
+def _document(path: Path, content: bytes | None) -> TOMLDocument:
+    import tomlkit
+
+    if content is None:
+        return tomlkit.document()
+    read_settings(path)
+    return tomlkit.parse(content.decode())
+
+
+def counted(notes: list[str], sentence: str, matches: int | np.ndarray) -> None:
+    """Add ``sentence`` with the count of its ``matches``, a number or bool array, if not 0."""
+    import numpy as np  # settings are read without it
+
+    if count := int(np.sum(matches)):
+        notes.append(f"{sentence}: {count:,}.")
+
+
+def some(numbers: Sequence[int]) -> str:
+    """Return the first five of ``numbers`` as text, and ... for the rest."""
+    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")

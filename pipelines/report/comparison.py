@@ -14,7 +14,7 @@ from rich.console import Console
 
 from features.errors import InputError
 from features.statistics import COVERS, FEWEST_BLOCKS
-from pipelines.lake.csv_text import figures_text
+from pipelines.lake.files import figures_text
 from pipelines.lake.places import write
 from pipelines.report.table import Cell, Row, Table
 from sim.campaigns.results import Results

@@ -21,12 +21,10 @@ from models.registry.promotion import (
     UNDERPREDICTION_MARGIN,
 )
 from pipelines.lake.provenance import code_version, software
-from pipelines.report.page import Front, render
+from pipelines.report.page import Front, looks, render
 from pipelines.report.plots import picture_of_changes
-from pipelines.report.style import looks
-from pipelines.report.table import Table
+from pipelines.report.table import Table, instant
 from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
-from pipelines.report.wording import instant
 from sim.metrics.formats import number, sentence, signed
 from sim.metrics.names import Kind
 from sim.metrics.verdict import verdict

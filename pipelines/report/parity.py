@@ -9,9 +9,8 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
-from pipelines.report.site_notes import not_modelled, warnings_of
-from pipelines.report.style import BLUE, INK, RECORDED, figure, rows_named
+from pipelines.report.page import BLUE, INK, MOST_ROWS, RECORDED, Front, Picture, data_uri, figure, render, rows_named
+from pipelines.report.site import not_modelled, warnings_of
 from pipelines.report.table import Table
 from pipelines.studies.parity import Parity
 from sim.site.causes import exports

@@ -14,10 +14,8 @@ from models.packed.start_predictor import QUANTILES
 from models.runtime.distribution import losses
 from models.starts.evaluation import INTERVALS, MONTH_S, WAITED_S
 from models.starts.evaluation import quality as quality_of
-from pipelines.report.page import Front, Picture, data_uri, render
-from pipelines.report.style import BLUE, INK, MUTED, figure
-from pipelines.report.table import Table
-from pipelines.report.wording import duration
+from pipelines.report.page import BLUE, INK, MUTED, Front, Picture, data_uri, figure, render
+from pipelines.report.table import Table, duration
 
 BINS = 10
 _COLUMNS = ["job_id", "at_s", "user", "age_s", "version", "waited_s", "fits", "plan_s", "place", "chance_1h", *QUANTILES]
@@ -44,7 +42,7 @@ def render_starts(
     """Return the page of the table ``starts`` as one self-contained HTML file.
 
     ``answers`` has one row per question, answered by one version. ``logged`` are answers to users' questions
-    (:func:`pipelines.serving.judging.started`).
+    (:func:`pipelines.serving.asked_log.started`).
     """
     if answers.empty:
         answers = answers.reindex(columns=_COLUMNS)  # a trace without questions has a table without these columns

@@ -1,15 +1,25 @@
-"""Tables as values: shown on a terminal, on a page (``table.html.j2``) or in Markdown."""
+"""Tables as values, for terminals, pages and Markdown, and words of several pages."""
 
 from __future__ import annotations
 
 import html
+import os
 import re
+import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+from rich.console import Console
+from rich.text import Text
+
+from features.deferred import pd
 from features.errors import printable
+from sim.metrics.formats import number, sentence
+from sim.metrics.schedule_metrics import nothing_waits
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,8 +97,6 @@ class Table:
         from rich.box import SIMPLE_HEAD
         from rich.markup import escape
         from rich.table import Table as Grid
-
-        from pipelines.report.terminal import console
 
         # lines between columns would take a third of a terminal's width
         grid = Grid(box=SIMPLE_HEAD, padding=(0, 1, 0, 0), pad_edge=False, show_edge=False)
@@ -188,3 +196,82 @@ def _latex(text: str) -> str:
 
 def _line(text: str) -> str:
     return text.replace("|", "\\|").replace("\n", "<br>")
+
+
+_UNBOUNDED = 250
+"""Width of a file or pipe without ``COLUMNS``."""
+
+
+class _Console(Console):
+    """Standard output on which no text can control the terminal."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(printable(text), **options)
+
+
+def console() -> Console:
+    """Return standard output with the terminal's width, or ``COLUMNS`` in a file or pipe."""
+    if sys.stdout.isatty() or "COLUMNS" in os.environ:
+        return _Console()
+    return _Console(width=_UNBOUNDED)
+
+
+_UNITS = {"d": 86_400, "h": 3_600, "min": 60}
+
+
+def not_modelled(machine: str = "") -> str:
+    """Return what schedules on one pool, or on a ``machine`` of clusters, leave out."""
+    if machine:
+        return f"Not modelled: partitions and disk. Jobs run on the clusters of the machine {machine}."
+    return (
+        "Not modelled: partitions, nodes, memory and GPUs. Jobs run on one pool of processors that are all alike, so waits for anything but "
+        "processors do not come up here."
+    )
+
+
+def kind_of_jobs(generated: bool) -> str:
+    """Return the words that follow a number of jobs."""
+    return ", generated" if generated else " of a real trace"
+
+
+def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
+    """Return a warning that ``count`` of ``jobs`` have their runtime as requested time."""
+    which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"
+    knowing = f", and so the baseline {' / '.join(baseline)}," if baseline[1] == "requested" else ""
+    return (
+        f"The requested time is the runtime: for {which} no request was recorded, and the runtime stands in for it. For these jobs the "
+        f"predictor requested{knowing} is clairvoyant, and no predictor can over-predict, as predictions end at the request."
+    )
+
+
+def nothing_waited(comparison: pd.DataFrame, procs: int) -> str:
+    """Return a sentence if no job waits in any simulated schedule of the comparison, else ""."""
+    simulated = comparison[comparison["predictor"] != ""]
+    values = simulated.pivot_table(index=["scheduler", "predictor", "correction"], columns="metric", values="value")
+    return sentence(nothing_waits(values.to_dict("records"), procs))
+
+
+def brief(name: str) -> str:
+    """Return a short name for figures: no formula, and a registered model by its trace."""
+    return re.sub(r"^registry:runtime-", "registered: ", re.sub(r"^SCORE\(.*?\)-(?=[A-Z])", "SCORE(…)-", name))
+
+
+def takes_correction(scheduler: str) -> bool:
+    """Tell whether predictions can expire under ``scheduler``: not under ``Harm``.
+
+    Only the beginning of the name decides, since tables may have any name.
+    """
+    return not scheduler.lower().startswith("harm")
+
+
+def instant(at_s: int, origin_unix_s: int | None) -> str:
+    """Return a second of the trace as a date in UTC, or as a number without an origin."""
+    if origin_unix_s is None:
+        return f"second {at_s:,} of the trace"
+    return f"{datetime.fromtimestamp(origin_unix_s + at_s, UTC):%Y-%m-%d %H:%M} UTC"
+
+
+def duration(seconds: float) -> str:
+    """Return a time in the unit that suits it, or a dash if it is not finite."""
+    unit, size = next((named for named in _UNITS.items() if seconds >= 2 * named[1]), ("s", 1))
+    return f"{seconds / size:,.{int(size > 1)}f} {unit}" if np.isfinite(seconds) else "–"

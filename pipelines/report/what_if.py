@@ -10,11 +10,22 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from pipelines.report.page import MOST_ROWS, Front, Picture, data_uri, render
-from pipelines.report.site_notes import not_modelled, warnings_of
-from pipelines.report.style import GREEN, INK, ORANGE, RECORDED, VERMILION, figure, rows_named
-from pipelines.report.table import Cell, Row, Table
-from pipelines.report.wording import duration
+from pipelines.report.page import (
+    GREEN,
+    INK,
+    MOST_ROWS,
+    ORANGE,
+    RECORDED,
+    VERMILION,
+    Front,
+    Picture,
+    data_uri,
+    figure,
+    render,
+    rows_named,
+)
+from pipelines.report.site import not_modelled, warnings_of
+from pipelines.report.table import Cell, Row, Table, duration
 from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS

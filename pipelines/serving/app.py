@@ -22,11 +22,20 @@ from starlette.exceptions import HTTPException
 from features.errors import InputError, one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
+from pipelines.serving.loaded import (
+    FIELDS,
+    ROWS,
+    Loaded,
+    LoadedVersion,
+    ManyAnswers,
+    OneAnswer,
+    OneJob,
+    Question,
+    Refusal,
+    Unanswerable,
+)
 from pipelines.serving.metrics import CONTENT_TYPE, Metrics
-from pipelines.serving.models import Served
-from pipelines.serving.questions import FIELDS, ManyAnswers, OneAnswer, OneJob, Question, Refusal, Unanswerable
-from pipelines.serving.site_registry import RUNTIMES, STARTS
+from pipelines.serving.models import RUNTIMES, STARTS, Served
 from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, predicted, queue_of
 
 V = TypeVar("V", bound=LoadedVersion)

@@ -24,9 +24,8 @@ from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
 from models.runtime.remaining import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
-from pipelines.serving.judging import start_entry
-from pipelines.serving.loaded import ROWS, Loaded, LoadedVersion
-from pipelines.serving.questions import Answering, Given, Text, Unanswerable, WallClock
+from pipelines.serving.asked_log import start_entry
+from pipelines.serving.loaded import ROWS, Answering, Given, Loaded, LoadedVersion, Text, Unanswerable, WallClock
 from sim.starts.reasons import CLASSES, class_by_queue, class_of
 
 MOST_QUEUED, REMEMBERED = 20_000, 100_000

@@ -1,7 +1,10 @@
 """Resumable campaigns: a journal of finished points beside the output.
 
-When all points are done the results are written as Parquet, atomically, and the journal is removed.
+When all points are done the results are written as Parquet, atomically, and the journal is removed. A suite, a TOML file, names the
+traces and settings of a comparison that is pooled over traces.
 """
+
+from __future__ import annotations
 
 import hashlib
 import json
@@ -20,15 +23,17 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.runtime.protocol import TablePredictor
-from pipelines.lake.parquet import write_parquet
+from pipelines.lake.files import write_parquet
 from pipelines.lake.places import made_folder, regular, writing
 from pipelines.lake.provenance import code_version
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.text import read_settings
 from sim.campaigns.campaign import Progress, points, predictor_name, run_campaign
 from sim.campaigns.maps import Map
 from sim.campaigns.points import Point, Row
 from sim.campaigns.windows import Windows
 from sim.policy import Policy
-from sim.settings import Campaign, TraceSettings
+from sim.settings import Campaign, Suite, TraceSettings
 
 KIND = "campaign"
 """The kind of Parquet file that holds results."""
@@ -201,3 +206,33 @@ def identity(workload: CleanTrace, campaign: Campaign, windows: Windows) -> dict
         **named.model_dump(mode="json", exclude=excluded),
         "predictions": predictions,
     }
+
+
+FOLDER = Path(__file__).parent
+
+
+def suite_of(name: str, replaced: dict[str, Any]) -> Suite:
+    """Return a suite by name or from a file; ``replaced`` settings take the place of its own.
+
+    Paths of traces are relative to the file. Raises InputError for an unknown suite, bad TOML or settings, and traces not fetched.
+    """
+    built_in = FOLDER / f"suite-{name}.toml"
+    path = built_in if built_in.is_file() else Path(name)
+    if not path.is_file():
+        raise InputError(f"no suite {name}: known are classic and modern, or give a TOML file")
+    try:
+        settings = read_settings(path, "suite")
+        traces = settings.get("traces", [])
+        if not isinstance(traces, list):
+            raise InputError("traces must be a list")
+        # files are named relative to the suite's own; what is no file beside it is a name or an address
+        beside = [
+            str(path.parent / trace) if isinstance(trace, str) and (path.parent / trace).is_file() else trace for trace in traces
+        ]
+        suite = Suite(**settings | {"traces": beside} | replaced)
+    except InputError as error:
+        raise InputError(f"{path}: {str(error).removeprefix(f'{path}: ')}") from error
+    entries = [entry for trace in suite.traces if (entry := load_catalogue().get(trace)) is not None]
+    if absent := [entry.name for entry in entries if entry.remote and not entry.path.exists()]:
+        raise InputError(f"{name}: not fetched yet: run {', '.join(f'`queuecast fetch {trace}`' for trace in absent)}")
+    return suite

@@ -16,9 +16,9 @@ from typing import TYPE_CHECKING
 
 from features.errors import InputError
 from pipelines.lake.counters import CountersStore
-from pipelines.lake.home import LAKE, local_home
-from pipelines.lake.home import home as site_home
 from pipelines.lake.locks import Busy
+from pipelines.lake.places import LAKE, local_home
+from pipelines.lake.places import home as site_home
 from pipelines.lake.publishing import aliases_of, alone, finish, lock_of
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS, Version

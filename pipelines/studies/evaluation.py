@@ -14,7 +14,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.identity import among
 from pipelines.studies.progress import Listener
-from pipelines.studies.protocol import Protocol
+from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import predictor_name
 from sim.kernel.scratch import Scratch
 from sim.policy import Policy

@@ -14,12 +14,12 @@ import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
-from pipelines.readers.slurm.columns import ABSENT
 from pipelines.readers.slurm.jobs import SlurmJobs, read_slurm_jobs
+from pipelines.readers.slurm.lines import ABSENT
 from pipelines.readers.slurm.sacct_json import release_of
 from pipelines.readers.slurm.site import load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
-from pipelines.readers.source import load
+from pipelines.readers.text import load
 from sim.site.causes import causes
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained

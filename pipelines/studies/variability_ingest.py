@@ -13,10 +13,18 @@ from features.errors import InputError
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, KeptRows, keep
 from pipelines.lake.tables import Lake
-from pipelines.readers.control_runs import ControlRuns, read_accounting_jobs, read_accounting_runs, read_runs
+from pipelines.readers import SIMULATED
+from pipelines.readers.control_runs import (
+    ControlRuns,
+    read_accounting_jobs,
+    read_accounting_runs,
+    read_probes,
+    read_runs,
+    read_topology,
+    read_types,
+)
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
-from pipelines.readers.system import SIMULATED, System
-from pipelines.readers.system_tables import read_probes, read_topology, read_types
+from pipelines.readers.systems import System
 from pipelines.studies.progress import report_progress
 
 Progress = Callable[[int, int], None]

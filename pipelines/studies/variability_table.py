@@ -63,7 +63,7 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     """
     from pipelines.lake.counters import CountersStore
     from pipelines.lake.run_store import JOBS, PROBE_RESULTS, RUNS, application_types, machine_of, stored
-    from pipelines.readers.system import SIMULATED
+    from pipelines.readers import SIMULATED
     from pipelines.readers.systems import settings_of
 
     lake = Lake(home / "lake")

@@ -15,8 +15,8 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError, unknown
-from pipelines.readers.settings import read_settings
 from pipelines.readers.slurm.jobs import SlurmJobs
+from pipelines.readers.text import read_settings
 from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
 from sim.site.change import TEXTS, SiteChange, change, site_change

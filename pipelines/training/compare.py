@@ -11,7 +11,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.shaking import moves
 from features.statistics import CONFIDENCE
 from pipelines.lake.tables import Lake
-from pipelines.training.cutoff import Cutoff, cutoff_of, date_of
+from pipelines.training.work import Cutoff, cutoff_of, date_of
 from sim.metrics.comparison import compare
 from sim.predictions.quality import judge
 from sim.schedule import Schedule, recorded, schedule_table
@@ -82,7 +82,7 @@ def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
 def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
     """Write the schedules and the comparison of trials of a ``system``.
 
-    Arguments are those that :func:`pipelines.studies.trials.simulate_trials` returns.
+    Arguments are those that :func:`pipelines.training.trials.simulate_trials` returns.
     """
     named = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s", "relative": "times_usual"})
     columns = [*_KEYS, *_ROW, "application", "undisturbed_s", "varied", "times_usual", "skips"]

@@ -18,7 +18,7 @@ from models.registry.performance import clusters
 from models.registry.promotion import TIE, Duel, duel, of_quantiles, served_evidence
 from models.runtime.evaluation import accuracy
 from models.runtime.protocol import TablePredictor
-from pipelines.training.cutoff import COMPARED_DAYS
+from pipelines.training.work import COMPARED_DAYS
 
 
 def judge(

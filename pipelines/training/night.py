@@ -12,22 +12,20 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.tracking import Tracking
 from pipelines.lake.publishing import alone
 from pipelines.lake.registry import tracking
-from pipelines.lake.runtime_features import keep_features, read_features
-from pipelines.lake.tables import Lake
+from pipelines.lake.tables import Lake, keep_features, read_features
 from pipelines.report.night import Night
 from pipelines.studies.progress import progress_reporter, report_progress
 from pipelines.training.compare import keep_comparison
-from pipelines.training.cutoff import cutoff_of
+from pipelines.training.ledger import ReplayedTrace
 from pipelines.training.pages import write_night
 from pipelines.training.policy import learn_by_the_date
-from pipelines.training.publish import Work
 from pipelines.training.queue_states import keep_states
-from pipelines.training.replay import ReplayedTrace
 from pipelines.training.simulate import LAST_DAYS, simulate
 from pipelines.training.site import keep_parity, site_of
 from pipelines.training.starts import keep_starts
 from pipelines.training.traces import Memo
 from pipelines.training.train import train
+from pipelines.training.work import Work, cutoff_of
 from sim.campaigns.learning import Learning
 
 

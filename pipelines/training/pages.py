@@ -8,20 +8,18 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.registry.as_served import CHAMPION
-from pipelines.lake.csv_text import figures_text
+from pipelines.lake.files import figures_text
 from pipelines.lake.provenance import code_version, software
 from pipelines.lake.registry import PREFIX
 from pipelines.report import plots
-from pipelines.report.html import render_report
 from pipelines.report.night import Night, render_night
-from pipelines.report.style import encode
-from pipelines.report.tables import leading
+from pipelines.report.page import encode
+from pipelines.report.tables import leading, render_report
 from pipelines.training.compare import judged_schedules
-from pipelines.training.cutoff import cutoff_of, date_of
 from pipelines.training.ledger import nights_before, slowdowns
-from pipelines.training.publish import Work
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
 from pipelines.training.site import pooled
+from pipelines.training.work import Work, cutoff_of, date_of
 from sim.metrics.verdict import verdict
 
 

@@ -17,15 +17,12 @@ from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking
 from models.registry.versions import all_versions
-from pipelines.lake.policies import checked, make_policy, registered_policy
-from pipelines.lake.registry import pruned, tracking
-from pipelines.lake.runtime_features import read_features
-from pipelines.lake.tables import Lake
-from pipelines.readers.traces import simulated_on
-from pipelines.training.cutoff import cutoff_of
+from pipelines.lake.registry import checked, make_policy, pruned, registered_policy, tracking
+from pipelines.lake.tables import Lake, read_features
+from pipelines.readers.read import simulated_on
 from pipelines.training.promote import MADE_FROM, made_from
-from pipelines.training.publish import RUN, Work
 from pipelines.training.run_settings import shaken
+from pipelines.training.work import RUN, Work, cutoff_of
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, last_weeks, learn_order
 from sim.campaigns.learning import Learning

@@ -1,8 +1,11 @@
 """Simulate the registered model as served, beside learners in the simulator.
 
 A run replays the trace under the same schedulers and corrections, and is judged on the jobs submitted from its date on. Before
-the date, learners in the simulator learn; for the registered model the request answers, so it begins from the baseline's state.
-A night replays the last days, with the answers that the champions of those nights served.
+the date, learners in the simulator learn. A night replays the last days, with the answers that the champions of those nights served.
+
+As served, each job is answered from the snapshot of the night before its submission. The version is loaded back from the registry.
+Its learned part stays; its snapshot is made anew each midnight from the jobs that had ended by then. Before the date there was no
+such model: there the request answers, so it begins from the baseline's state, and no job is judged.
 """
 
 from collections.abc import Callable, Sequence
@@ -12,27 +15,87 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.packed.methods import PREDICTED, Requested
-from models.registry.as_served import CHAMPION, quantile_columns
+from models.packed.methods import LEVELS, PREDICTED, Method, Requested
+from models.registry.accounting import Accounting
+from models.registry.as_served import CHAMPION, quantile_columns, serve
 from models.registry.candidates import TRAINERS
-from models.runtime.protocol import Predictor
-from pipelines.lake.registry import PREFIX, registered_predictor
-from pipelines.lake.runtime_features import read_features
-from pipelines.readers.traces import simulated_on
-from pipelines.report.wording import takes_correction
+from models.registry.registration import trained_number, unrecorded
+from models.registry.runtime_registration import RUNTIME, trained_method
+from models.registry.tracking import Tracking
+from models.runtime.protocol import Predictor, TablePredictor
+from pipelines.lake.registry import PREFIX, quantile_table, registered_predictor, replaced
+from pipelines.lake.tables import read_features
+from pipelines.readers.read import simulated_on
+from pipelines.report.table import takes_correction
 from pipelines.studies.progress import progress_reporter
 from pipelines.training import judge
 from pipelines.training.compare import keep_schedules
-from pipelines.training.cutoff import Cutoff, cutoff_of
 from pipelines.training.policy import policy_schedules
-from pipelines.training.publish import Work
 from pipelines.training.run_settings import PRIOR, RunSettings, shaken
-from pipelines.training.served import ServedModel, served_model, simulated_model
+from pipelines.training.work import Cutoff, Work, cutoff_of, date_of, midnights
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
 from sim.replays import in_order, moved_by_seed
 from sim.schedule import Schedule
 from sim.settings import Campaign
+
+
+@dataclass(frozen=True)
+class ServedModel:
+    """A version whose answers are simulated, by its number of the training.
+
+    ``predictor`` is it in the simulator, if it was asked for.
+    """
+
+    model: str
+    version: str
+    method: str
+    learned_until_s: int
+    trained: Method
+    predictor: TablePredictor | None = None
+
+
+def served_model(name: str, version: str, store: Tracking) -> ServedModel:
+    """Read the method of a ``version`` of ``name``; raise InputError if it cannot be read."""
+    registered = store.client.get_model_version(name, version)
+    if missing := unrecorded(registered.tags, RUNTIME):
+        raise InputError(f"models:/{name}/{version}: has no readable tag {missing}, so it cannot be simulated as served")
+    trained = trained_number(store, registered)
+    method = trained_method(store, name.removeprefix("runtime-"), trained)
+    learned = int(registered.tags["training_window_s"].split("..")[1])
+    return ServedModel(name, trained, method.name, learned, method)
+
+
+def simulated_model(
+    name: str,
+    version: str,
+    clean: CleanTrace,
+    records: Accounting,
+    date: Cutoff,
+    store: Tracking,
+    *,
+    shown: str = "",
+    progress: Callable[[int, int], None] | None = None,
+) -> ServedModel:
+    """Return a ``version`` of ``name`` as it would have served submissions from ``date`` on.
+
+    Tables call it ``shown``. Raises InputError if it cannot be loaded, or if it learned after ``date``.
+    """
+    served = served_model(name, version, store)
+    if served.learned_until_s > date.until_s:
+        raise InputError(
+            f"{shown or name}: has learned from jobs up to {date_of(clean, served.learned_until_s)}, and jobs from {date_of(clean, date.until_s)} on are "
+            "simulated, so it would predict jobs that it was trained on"
+        )
+    rows = date.judged(records.jobs["submit_s"].to_numpy(np.int64))
+    answers = serve(served.trained, records, rows, midnights(clean, date.until_s), progress)
+    request = clean.jobs["requested_s"].to_numpy(np.float64)
+    seconds = replaced(request, rows, answers[PREDICTED])
+    quantiles = quantile_table(request, rows, {level: answers[output] for output, level in LEVELS.items() if output in answers})
+    predictor = TablePredictor(shown or f"{PREFIX}{name}", lambda _: seconds, quantiles=lambda _: quantiles)
+    return replace(served, predictor=predictor)
+
 
 LAST_DAYS = RunSettings(schedulers=("EASY", "EASY-SJBF", "Harm"), predictors=("requested",), corrections=("requested",))
 """Settings of a night's simulations of the last days, beside the champion."""

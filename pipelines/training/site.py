@@ -12,12 +12,12 @@ from pipelines.readers.read import is_accounting
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.readers.slurm.site import is_site
 from pipelines.report import parity as parity_page
-from pipelines.report.site_notes import fallen
+from pipelines.report.site import fallen
 from pipelines.studies.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
 from pipelines.studies.parity import measure as measure_parity
 from pipelines.studies.progress import report_progress
-from pipelines.training.publish import Work
-from pipelines.training.replay import BEGINS
+from pipelines.training.ledger import BEGINS
+from pipelines.training.work import Work
 from sim.site.explained import by_day, fall
 from sim.slurm.site import Site
 

@@ -27,12 +27,10 @@ from models.registry.versions import aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Uncalibrated, best_kind, fit, predict, refresh, restricted, uncalibrated
 from pipelines.lake.provenance import code_version, software
-from pipelines.lake.runtime_features import read_features
-from pipelines.lake.tables import Lake
+from pipelines.lake.tables import Lake, read_features
 from pipelines.report.starts import render_starts
-from pipelines.report.wording import instant
-from pipelines.serving.judging import started
-from pipelines.training.cutoff import Cutoff
+from pipelines.report.table import instant
+from pipelines.serving.asked_log import started
 from pipelines.training.promote import (
     MADE_FROM,
     CandidateScore,
@@ -44,8 +42,8 @@ from pipelines.training.promote import (
     made_from,
     promote,
 )
-from pipelines.training.publish import Work
 from pipelines.training.queue_states import QueueQuestions, read_states, rows_by_number
+from pipelines.training.work import Cutoff, Work
 
 KEPT_DAYS = 120
 """Days of answers that the table ``starts`` keeps."""

@@ -40,7 +40,7 @@ from pipelines.training.promote import (
     made_from,
     promote,
 )
-from pipelines.training.publish import Work
+from pipelines.training.work import Work
 
 _ASKED_BACK = 200
 """Number of last runs that a version loaded back from the registry is asked about."""

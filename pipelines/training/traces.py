@@ -27,10 +27,9 @@ from models.registry.tracking import Tracking
 from models.registry.versions import all_versions, run_of
 from models.runtime.evaluation import evaluate_predictions
 from pipelines.lake.registry import submissions
-from pipelines.report.wording import instant
+from pipelines.report.table import instant
 from pipelines.studies.progress import progress_reporter
 from pipelines.training import promote
-from pipelines.training.cutoff import Cutoff, date_of
 from pipelines.training.judge import (
     instants_of_nights,
     job_keys,
@@ -40,6 +39,7 @@ from pipelines.training.judge import (
 )
 from pipelines.training.ledger import Ledger
 from pipelines.training.promote import MADE_FROM, CandidateScore, Outdated, PromotionVerdict, made_from
+from pipelines.training.work import Cutoff, date_of
 
 Incumbent = promote.Incumbent[Method]
 ASKED_BACK = 200

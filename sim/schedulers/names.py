@@ -130,7 +130,7 @@ def spelled(name: str) -> str:
 def _scheduler(name: str) -> Scheduler:
     if "POLICY(" in name.upper():
         raise InputError(
-            f"scheduler {name!r}: call pipelines.lake.policies.resolved(NAME) first, which turns POLICY(...) into SCORE(...)"
+            f"scheduler {name!r}: call pipelines.lake.registry.resolved(NAME) first, which turns POLICY(...) into SCORE(...)"
         )
     algorithms = {algorithm.upper(): algorithm for algorithm in ALGORITHMS}
     base, rush = _rush(name)

@@ -30,16 +30,13 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, TEXTS, Trace
 from models.policies import dumps, loads
-from pipelines.lake.policies import read_policy
+from pipelines.lake.registry import read_policy
 from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.control_runs import read_accounting_runs, read_runs
+from pipelines.readers.control_runs import read_accounting_runs, read_probes, read_runs, read_types
 from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
-from pipelines.readers.ldms.files import scan
-from pipelines.readers.ldms.header import Header
-from pipelines.readers.people_tables import table_predictor
+from pipelines.readers.ldms.files import Header, scan
+from pipelines.readers.people_tables import read_submissions, table_predictor
 from pipelines.readers.read import read_file, read_trace
-from pipelines.readers.submissions import read_submissions
-from pipelines.readers.system_tables import read_probes, read_types
 from pipelines.readers.systems import systems
 from sim import simulate
 from sim.metrics.schedule_metrics import evaluate

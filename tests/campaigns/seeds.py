@@ -20,10 +20,10 @@ from features import limits
 from features.jobs.schema import Trace, UnreadLine
 from features.monitoring.samplers import PROBES, TYPES
 from models.policies import PolicyEvidence, Trained, dumps
-from pipelines.lake.policies import make_policy
+from pipelines.lake.registry import make_policy
 from pipelines.readers.canonical import write_canonical
-from pipelines.readers.source import Source
 from pipelines.readers.swf import parse_swf
+from pipelines.readers.text import Source
 
 PROCS = 64
 JOBS = range(1, 41)

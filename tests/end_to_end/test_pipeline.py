@@ -21,8 +21,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
-from pipelines.lake.runtime_features import read_features
-from pipelines.lake.tables import Lake
+from pipelines.lake.tables import Lake, read_features
 from pipelines.serving.metrics import Metrics
 from pipelines.serving.models import Served
 from tests.support import command, process
@@ -265,7 +264,7 @@ def test_what_cannot_be_run_is_one_line_and_is_not_remembered(
 
 
 def test_a_trace_is_remembered_with_its_options(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    from pipelines.readers.traces import read_known, remember
+    from pipelines.readers.read import read_known, remember
 
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     monkeypatch.chdir(tmp_path)

@@ -17,19 +17,19 @@ from click.testing import CliRunner
 from features.errors import InputError
 from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability import learners
-from pipelines.assets.partitions import NIGHT_TAG, applicable
-from pipelines.assets.variability_checks import check_features
-from pipelines.cli.variability.ask import command as ask_command
-from pipelines.cli.variability.ingest import command as ingest_command
+from pipelines.assets.checks import check_features
+from pipelines.assets.stages import NIGHT_TAG, applicable
+from pipelines.cli.variability import ask as ask_command
+from pipelines.cli.variability import ingest as ingest_command
 from pipelines.definitions import defs
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.registry import tracking
 from pipelines.lake.run_store import RUNS, stored
 from pipelines.lake.tables import Lake
 from pipelines.readers import simulated_site
-from pipelines.readers.emission import emit
-from pipelines.readers.system import SIMULATED, System
-from pipelines.readers.systems import remember_system, remembered, system, systems
+from pipelines.readers import systems as systems_file
+from pipelines.readers.simulated_site import emit
+from pipelines.readers.systems import SIMULATED, System, remember_system, remembered, system, systems
 from pipelines.studies.variability_ingest import read_counters, read_tables
 from pipelines.studies.variability_table import (
     FEATURES_TABLE,
@@ -97,7 +97,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         patch.setattr(simulated_site, "CLUSTER", SMALL)
         patch.setattr(simulated_site, "DAYS", 0.35)
         patch.setattr(simulated_site, "MONITORED_FROM", 0.0)
-        patch.setattr(simulated_site, "_CLASSIFIERS", ("extra-trees",))
+        patch.setattr(systems_file, "_CLASSIFIERS", ("extra-trees",))
         patch.setitem(learners.OPTIONS["extra-trees"], "trees", 20)
         yield place
 

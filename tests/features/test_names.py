@@ -15,9 +15,8 @@ from models.registry.variability_registration import VARIABILITY
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.read import read_trace
+from pipelines.readers.read import read_trace, remember
 from pipelines.readers.systems import remember_system, remembered, systems
-from pipelines.readers.traces import remember
 
 SWF = "; MaxProcs: 64\n1 0 5 100 4 -1 -1 4 3600 -1 1 3 2 7 1 2 -1 -1\n"
 BAD = ("..", ".", "", "-a", ".a", "a/b", "../a", "A", "a b", "a_b", "ä", "a\n", "a..b", "a" * (LONGEST + 1))

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from pipelines.lake.policies import read_policy
+from pipelines.lake.registry import read_policy
 from tests.sim.schedulers.test_scores import Written, formulas
 
 EXAMPLES = Path(__file__).parents[2] / "docs" / "examples"

@@ -16,7 +16,7 @@ def tell(subject: str) -> None:
 def seen(subject: str) -> dict[str, Any]:
     """Return what :func:`tell` prints."""
     from models.registry.versions import aliases
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.lake.registry import tracking
     from pipelines.lake.tables import Lake
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pandas as pd
 
-from pipelines.assets.partitions import NIGHT_TAG
+from pipelines.assets.stages import NIGHT_TAG
 from tests.server.conftest import LESS, SUBJECT
 from tests.server.site import Site
 from tests.support.patience import wait_until

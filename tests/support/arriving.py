@@ -10,7 +10,7 @@ from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform, masked
 from pipelines.lake.tables import Lake
-from pipelines.training.replay import ReplayedTrace, replay
+from pipelines.training.ledger import ReplayedTrace, replay
 
 ORIGIN_S, ZONE = 1_700_006_400, "Europe/Stockholm"  # a midnight of UTC
 CHANGE_DAY, DAYS, PROCS = 17, 28, 64

@@ -12,12 +12,10 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from models.registry.versions import aliases
 from pipelines.lake.publishing import alone
-from pipelines.lake.runtime_features import keep_features
-from pipelines.lake.tables import Lake
-from pipelines.training.cutoff import Cutoff, cutoff_of
+from pipelines.lake.tables import Lake, keep_features
 from pipelines.training.night import own_registry
-from pipelines.training.publish import Work
 from pipelines.training.train import train
+from pipelines.training.work import Cutoff, Work, cutoff_of
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ def undrawn() -> Iterator[None]:
     """Leave every picture that is saved empty; figures of schedules are not even made."""
     from matplotlib.figure import Figure
 
-    from pipelines.report import plots, style
+    from pipelines.report import page, plots
 
     def blank(_: Figure, file: IO[bytes], **how: object) -> None:
         file.write(b"<svg/>")
@@ -21,7 +21,7 @@ def undrawn() -> Iterator[None]:
     none = dict.fromkeys(("figure_of_changes", "distributions"), lambda *given, **how: Figure())
     with (
         patch.object(Figure, "savefig", blank),
-        patch.object(style, "_make_printable", lambda _: None),
+        patch.object(page, "_make_printable", lambda _: None),
         patch.multiple(plots, **none),
     ):
         yield

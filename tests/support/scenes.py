@@ -266,7 +266,7 @@ def _prepare_campaign(place: Path) -> None:
 
 
 def _campaign_seen(place: Path) -> Any:
-    from pipelines.lake.parquet import read_parquet
+    from pipelines.lake.files import read_parquet
 
     out = place / "home" / "out.parquet"
     return text_of(read_parquet(out, kind="campaign")[0]) if out.exists() else None

@@ -10,8 +10,8 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from pipelines.lake.home import local_home
 from pipelines.lake.locks import held
+from pipelines.lake.places import local_home
 from pipelines.lake.tables import Lake
 from pipelines.lake.versions import SetAliases
 

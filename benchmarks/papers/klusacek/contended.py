@@ -42,7 +42,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
 from pipelines.readers.machine_file import read_machine
 from pipelines.readers.read import read_trace
-from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.page import INK, MUTED, encode, figure
 from sim.kernel.scratch import Scratch
 from sim.machine.description import Machine
 from sim.metrics.schedule_metrics import evaluate

@@ -33,7 +33,7 @@ from benchmarks.papers.legrand.study import GREEDY, HINDSIGHT, ORACLE, TRAINED, 
 from benchmarks.papers.legrand.transfer import RECORDED, TESTING, sums
 from features.jobs.cleaning import CleanTrace, clean
 from pipelines.readers.swf import read_swf
-from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.page import INK, MUTED, encode, figure
 
 NAME = "papers.legrand.mixed_policies"
 PAGE = "legrand-2018"

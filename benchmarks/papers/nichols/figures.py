@@ -11,7 +11,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 
 from benchmarks.papers.nichols.experiments import ALL, EASY, STRATA, Conducted
 from benchmarks.papers.nichols.tables import looked_up
-from pipelines.report.style import INK, MUTED, encode, figure
+from pipelines.report.page import INK, MUTED, encode, figure
 from sim.metrics.formats import signed
 
 SIMULATED = "simulated cluster"

@@ -17,7 +17,7 @@ import pyarrow as pa
 from pyarrow import csv as arrow_csv
 
 from features.errors import InputError, shown
-from pipelines.readers.ldms.header import Header, is_header, read_header
+from pipelines.readers.ldms.files import Header, is_header, read_header
 from pipelines.readers.text import BLOCK, text_of
 
 _FIRST_S, _LATEST_S = 1e-6, 1 << 33

@@ -11,7 +11,7 @@ import numpy as np
 import pandas as pd
 
 from pipelines.readers.delimited import BEYOND, AccountingTable
-from pipelines.readers.notes import counted
+from pipelines.readers.text import counted
 
 _PENDING = re.compile(r"\d+_\[([^\]]*)\](?:\+\d+)?")
 TASKS = re.compile(r"(\d{1,18})(?:-(\d{1,18})(?::(\d{1,18}))?)?", re.ASCII)

@@ -22,9 +22,9 @@ from features.jobs.file_clock import LEFT_OUT, file_clock
 from features.jobs.identity import repeats
 from pipelines.readers.delimited import AccountingTable
 from pipelines.readers.localtime import MISSING_TIME
-from pipelines.readers.notes import counted, some
-from pipelines.readers.slurm.columns import ABSENT, NAMES
-from pipelines.readers.slurm.commands import (
+from pipelines.readers.slurm.ids import tasks_in
+from pipelines.readers.slurm.lines import ABSENT, NAMES, JobColumns, read_lines
+from pipelines.readers.slurm.requests import (
     after_of,
     field_of,
     least_limit,
@@ -34,11 +34,9 @@ from pipelines.readers.slurm.commands import (
     with_type,
     words_of,
 )
-from pipelines.readers.slurm.ids import tasks_in
-from pipelines.readers.slurm.lines import JobColumns, read_lines
 from pipelines.readers.slurm.sacct import FREE_TEXT
 from pipelines.readers.slurm.sacct_json import as_table, is_json
-from pipelines.readers.source import load
+from pipelines.readers.text import counted, load, some
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
 from sim.slurm.site import UNLIMITED, Site
@@ -69,7 +67,7 @@ class SlurmJobs(NamedTuple):
     ``table`` has the columns of a replay; ``number``, the ``job_id`` in canonical tables; and, as recorded, ``start_s`` and
     ``end_s`` (Unix seconds), ``started_by`` (main, backfill, submit, or ``""``), ``nodes`` and ``priority``, of a requeued job's
     first run. A job that never started has -1; in replays too, it waits until it is cancelled. ``lacking`` are columns that the file
-    does not have, of :data:`pipelines.readers.slurm.columns.ABSENT`. ``later`` are the later runs of requeued jobs, with what they
+    does not have, of :data:`pipelines.readers.slurm.lines.ABSENT`. ``later`` are the later runs of requeued jobs, with what they
     have of their own: :data:`_OF_RUN`.
     """
 

@@ -15,6 +15,7 @@ import pandas as pd
 
 from features.errors import InputError, one_line
 from features.jobs.schema import Trace, UnreadLine, conform, masked
+from pipelines.readers.canonical import with_hashed_names
 from pipelines.readers.delimited import (
     BEYOND,
     MISSING,
@@ -28,14 +29,12 @@ from pipelines.readers.delimited import (
     tells,
     whole,
 )
-from pipelines.readers.hashed_names import with_hashed_names
 from pipelines.readers.localtime import MISSING_TIME, zone
-from pipelines.readers.notes import counted, some
 from pipelines.readers.slurm.ids import RAW, is_id, job_ids, job_steps, note_kinds, written_ids
 from pipelines.readers.slurm.requests import ALLOCATED, ALLOCATED_CPUS, ALLOCATED_TRES, CPUS, NODES, READ, TRES, asked, resources
 from pipelines.readers.slurm.sacct_json import as_table, is_json
 from pipelines.readers.slurm.times import END, START, SUBMIT, JobTimes, job_times
-from pipelines.readers.source import Source
+from pipelines.readers.text import Source, counted, some
 
 PROCESSORS = ("cpus", "nodes")
 

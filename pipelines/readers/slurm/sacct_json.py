@@ -11,7 +11,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from features.errors import InputError, one_line, shown
-from pipelines.readers.source import Source
+from pipelines.readers.text import Source
 from sim.slurm.releases import Release
 
 _COLUMNS = (

@@ -16,8 +16,8 @@ from features.jobs.history import completed_jobs
 from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import Trace, conform
 from models.registry.accounting import accounting
-from pipelines.lake.runtime_features import features_of
-from pipelines.training.replay import ReplayedTrace
+from pipelines.lake.tables import features_of
+from pipelines.training.ledger import ReplayedTrace
 from tests.support.fresh import seeds
 
 CLOCK = ["cos_day", "sin_day", "cos_week", "sin_week"]

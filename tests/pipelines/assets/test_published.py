@@ -7,8 +7,7 @@ import pandas as pd
 import pytest
 
 from pipelines.assets.publishing import published_trace
-from pipelines.assets.resources import LakeResource, RegistryResource
-from pipelines.assets.stages import trace_stage
+from pipelines.assets.stages import LakeResource, RegistryResource, trace_stage
 from pipelines.lake.tables import Lake
 from tests.support.arriving import arriving
 

@@ -9,15 +9,12 @@ import pytest
 
 from features.errors import InputError
 from pipelines.assets.checks import holds
-from pipelines.assets.partitions import NIGHT_TAG, traces
-from pipelines.assets.sensors import drift, failed_nights, nightly_retraining
-from pipelines.assets.stages import trace_stage
+from pipelines.assets.sensors import alerts_file, drift, failed_nights, nightly_retraining
+from pipelines.assets.stages import NIGHT_TAG, trace_stage, traces
 from pipelines.definitions import defs
-from pipelines.lake.alerts import alerts_file
 from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.traces import first_night, grows, remember
-from pipelines.training.ledger import later_night
-from pipelines.training.replay import accounting_of
+from pipelines.readers.read import first_night, grows, remember
+from pipelines.training.ledger import accounting_of, later_night
 from tests.support.arriving import arriving
 
 SACCT = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS\n1|u|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:10:00|COMPLETED|01:00:00|2\n"
@@ -101,7 +98,7 @@ def test_a_night_done_late_sees_what_had_ended_when_its_day_began(place: Path) -
 
 
 def lines() -> list[dict[str, str]]:
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
 
     file = alerts_file(home())
     return [json.loads(line) for line in file.read_text().splitlines()] if file.exists() else []

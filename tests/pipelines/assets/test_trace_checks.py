@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.assets.trace_checks import (
+from pipelines.assets.checks import (
     JOBS,
     SCHEDULES,
     SIMULATED,

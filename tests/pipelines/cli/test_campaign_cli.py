@@ -13,7 +13,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
-from pipelines.lake.parquet import read_parquet
+from pipelines.lake.files import read_parquet
 from pipelines.readers.read import read_trace
 from pipelines.studies.campaigns import KIND, Journal, Run, identity, resumable_campaign
 from queuecast import results

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from features.jobs.cleaning import clean
-from pipelines.lake.parquet import read_parquet
+from pipelines.lake.files import read_parquet
 from pipelines.readers.read import read_trace
 from pipelines.studies.evaluation import KIND
 from sim import simulate

@@ -18,8 +18,8 @@ from mlflow.exceptions import MlflowException
 import pipelines.cli as command_line
 from features.errors import InputError, one_line, printable
 from features.limits import MESSAGE
-from pipelines.cli.last_resort import tell
-from pipelines.lake.csv_text import csv_text, figures_text
+from pipelines.cli import tell
+from pipelines.lake.files import csv_text, figures_text
 
 
 def caught(raising) -> BaseException:

@@ -10,7 +10,7 @@ import pytest
 from click.testing import CliRunner
 
 from pipelines.cli.options import options
-from pipelines.studies.protocol import Protocol
+from pipelines.studies.questions import Protocol
 from pipelines.training.run_settings import RunSettings
 from sim.campaigns.learning import Learning
 from sim.settings import Campaign, CheckedSettings, TraceSettings

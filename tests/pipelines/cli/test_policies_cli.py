@@ -14,7 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 from models.policies import dumps, loads
-from pipelines.lake.policies import read_policy, resolved
+from pipelines.lake.registry import read_policy, resolved
 from pipelines.training.policy import register_policy
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast

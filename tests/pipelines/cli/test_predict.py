@@ -9,8 +9,8 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from pipelines.cli.predict import command
-from pipelines.readers.submissions import read_submissions
+from pipelines.cli.registry import predict as command
+from pipelines.readers.people_tables import read_submissions
 
 HEAD = "user,procs,requested_s,submit_time\n"
 GOOD = "ada,4,3600,2024-03-01 09:00\n"

@@ -13,8 +13,7 @@ from dagster._core.storage.defs_state.base import set_defs_state_storage
 import pipelines.definitions
 from features.errors import Damaged
 from pipelines.assets.checks import broken
-from pipelines.assets.partitions import traces
-from pipelines.assets.stages import trace_stage
+from pipelines.assets.stages import trace_stage, traces
 from pipelines.cli import running
 from pipelines.lake.instance import instance
 
@@ -61,7 +60,7 @@ def _own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]
 def run_of(monkeypatch: pytest.MonkeyPatch, *assets: Any) -> bool:
     """Run a job of these assets as the command does."""
     monkeypatch.setattr(pipelines.definitions, "defs", dg.Definitions(assets=assets, jobs=[dg.define_asset_job("full_run")]))
-    monkeypatch.setattr("pipelines.assets.partitions.applicable", lambda job, name: [each.key for each in assets])
+    monkeypatch.setattr("pipelines.assets.stages.applicable", lambda job, name: [each.key for each in assets])
     return running._materialise("full_run", "arriving", {})
 
 

@@ -13,7 +13,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.cleaning import clean
 from models.runtime.protocol import TablePredictor
-from pipelines.assets.simulations import CampaignConfig
+from pipelines.assets.traces import CampaignConfig
 from pipelines.cli import cli, running
 from pipelines.training.compare import pack_schedules, unpack_schedules
 from pipelines.training.simulate import campaign

@@ -9,7 +9,7 @@ import pytest
 import s3fs
 
 from features.errors import InputError, masked
-from pipelines.lake.database import connected
+from pipelines.lake.locks import connected
 from pipelines.lake.places import place_of
 from pipelines.lake.registry import tracking
 from pipelines.readers import site_file

@@ -6,8 +6,8 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
-from pipelines.cli import serve
-from pipelines.serving import app, site_registry
+from pipelines.cli import web
+from pipelines.serving import app, models
 from pipelines.serving.app import Service
 
 
@@ -29,15 +29,15 @@ class Down:
 def started(monkeypatch) -> list[Service]:
     """Return the services that would be run."""
     services: list[Service] = []
-    monkeypatch.setattr(serve, "_run", lambda app, host, port, names: None)
+    monkeypatch.setattr(web, "_run", lambda app, host, port, names: None)
     monkeypatch.setattr(app, "application", services.append)
-    monkeypatch.setattr(site_registry, "SiteRegistry", Down)
+    monkeypatch.setattr(models, "SiteRegistry", Down)
     monkeypatch.setattr(Down, "says", Down.says)
     return services
 
 
 def run(*options: str):
-    return CliRunner().invoke(serve.command, options, catch_exceptions=False)
+    return CliRunner().invoke(web.serve, options, catch_exceptions=False)
 
 
 def test_it_starts_without_an_answer_of_the_registry_and_says_so(started):

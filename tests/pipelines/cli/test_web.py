@@ -16,7 +16,7 @@ import requests
 from starlette.applications import Starlette
 from starlette.routing import Mount, Route
 
-from pipelines.cli import serve, ui
+from pipelines.cli import web
 from pipelines.cli.web import _page, answer
 from pipelines.readers.site_file import apart
 from tests.support.patience import wait_until
@@ -126,7 +126,7 @@ def test_a_head_without_end_is_refused(port):
 
 
 def test_servers_listen_on_loopback_by_default():
-    assert [{each.name: each.default for each in app.params}["host"] for app in (ui.command, serve.command)] == ["127.0.0.1"] * 2
+    assert [{each.name: each.default for each in app.params}["host"] for app in (web.ui, web.serve)] == ["127.0.0.1"] * 2
 
 
 def test_children_run_no_module_of_the_working_directory(tmp_path, monkeypatch):

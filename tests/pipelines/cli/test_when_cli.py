@@ -14,12 +14,12 @@ from click.testing import CliRunner
 import queuecast
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.cli.when import command
+from pipelines.cli.when import when as command
 from pipelines.cli.when_answers import _job, _lines, _now, _table
 from pipelines.lake.tables import Lake
 from pipelines.studies.when import past_limits
+from pipelines.training.ledger import replay
 from pipelines.training.night import NightConfig, replay_nights
-from pipelines.training.replay import replay
 from sim.slurm.site import Site
 from sim.starts.reasons import Reason
 from tests.conftest import SHARED, needs

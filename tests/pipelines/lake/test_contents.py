@@ -11,9 +11,9 @@ from click.testing import CliRunner
 
 import queuecast as qc
 from features.errors import InputError
-from pipelines.cli.lake import command
+from pipelines.cli.lake import lake as command
 from pipelines.lake.tables import Lake
-from pipelines.lake.views import views
+from pipelines.lake.versions import views
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import pytest
 
 from features.errors import InputError
 from models.registry.tracking import Tracking
-from pipelines.lake.parquet import read_parquet
+from pipelines.lake.files import read_parquet
 from pipelines.lake.publishing import check_registry, publish
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake

@@ -8,8 +8,8 @@ import pytest
 import yaml
 
 from features.errors import InputError
-from pipelines.lake.database import connected, named
 from pipelines.lake.instance import dagster_home
+from pipelines.lake.locks import connected, named
 
 SECRET = "hunter2-planted"
 

@@ -9,8 +9,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.lake import locks
-from pipelines.lake.database import DATABASE
-from pipelines.lake.locks import Busy, held
+from pipelines.lake.locks import DATABASE, Busy, held
 
 psycopg2 = pytest.importorskip("psycopg2")
 

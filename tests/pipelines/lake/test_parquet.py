@@ -13,11 +13,11 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.schema import JOBS_FORMAT, Trace
-from pipelines.lake import parquet
-from pipelines.lake.parquet import read_parquet, write_parquet
+from pipelines.lake import files
+from pipelines.lake.files import read_parquet, write_parquet
 from pipelines.readers.canonical import read_canonical, write_canonical
-from pipelines.readers.source import Source
 from pipelines.readers.swf import parse_swf
+from pipelines.readers.text import Source
 
 FRAME = pd.DataFrame(
     {
@@ -70,7 +70,7 @@ def test_other_kinds_and_formats_are_refused(tmp_path: Path, monkeypatch: pytest
     write_parquet(FRAME, path, kind="things", metadata={})
     assert refusal(path, kind="jobs") == f"{path}: holds things, not jobs"
     for number, mend in ((JOBS_FORMAT - 1, "make it anew"), (JOBS_FORMAT + 1, "update Queuecast")):
-        monkeypatch.setattr(parquet, "JOBS_FORMAT", number)
+        monkeypatch.setattr(files, "JOBS_FORMAT", number)
         write_parquet(FRAME, path, kind="things", metadata={})
         monkeypatch.undo()
         expected = f"{path}: is in format {number}, and this version reads format {JOBS_FORMAT}: {mend}"
@@ -103,7 +103,7 @@ def test_a_write_that_fails_leaves_the_old_file_and_nothing_else(tmp_path: Path,
         where.write_bytes(b"half")
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(parquet.pq, "write_table", full)
+    monkeypatch.setattr(files.pq, "write_table", full)
     with pytest.raises(InputError) as caught:
         write_parquet(FRAME, path, kind="things", metadata={})
     assert str(caught.value) == f"{path}: cannot be written: No space left on device"

@@ -7,9 +7,8 @@ import os
 import pytest
 
 from features.errors import InputError
-from pipelines.lake.alerts import alert
-from pipelines.lake.home import home
-from pipelines.lake.places import write
+from pipelines.assets.sensors import alert
+from pipelines.lake.places import home, write
 from tests.support.command import queuecast
 from tests.support.modes import open_to_others
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from pipelines.lake.policies import make_policy, read_policy, resolve, resolved, write_policy
+from pipelines.lake.registry import make_policy, read_policy, resolve, resolved, write_policy
 from sim.schedulers.names import scheduler
 from tests.support.workloads import crowd
 
@@ -70,7 +70,7 @@ def test_a_resolved_policy_makes_the_schedule_of_its_formula() -> None:
     assert starts.equals(load.schedule("SCORE(r**2*n-min(wait,2))-EASY-SPF").jobs["start_s"])
     assert not starts.equals(load.schedule("EASY-SPF").jobs["start_s"])
     for name in ("POLICY(a-b(1).json)-EASY-SPF", "policy(a-b(1).json)"):
-        with pytest.raises(InputError, match=r"call pipelines\.lake\.policies\.resolved\(NAME\) first"):
+        with pytest.raises(InputError, match=r"call pipelines\.lake\.registry\.resolved\(NAME\) first"):
             load.schedule(name)
 
 

@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
+from pipelines.assets.sensors import alert, alerts_file
 from pipelines.lake import versions
-from pipelines.lake.alerts import alert, alerts_file
-from pipelines.lake.home import home
 from pipelines.lake.locks import Busy, held
-from pipelines.lake.places import listed, place_of, read, remove, write
+from pipelines.lake.places import home, listed, place_of, read, remove, write
 from pipelines.lake.publishing import alone
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import remember_system, systems

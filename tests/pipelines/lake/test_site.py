@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from features.errors import InputError
-from pipelines.lake.home import home
+from pipelines.lake.places import home
 from pipelines.readers import site_file
 
 FILE = """\

@@ -20,9 +20,8 @@ from pipelines.readers.queue_file import read_queue
 from pipelines.readers.read import read_trace
 from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import load_site
-from pipelines.report.inspection import render
-from pipelines.serving.judging import answered
-from pipelines.studies.inspection import inspect_trace
+from pipelines.report.inspection import inspect_trace, render
+from pipelines.serving.asked_log import answered
 from tests.conftest import SHARED, needs
 from tests.support.refusals import refusal
 

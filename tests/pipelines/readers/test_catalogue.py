@@ -11,11 +11,10 @@ import pytest
 
 from features.jobs.schema import Trace
 from features.names import RULE
-from pipelines.lake.home import home
+from pipelines.lake.places import home
 from pipelines.readers.canonical import write_canonical
 from pipelines.readers.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue
-from pipelines.readers.read import find_entry, read_trace
-from pipelines.readers.traces import read_known, remember
+from pipelines.readers.read import find_entry, read_known, read_trace, remember
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from features.node_list import expand_nodes
 from pipelines.lake.run_store import RUNS, keep, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers.control_runs import ControlRuns, read_accounting_runs, read_runs
-from pipelines.readers.system_tables import read_probes, read_types
+from pipelines.readers.control_runs import ControlRuns, read_accounting_runs, read_probes, read_runs, read_types
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 

@@ -18,9 +18,9 @@ from features.monitoring.windows import WindowFeatures, side_by_side, window_fea
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.tables import Lake
 from pipelines.readers.control_runs import read_accounting_runs, read_runs
-from pipelines.readers.emission import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.read import read_file
+from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.readers.systems import remember_system
 from pipelines.studies.variability_ingest import read_counters, read_tables
 from pipelines.studies.variability_table import pack_table, training_table

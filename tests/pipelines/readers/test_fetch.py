@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.lake.home import archive
+from pipelines.lake.places import archive
 from pipelines.readers import fetch as fetching
 from pipelines.readers.catalogue import Entry, load_catalogue
 from pipelines.readers.read import read_trace

@@ -6,9 +6,9 @@ import pandas as pd
 import pytest
 
 from features.jobs.schema import Trace
-from pipelines.readers.node_requests import UNREADABLE, NodeSpec, node_spec
-from pipelines.readers.source import Source
 from pipelines.readers.swf import parse_swf
+from pipelines.readers.swf_lines import UNREADABLE, NodeSpec, node_spec
+from pipelines.readers.text import Source
 
 JOB = "1 10 5 100 4 -1 -1 16 3600 3000 1 3 2 7 -1 2 -1 -1"
 

@@ -8,8 +8,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from pipelines.readers.slurm.columns import ABSENT, NEEDED
-from pipelines.readers.slurm.commands import with_type
+from pipelines.readers.slurm.lines import ABSENT, NEEDED
+from pipelines.readers.slurm.requests import with_type
 from sim.slurm.files import read_site
 from sim.slurm.lines import EXPORT
 from sim.slurm.nodesets import with_features

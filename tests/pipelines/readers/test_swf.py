@@ -14,8 +14,8 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.schema import COLUMNS, Trace
 from pipelines.readers.canonical import read_canonical, write_canonical
-from pipelines.readers.source import Source, trace_name
 from pipelines.readers.swf import parse_swf, read_swf
+from pipelines.readers.text import Source, trace_name
 from tests.campaigns.readings import compare_jobs
 from tests.oracle import readers
 from tests.support.refusals import refusal

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from pipelines.readers.system import System
-from pipelines.readers.systems import remembered, systems
+from pipelines.readers.systems import System, remembered, systems
 from tests.support.refusals import refusal
 
 

@@ -17,14 +17,14 @@ from features import limits
 from features.errors import InputError
 from pipelines.readers import delimited as accounting
 from pipelines.readers import swf, text
+from pipelines.readers.control_runs import read_types
 from pipelines.readers.ldms.files import scan
 from pipelines.readers.people_tables import read_table
 from pipelines.readers.read import read_trace
 from pipelines.readers.slurm import sacct as slurm
 from pipelines.readers.slurm.sacct import parse_sacct
-from pipelines.readers.source import Source, load
 from pipelines.readers.swf import parse_swf, read_swf
-from pipelines.readers.system_tables import read_types
+from pipelines.readers.text import Source, load
 from tests.pipelines.readers.test_swf import LINE
 
 RATIO = limits.EXPANSION

@@ -8,7 +8,7 @@ import pandas as pd
 
 from pipelines.lake.run_store import TOPOLOGY, keep, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers.system_tables import read_topology
+from pipelines.readers.control_runs import read_topology
 from tests.support.refusals import refusal
 
 HEAD = "job_id,application,nodes,start_s"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from pipelines.report.gantt import gantt
+from pipelines.report.plots import gantt
 from sim.metrics.seats import seats
 from tests.support.workloads import crowd
 

@@ -1,6 +1,6 @@
 """Where a job would start soonest, in sentences."""
 
-from pipelines.report.reasons import sentences_of_places
+from pipelines.report.site import sentences_of_places
 
 
 def place(queue: str, qos: str, wait_s: float, sooner: float | None) -> dict[str, object]:

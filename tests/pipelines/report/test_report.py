@@ -14,10 +14,8 @@ import pytest
 from features.clock import WEEK_S
 from pipelines.report import page as pages
 from pipelines.report import plots
-from pipelines.report.html import render_report
-from pipelines.report.page import MOST_ROWS
-from pipelines.report.style import encode
-from pipelines.report.tables import leading
+from pipelines.report.page import MOST_ROWS, encode
+from pipelines.report.tables import leading, render_report
 from sim.metrics.comparison import compare
 from sim.metrics.verdict import verdict
 from sim.schedule import Schedule

@@ -10,7 +10,7 @@ import pytest
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, conform
 from models.runtime.answers import rows_of
-from pipelines.serving.judging import answered
+from pipelines.serving.asked_log import answered
 
 ORIGIN_S = 1_700_000_000
 JOBS = {

@@ -18,8 +18,7 @@ from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
 from models.starts.evaluation import quality
 from pipelines.serving.app import Service, application
-from pipelines.serving.asked_log import AskedLog
-from pipelines.serving.judging import started
+from pipelines.serving.asked_log import AskedLog, started
 from pipelines.serving.models import Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
 from tests.support.learning import ORIGIN_S, ZONE

@@ -12,10 +12,9 @@ from rich.console import Console
 from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
-from pipelines.readers.source import Source
 from pipelines.readers.swf import parse_swf
-from pipelines.report.inspection import render
-from pipelines.studies.inspection import Inspection, inspect_trace
+from pipelines.readers.text import Source
+from pipelines.report.inspection import Inspection, inspect_trace, render
 
 DAY = 86_400
 HEADER = "; MaxProcs: 8\n; UnixStartTime: 1704067200\n; TimeZoneString: Europe/Berlin\n"

@@ -20,12 +20,13 @@ from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.evaluation import ClassifierTraining
 from models.variability.model import fit
 from models.variability.time_blocks import times_of
-from pipelines.cli.variability.ask import command, moment
+from pipelines.cli.variability import ask as command
+from pipelines.cli.variability import moment
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import keep
 from pipelines.lake.tables import Lake
+from pipelines.readers.control_runs import read_topology
 from pipelines.readers.ldms.ingest import ingest_counters
-from pipelines.readers.system_tables import read_topology
 from pipelines.readers.systems import remember_system
 from pipelines.studies import variability_ask
 from pipelines.studies.variability_ask import ask

@@ -12,7 +12,7 @@ from models.packed.queue_state import FEATURES, PLANS, states
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import RECENT, StartModel
 from pipelines.cli.when_answers import _by
-from pipelines.lake.runtime_features import features_of
+from pipelines.lake.tables import features_of
 from pipelines.readers.queue_file import OF_SLURM
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.studies.when import Record, like, queue_of, record_of

@@ -14,7 +14,7 @@ from models.registry.as_served import quantile_columns
 from models.registry.judged_window import STRAGGLERS, JudgedWindow
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
-from pipelines.lake.runtime_features import features_of
+from pipelines.lake.tables import features_of
 from pipelines.training.judge import answers_table, judge, judging_instants, rows_served
 from pipelines.training.simulate import campaign, champion_answers
 from sim import simulate

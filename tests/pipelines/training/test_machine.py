@@ -15,7 +15,7 @@ from pipelines.lake.tables import Lake
 from pipelines.readers.canonical import write_canonical
 from pipelines.readers.catalogue import remembered
 from pipelines.readers.machine_file import read_machine
-from pipelines.readers.traces import read_known, remember
+from pipelines.readers.read import read_known, remember
 from pipelines.training.compare import kept_schedules
 from pipelines.training.night import night, own_registry
 from pipelines.training.run_settings import RunSettings

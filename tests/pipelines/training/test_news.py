@@ -17,9 +17,8 @@ from pipelines.definitions import defs
 from pipelines.lake.instance import dagster_home
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.traces import first_night
-from pipelines.training.ledger import days_to_come
-from pipelines.training.replay import arrived
+from pipelines.readers.read import first_night
+from pipelines.training.ledger import arrived, days_to_come
 from pipelines.training.run_settings import FIRST
 from tests.support.arriving import arriving
 

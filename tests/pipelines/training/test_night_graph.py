@@ -16,15 +16,15 @@ import pytest
 from features.jobs.schema import Trace, fingerprint
 from models.registry import tracking
 from models.registry.versions import aliases, all_versions, why_of
-from pipelines.assets.columns import described
-from pipelines.assets.partitions import NIGHT_TAG, applicable
+from pipelines.assets.described import described
+from pipelines.assets.stages import NIGHT_TAG, applicable
 from pipelines.definitions import defs
-from pipelines.lake.parquet import schema_of
+from pipelines.lake.files import schema_of
 from pipelines.lake.publishing import alone
 from pipelines.lake.registry import tracking as site
 from pipelines.lake.tables import Lake
 from pipelines.readers.canonical import write_canonical
-from pipelines.readers.traces import remember
+from pipelines.readers.read import remember
 from pipelines.training.night import replay_nights
 from tests.support.arriving import contents, source
 from tests.support.process import python
@@ -136,10 +136,10 @@ from pathlib import Path
 import dagster as dg
 from models.packed.methods import Quantile
 from models.registry.candidates import TRAINERS
-from pipelines.assets import simulations
+from pipelines.assets import traces
 from tests.pipelines.training.test_night_graph import Home
 from tests.support.pictures import undrawn
-simulations.simulate_all = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
+traces.simulate_all = lambda *_, **__: os.kill(os.getpid(), signal.SIGKILL)
 del TRAINERS[Quantile.name]
 with dg.DagsterInstance.ephemeral() as instance, undrawn():
     Home(Path(sys.argv[1]), instance).do("nightly", int(sys.argv[2]))
@@ -240,7 +240,7 @@ def test_an_asset_materialised_alone_reads_the_latest_materialisation_of_its_inp
 
 
 def test_a_night_beside_another_is_refused_and_changes_nothing(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("pipelines.assets.resources.RUN_WAITS_S", 0.1)
+    monkeypatch.setattr("pipelines.assets.stages.RUN_WAITS_S", 0.1)
     seen = contents(home.place / "home")
     with alone(home.place / "home", "arriving"):
         run = home.do("nightly", DAY + 4)

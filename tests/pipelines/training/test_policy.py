@@ -14,11 +14,10 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
 from models.registry.tracking import Tracking
 from models.registry.versions import aliases, all_versions
-from pipelines.lake.policies import registered_policy
-from pipelines.lake.registry import tracking
+from pipelines.lake.registry import registered_policy, tracking
 from pipelines.lake.tables import Lake
 from pipelines.training.policy import keep_learned_policy, policy_schedules, register_policy
-from pipelines.training.publish import Work, point_champion
+from pipelines.training.work import Work, point_champion
 from sim import simulate
 from sim.campaigns.learning import Learning
 from tests.models.test_policies import LEARNED

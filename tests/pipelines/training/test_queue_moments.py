@@ -15,17 +15,15 @@ from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.registry.start_registration import load
 from pipelines.cli.when_answers import answered
 from pipelines.lake.registry import tracking
-from pipelines.lake.runtime_features import keep_features, read_features
-from pipelines.lake.tables import Lake
+from pipelines.lake.tables import Lake, keep_features, read_features
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.queue_file import OF_SLURM
 from pipelines.readers.read import cleaned_for, read_trace
 from pipelines.studies.questions import WhenSettings
-from pipelines.training import queue_moments, queue_states
-from pipelines.training.cutoff import Cutoff
-from pipelines.training.publish import Work, point_start_champion
+from pipelines.training import queue_states
 from pipelines.training.queue_states import keep_states, read_states
 from pipelines.training.starts import keep_start_model
+from pipelines.training.work import Cutoff, Work, point_start_champion
 from tests.support.queues import PROCS, waited
 
 CONF = f"""ClusterName=site
@@ -66,9 +64,9 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path / "home"))
     monkeypatch.delenv("MLFLOW_TRACKING_URI", raising=False)
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr(queue_moments, "EVERY_S", 6 * 3_600)
-    monkeypatch.setattr(queue_moments, "DAYS", 4)
-    monkeypatch.setattr(queue_moments, "LATER", 4)
+    monkeypatch.setattr(queue_states, "EVERY_S", 6 * 3_600)
+    monkeypatch.setattr(queue_states, "DAYS", 4)
+    monkeypatch.setattr(queue_states, "LATER", 4)
     monkeypatch.setattr(queue_states, "FEWEST", 5)
     return tmp_path
 
@@ -122,7 +120,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_a_night_asks_what_is_new_and_sees_nothing_of_later(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queue_moments, "EVERY_S", 12 * 3_600)
+    monkeypatch.setattr(queue_states, "EVERY_S", 12 * 3_600)
     tables = []
     for lake, days in ((Lake(place / "nights"), (14, 15)), (Lake(place / "anew"), (15,))):
         for day in days:

@@ -15,7 +15,7 @@ from models.registry.tracking import Tracking
 from models.registry.versions import all_versions, prune
 from pipelines.lake.tables import Lake
 from pipelines.training.night import own_registry
-from pipelines.training.publish import Work
+from pipelines.training.work import Work
 from tests.support.arriving import arriving
 from tests.support.cutoffs import Registered, registered_in
 

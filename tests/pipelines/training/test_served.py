@@ -16,14 +16,14 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import refresh
 from models.registry.runtime_registration import trained_method
 from pipelines.lake.registry import registered_predictor
-from pipelines.lake.runtime_features import features_of
+from pipelines.lake.tables import features_of
 from pipelines.training.compare import judged, prediction_quality
-from pipelines.training.cutoff import as_of, choose_cutoff, midnights
 from pipelines.training.night import own_registry
 from pipelines.training.pages import kind_of
 from pipelines.training.run_settings import RunSettings
-from pipelines.training.served import ServedModel, simulated_model
+from pipelines.training.simulate import ServedModel, simulated_model
 from pipelines.training.simulate import simulate as simulate_run
+from pipelines.training.work import as_of, choose_cutoff, midnights
 from sim import simulate
 from sim.metrics.formats import predictions
 from tests.support.arriving import arriving

@@ -11,10 +11,9 @@ import pandas as pd
 import pytest
 
 from models.registry import tracking
-from pipelines.assets.partitions import NIGHT_TAG, applicable
-from pipelines.assets.sensors import drift
+from pipelines.assets.sensors import alerts_file, drift
+from pipelines.assets.stages import NIGHT_TAG, applicable
 from pipelines.definitions import defs
-from pipelines.lake.alerts import alerts_file
 from pipelines.training import site as dated_site
 from pipelines.training.site import _as_of, pooled, site_of
 

@@ -20,13 +20,11 @@ from models.registry.versions import aliases
 from models.starts.evaluation import ranked_scores
 from models.starts.model import best_kind
 from pipelines.lake.registry import tracking
-from pipelines.lake.runtime_features import keep_features, read_features
-from pipelines.lake.tables import Lake
+from pipelines.lake.tables import Lake, keep_features, read_features
 from pipelines.training import queue_states
-from pipelines.training.cutoff import Cutoff
-from pipelines.training.publish import Work, point_start_champion
 from pipelines.training.queue_states import QueueQuestions, keep_states, read_states
 from pipelines.training.starts import keep_start_model
+from pipelines.training.work import Cutoff, Work, point_start_champion
 from sim.starts.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 

@@ -17,7 +17,7 @@ from models.registry.variability_registration import registered_classifier
 from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import ClassifierTraining, forward
-from pipelines.cli.variability.evaluate import command as evaluate_command
+from pipelines.cli.variability import evaluate as evaluate_command
 from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
 from pipelines.studies import variability_table

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas as pd
 
-from pipelines.report.limits import letter, misses
+from pipelines.report.site import letter, misses
 from sim.site.changes import Changed
 from sim.site.limit_advice import limit_advice
 from sim.slurm.site import Site

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from features.errors import InputError
-from pipelines.report.site_notes import not_modelled
+from pipelines.report.site import not_modelled
 from sim.slurm.files import read_site
 from sim.slurm.lines import seconds
 from sim.slurm.requests import _exempt_s

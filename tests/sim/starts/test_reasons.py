@@ -6,7 +6,7 @@ import pandas as pd
 import pytest
 
 from pipelines.readers.queue_file import asked_of
-from pipelines.report.reasons import sentence_of_cause, sentences_of
+from pipelines.report.site import sentence_of_cause, sentences_of
 from sim.site.reasons import used_limits, without_limit
 from sim.slurm.site import Association, Limits, Partition, Qos, Site
 from sim.starts.reasons import CLASSES, class_of, reasons

@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms.blocks import LdmsReader, NodeTable
-from pipelines.readers.ldms.files import counter_files, scan
-from pipelines.readers.ldms.header import read_header
+from pipelines.readers.ldms.files import counter_files, read_header, scan
 from tests.campaigns.readings import ldms_places, ldms_rows
 from tests.conftest import SHARED, needs_shared
 from tests.oracle import readers

@@ -8,7 +8,7 @@ import pytest
 from features.jobs.schema import Trace
 from pipelines.readers.read import read_file
 from pipelines.readers.slurm.sacct import parse_sacct
-from pipelines.readers.source import Source
+from pipelines.readers.text import Source
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 

@@ -24,8 +24,8 @@ from pipelines.readers.localtime import to_unix
 from pipelines.readers.read import read_trace
 from pipelines.readers.slurm.ids import tasks_in
 from pipelines.readers.slurm.sacct import STATUS, UNFINISHED, parse_sacct
-from pipelines.readers.source import Source, load
-from pipelines.studies.inspection import inspect_trace
+from pipelines.readers.text import Source, load
+from pipelines.report.inspection import inspect_trace
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 

@@ -18,7 +18,7 @@ from models.variability.evaluation import (
     predictions,
     without_features,
 )
-from pipelines.cli.notes import note, record
+from pipelines.cli import note, record
 from pipelines.cli.progress import shown_progress
 from pipelines.report.table import Table
 from pipelines.studies.variability_table import TrainingTable
@@ -26,7 +26,7 @@ from pipelines.studies.variability_table import TrainingTable
 
 def evaluate_classifiers(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print the measures of each classifier, by default of all published ones."""
-    from pipelines.lake.home import home
+    from pipelines.lake.places import home
     from pipelines.studies.variability_table import training_table
 
     note(f"{system}: computing the features of each run from its counters")

@@ -1,12 +1,13 @@
-"""Parquet files with kind of table and format version in the schema.
+"""Tables as files: Parquet with the kind of table and a format version, and text in CSV.
 
-Written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind or format is
+Parquet is written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind or format is
 refused with one line.
 """
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
 from pathlib import Path
@@ -23,6 +24,7 @@ from features.jobs.schema import JOBS_FORMAT
 from pipelines.lake.places import opened as opened_at
 from pipelines.lake.places import replacing, writing
 from pipelines.readers.text import check_unpacked, opened, unreadable
+from sim.schedule import Schedule
 
 _KEY = b"queuecast"
 
@@ -143,3 +145,66 @@ def _plain(value: object) -> object:
     if isinstance(value, np.generic):
         return value.item()
     raise TypeError(f"metadata cannot hold {type(value).__name__}")
+
+
+_FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
+_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
+
+_DIGITS = 12
+"""Significant digits of a figure. Processors that add up in another order differ in the last of the sixteen that a float has."""
+
+
+def figures_text(table: pd.DataFrame) -> str:
+    """Return a table of figures as :func:`csv_text` does, the same on every processor."""
+    return csv_text(table.apply(_rounded))
+
+
+def _rounded(column: pd.Series) -> pd.Series:
+    """Round a column of fractions to significant digits; leave any other column as it is."""
+    if not isinstance(column.dtype, np.dtype) or column.dtype.kind != "f":
+        return column
+    return pd.Series([float(f"{value:.{_DIGITS}g}") for value in column], column.index, column.dtype)
+
+
+def csv_text(table: pd.DataFrame) -> str:
+    """Return ``table`` without its index as CSV.
+
+    A text that a spreadsheet would evaluate (``=HYPERLINK(...)``) gets an apostrophe in front; numbers stay unchanged.
+    """
+    safe = table.copy()
+    safe.columns = [_cell(name) for name in table.columns]
+    for place, kind in enumerate(table.dtypes):
+        if not pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_datetime64_any_dtype(kind):
+            safe.isetitem(place, table.iloc[:, place].astype(object).map(_cell, na_action="ignore").array)
+    return safe.to_csv(index=False, lineterminator="\n")
+
+
+def _cell(value: object) -> object:
+    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
+        return f"'{value}"
+    return value
+
+
+_ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+_OF_SITES = ("started_by", "nodes")
+"""Columns of a replay of a site."""
+_ENDING = ".parquet"
+
+
+def check_ending(option: str, path: Path) -> None:
+    """Raise InputError for another ending than .parquet."""
+    if path.suffix.lower() != _ENDING:
+        raise InputError(f"{option} {path}: schedules are written as Parquet: its name must end in {_ENDING}")
+
+
+def write_schedules(path: Path, schedules: Sequence[Schedule], metadata: dict[str, Any]) -> None:
+    """Write ``schedules`` atomically; raise InputError if the disk refuses it."""
+    rows = pd.concat([_rows(schedule) for schedule in schedules], ignore_index=True)
+    write_parquet(rows, path, kind="schedules", metadata=metadata)
+
+
+def _rows(schedule: Schedule) -> pd.DataFrame:
+    rows = schedule.jobs[[*_ROW, *(name for name in _OF_SITES if name in schedule.jobs)]].copy()
+    rows.insert(0, "predictor", schedule.predictor)
+    rows.insert(0, "scheduler", schedule.scheduler)
+    return rows

@@ -1,4 +1,4 @@
-"""``queuecast policies``: learn an order of waiting jobs, show it, write it, register it."""
+"""``queuecast policies`` and ``predict``: learned orders, answers of registered models."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError, one_line
-from pipelines.cli.notes import note
+from pipelines.cli import importing, note
 from pipelines.cli.options import check_outputs, check_used, load, options, out_option
 from sim.campaigns.learning import Learning
 
@@ -35,14 +35,14 @@ _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replic
     "on, champion]",
 )
 @click.option("--json", "as_json", is_flag=True, help="The policy file itself on standard output.")
-def command(learning: Learning, name: str | None, out: Path | None, registered: str | None, as_json: bool) -> None:
+def policies(learning: Learning, name: str | None, out: Path | None, registered: str | None, as_json: bool) -> None:
     """Learn an order of the queue on SUBJECT, a trace; print its gain on weeks held out.
 
     SUBJECT may also be an existing policy: FILE.json, registry:NAME[@ALIAS], or a formula such as
     "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/how-to/policies.md explains policies.
     """
     from models.policies import dumps
-    from pipelines.lake.policies import write_policy
+    from pipelines.lake.registry import write_policy
 
     check_outputs({"--out": out}, [learning.trace])
     policy = _policy(learning, name)
@@ -60,7 +60,7 @@ def command(learning: Learning, name: str | None, out: Path | None, registered: 
 
 def _policy(learning: Learning, name: str | None) -> PolicyFile:
     """Return the policy that the subject names, or learn one on the trace that it names."""
-    from pipelines.lake.policies import policy_named, policy_of
+    from pipelines.lake.registry import policy_named, policy_of
     from pipelines.training.policy import learned_policy
 
     subject = learning.trace
@@ -105,3 +105,31 @@ def _described(policy: PolicyFile) -> dict[str, str]:
             f"on weeks {spans(trained.weeks)} of {trained.trace}: {trained.objective}, tau {trained.tau_s:g} s, seed {trained.seed}, {trained.trials:,} trials"
         )
     return lines | ({"made by": policy.made_by} if policy.made_by else {})
+
+
+@click.command()
+@click.option("--model", "spec", required=True, help="NAME[@ALIAS] of the registry; champion by default.")
+@click.argument("jobs", type=click.Path(path_type=Path))
+def predict(spec: str, jobs: Path) -> None:
+    """Predict the jobs in JOBS and print them as CSV with predicted_s.
+
+    JOBS is .csv or .parquet with procs, requested_s and, if known, user, group, executable, submit_time (by default the time of the
+    model's snapshot) and elapsed_s. predicted_s orders jobs; predicted_50_s is the median, and 80 % of such jobs run at most
+    predicted_80_s. user_known is true if the model has a history of the job's user.
+    """
+    with importing():  # a wrong option is refused before pandas is imported
+        from pandas import concat
+
+        from pipelines.lake.files import csv_text
+        from pipelines.readers.people_tables import ASKED, KNOWN, NAMES, read_submissions
+
+    table = read_submissions(jobs)
+    from pipelines.lake.registry import predict_registered
+
+    present = [*ASKED, *(name for name in (*NAMES, "submit_time", "elapsed_s") if name in table)]
+    answers = predict_registered(spec, table[present])
+    if KNOWN in answers and (unknown := int((~answers[KNOWN].astype(bool)).sum())):  # older versions lack the column
+        note(
+            f"{spec}: knows no user's history for {unknown:,} of {len(table):,} jobs ({KNOWN} is False); other users' histories predict these"
+        )
+    click.echo(csv_text(concat([table, answers], axis=1)), nl=False)

@@ -1,0 +1,300 @@
+"""``queuecast variability``: from monitoring counters to a scheduler that waits."""
+
+from __future__ import annotations
+
+import math
+import sys
+import time
+from dataclasses import asdict
+from datetime import datetime
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from features.errors import InputError, printable
+from features.names import check_name
+from models.variability.classifiers import OPTIONS
+from pipelines.cli import LazyGroup, importing, note, record
+from pipelines.cli.options import check_outputs, json_option, options, out_option, system_option
+from pipelines.cli.progress import shown_progress
+from pipelines.readers.systems import PLACES, System, remember_system
+
+if TYPE_CHECKING:
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.ldms.ingest import IngestReport
+    from pipelines.studies.variability_ask import VariationAnswer
+
+_COMMANDS = {
+    "ingest": ("variability", "read counters, control runs and probe results"),
+    "evaluate": ("variability", "cross-validate classifiers on the control runs"),
+    "ask": ("variability", "would a job vary if it started now? The champion's answer"),
+    "emit": ("variability", "write what monitoring would record of a simulated cluster"),
+}
+
+
+@click.group("variability", cls=LazyGroup, commands=_COMMANDS)
+def variability() -> None:
+    """Performance variability: predict from counters whether a job would run slow."""
+
+
+_SHOWN = 20
+
+
+@click.command()
+@system_option
+@options(
+    System,
+    "counters",
+    "sampler",
+    "runs",
+    "accounting",
+    "job_name",
+    "time_zone",
+    "probes",
+    "types",
+    "topology",
+    "scope",
+    "classifiers",
+)
+def ingest(system: System) -> None:
+    """Read counters, control runs, probe results, types and the topology of one system.
+
+    The system's places are remembered and read again every night. Known content changes nothing; a counter file that grew adds
+    its new lines. A broken counter file is quarantined with the reason and the rest is ingested: then the exit code is 2.
+    """
+    from pipelines.lake.places import home
+    from pipelines.lake.tables import Lake
+    from pipelines.readers.ldms.files import counter_files
+
+    if system.simulated:
+        raise InputError(f"--system {system.name}: is the name of the simulated cluster; use another name")
+    check_name(system.name, "--system")
+    if system.job_name and not system.accounting:
+        raise InputError("--job-name needs --accounting: it says which of its jobs are control runs")
+    places = {key: str(Path(getattr(system, key)).absolute()) for key in PLACES if getattr(system, key)}
+    if not (system.counters or places):
+        raise InputError("nothing to read: give --counters, --runs, --accounting, --probes, --types or --topology")
+    for spec in system.counters:
+        counter_files(spec)  # fails early for a wrong name
+    lake = Lake(home() / "lake")
+    _read_tables(lake, system)
+    broken = _read_counters(lake, system).quarantined if system.counters else []
+    counters = tuple(str(Path(spec).absolute()) for spec in system.counters)
+    sources = {**system.model_dump(exclude={"name"}, exclude_unset=True), **places, "counters": counters}
+    remember_system(home(), system.name, sources)
+    if broken:
+        sys.stdout.flush()
+        sys.exit(2)
+
+
+def _read_tables(lake: Lake, system: System) -> None:
+    from pipelines.lake.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
+    from pipelines.studies.variability_ingest import read_tables
+
+    named = {
+        RUNS: "control runs",
+        JOBS: "jobs",
+        PROBE_RESULTS: "probe results",
+        TYPES: "application types",
+        TOPOLOGY: "nodes with a leaf",
+    }
+    for ingested in read_tables(lake, system):
+        what, kept = named[ingested.table], ingested.kept
+        left = ", ".join(f"{reason} {count:,}" for reason, count in ingested.read.left_out.items())
+        note(
+            f"{ingested.path}: {len(ingested.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
+            + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict stored ones, which stay'}"
+               f" ({_few(kept.contradicting)})" if kept.contradicting else "")
+            + (f"; left out: {left}" if left else "")
+        )  # fmt: skip
+        for text in ingested.read.notes:
+            note(f"{ingested.path}: {text}")
+        click.echo(f"{what:<18}{lake.path(ingested.table, system.name)}")
+
+
+def _read_counters(lake: Lake, system: System) -> IngestReport:
+    from pipelines.lake.version import COUNTERS
+    from pipelines.studies.variability_ingest import read_counters
+
+    with shown_progress("bytes", "reading counters") as progress:
+        report = read_counters(lake.root.parent, system, progress)
+    _print_report(report)
+    click.echo(f"{'counters':<18}{lake.root / COUNTERS / system.name}")
+    return report
+
+
+def _print_report(report: IngestReport) -> None:
+    from pipelines.report.table import Table
+
+    title = f"{report.ingested:,} files read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined"
+    if report.unfinished:
+        title += f"; {report.unfinished:,} unfinished last lines wait for their end"
+    note(title)
+    if report.damaged:
+        note(f"{report.damaged:,} damaged lines, neither rows nor headers, are left out; counter_files counts them")
+    for name, files in sorted(report.text_columns.items()):
+        note(f"{printable(name)} is a column of text in {files:,} files and is not read")
+    headings = ("sampler", "files", "rows", "values", "null cells", "nodes", "days", "duplicates", "contradictions")
+    cells = []
+    for name, tally in sorted(report.samplers.items()):
+        numbers = (tally.files, tally.rows, tally.values, tally.nulls, len(tally.nodes), len(tally.days))
+        cells.append([name, *(f"{number:,}" for number in (*numbers, tally.duplicates, tally.contradictions))])
+    if cells:
+        Table("what came in", headings, cells).show()
+    for text in report.quarantined[:_SHOWN]:
+        note(f"quarantined, nothing of it is stored: {text}")
+    if (more := len(report.quarantined) - _SHOWN) > 0:
+        note(f"and {more:,} more")
+
+
+def _few(names: tuple[str, ...]) -> str:
+    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
+
+
+@click.command()
+@click.option("--system", required=True, help="System of the ingested counters and control runs.")
+@click.option(
+    "--classifier", "names", type=click.Choice(list(OPTIONS)), multiple=True, help="May be repeated. [default: all but ordinal]"
+)
+@click.option(
+    "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
+)
+def evaluate(system: str, names: tuple[str, ...], as_json: bool) -> None:
+    """Print F1, precision, recall and average precision of each classifier.
+
+    Beside them, of what needs no counters: warning of every run, and the median of the application's last runs.
+    Folds: blocks of time. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
+    A line with F1 comes as soon as a classifier is judged; the table follows.
+    """
+    with importing():  # a wrong option is refused before pandas is imported
+        from pipelines.cli.variability_evaluating import evaluate_classifiers
+
+    evaluate_classifiers(system, names, as_json)
+
+
+_FEW = 3
+
+
+@click.command()
+@system_option
+@click.option(
+    "--nodes", "node_list", required=True, help="The nodes the job would get: n1,n2 or a Slurm list such as quartz[1-16,20]."
+)
+@click.option("--application", required=True, help="Name of the application, as in the control runs.")
+@click.option("--at", "when", help="When it would start: Unix seconds, or ISO 8601 with its offset from UTC.  [default: now]")
+@json_option
+def ask(name: str, node_list: str, application: str, when: str | None, as_json: bool) -> None:
+    """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
+
+    It uses the ingested counters of the five minutes before, and prints their number of samples.
+    """
+    from features.node_list import expand_nodes
+    from pipelines.lake.places import home
+    from pipelines.lake.registry import tracking
+    from pipelines.studies.variability_ask import ask
+
+    at_s = moment(when) if when is not None else time.time()
+    try:
+        nodes = expand_nodes(node_list)
+    except ValueError as error:
+        raise InputError(f"--nodes {node_list!r} is not {error}") from error
+    if not nodes:
+        raise InputError("--nodes names no node")
+    answer = ask(home(), tracking(), name, nodes, application, at_s)
+    if as_json:
+        record(asdict(answer))
+    else:
+        _print_answer(answer)
+
+
+def moment(text: str) -> float:
+    """Return Unix seconds from a number or ISO 8601 with an offset; else raise InputError."""
+    try:
+        number = float(text)
+    except ValueError:
+        try:
+            instant = datetime.fromisoformat(text)
+        except ValueError:
+            instant = None
+        if instant is None or instant.tzinfo is None:
+            raise InputError(f"--at {text!r} is neither Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
+        number = instant.timestamp()
+    if not 0 < number < 1e10:
+        raise InputError(f"--at {text} is not of the years 1970 to 2286 in Unix seconds")
+    return number
+
+
+def _print_answer(answer: VariationAnswer) -> None:
+    from pipelines.studies.variability_ask import time_text
+
+    on = f"{len(answer.nodes)} node{'s' if len(answer.nodes) > 1 else ''}"
+    click.echo(
+        f"{answer.application} on {on} at {time_text(answer.at_s)}: {'predicted: variation' if answer.varies else 'predicted: no variation'}"
+    )
+    side = "reaches" if answer.varies else "is below"
+    does = "let it wait" if answer.varies else "start it"
+    click.echo(
+        f"probability   {answer.variation:.3f}, which {side} the cutoff {answer.cutoff:.3f}: a scheduler that asks would {does}"
+    )
+    if math.isfinite(answer.varies_above_s):
+        click.echo(f"varies above  {answer.varies_above_s:,.0f} s")
+    else:
+        note(f"{answer.application}: {answer.model} has no baseline for it, because it learned from no control runs of it")
+    click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
+    click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
+    if answer.silent:
+        few = ", ".join(answer.silent[:_FEW]) + (", ..." if len(answer.silent) > _FEW else "")
+        note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before, so nothing is known of them: {few}")
+    if answer.missing:
+        few = ", ".join(answer.missing[:_FEW]) + (", ..." if len(answer.missing) > _FEW else "")
+        note(f"{len(answer.missing)} columns have no value, and the model takes usual values: {few}")
+
+
+@click.command()
+@click.option(
+    "--cluster",
+    "cluster_name",
+    type=click.Choice(["congested", "congested-small"]),
+    default="congested",
+    show_default=True,
+    help="The simulated cluster; congested-small is a quarter of it.",
+)
+@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of users' load.")
+@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
+@click.option("--gzip", "packed", is_flag=True, help="Pack the counters' files.")
+@out_option(
+    "A new or empty directory, or one with fewer days of the same, to which the others are added.",
+    type=click.Path(path_type=Path, file_okay=False),
+    required=True,
+)
+def emit(cluster_name: str, days: float, seed: int, packed: bool, out: Path) -> None:
+    """Simulate a cluster and its users, and write what a site would record.
+
+    It writes counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512
+    nodes of congested is some 135 million values: 1.6 GB of text, and half of that packed. A day of the 128 nodes of
+    congested-small, which are sampled a quarter as often, is 8 million values and 0.1 GB.
+    """
+    with importing():  # a wrong option is refused before the simulator is imported
+        from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
+        from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
+
+    check_outputs({"--out": out}, [])
+    cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
+    with shown_progress("seconds of the cluster", after_s=1.0) as progress:
+        emitted = emit(cluster, out, days=days, seed=seed, packed=packed, progress=progress)
+    jobs, runs = len(emitted.recorded.jobs), len(emitted.recorded.runs)
+    note(
+        f"simulated cluster {cluster.name}, {days:g} days: {emitted.values:,} values in {emitted.files:,} new files, "
+        f"{jobs:,} jobs, {runs:,} of them control runs"
+    )
+    named = {
+        "counters": COUNTERS,
+        "accounting": JOBS,
+        "control runs": RUNS,
+        "probe results": PROBE_RESULTS,
+        "types": TYPES,
+        "topology": TOPOLOGY,
+    }
+    for what, name in named.items():
+        click.echo(f"{what:<18}{out / name}")
