@@ -263,7 +263,7 @@ def campaign(
     others. A class of policies makes one for each simulation; an object is copied. ``settings`` are those of
     :class:`sim.settings.Campaign`, ``procs`` and ``machine``. The result's ``summary`` compares the policies with the first, over
     windows and replicates, on each trace; for several traces ``pooled`` does so over all of them
-    (:func:`sim.campaigns.pooling.over_traces`). ``verdict`` says in words which is best.
+    (:func:`sim.campaigns.results.over_traces`). ``verdict`` says in words which is best.
 
     >>> made = campaign("kth-sp2", ["EASY", "EASY-SJBF"], windows="months", replicates=2, shake_s=60)
     >>> len(made), len(made.summary)
@@ -343,8 +343,7 @@ def plot(
 
     from features.errors import InputError
     from pipelines.report import plots, what_if
-    from sim.campaigns.results import Results
-    from sim.campaigns.window_comparison import by_setting
+    from sim.campaigns.results import Results, by_setting
     from sim.metrics.names import READ_FIRST
     from sim.metrics.verdict import policy_labels
     from sim.schedule import checked

@@ -10,8 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from features.errors import InputError
     from features.jobs.cleaning import CleanTrace, clean
-    from features.jobs.frames import jobs_from
-    from features.jobs.schema import Trace, fingerprint
+    from features.jobs.schema import Trace, fingerprint, jobs_from
 
 _HOMES = {
     "CleanTrace": "features.jobs.cleaning",
@@ -19,7 +18,7 @@ _HOMES = {
     "Trace": "features.jobs.schema",
     "clean": "features.jobs.cleaning",
     "fingerprint": "features.jobs.schema",
-    "jobs_from": "features.jobs.frames",
+    "jobs_from": "features.jobs.schema",
 }
 
 __all__ = ["CleanTrace", "InputError", "Trace", "clean", "fingerprint", "jobs_from"]

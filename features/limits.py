@@ -4,9 +4,14 @@ They lie far beyond any known machine, job and log, and low enough for exact ari
 and of processors fit an int64, and so does a product of processors and seconds, even of all processors of a machine. Only sums of
 such products do not fit: they are added as float64. Readers enforce the limits on files, :mod:`features.jobs.cleaning` on tables
 (rule ``beyond-limits``), and the simulator on its input.
+
+Beside them stand the rules and bounds of what people choose about a trace: commands declare their options from these, and refuse a
+wrong one before pandas is imported.
 """
 
 from __future__ import annotations
+
+from typing import Literal, get_args
 
 JOBS = 10**8
 """Max jobs of a trace."""
@@ -46,3 +51,12 @@ COLUMNS: dict[str, int] = {
 
 ASKED: dict[str, int] = {"nodes": NODES, "procs_per_node": PROCESSORS, "memory_kib": MEMORY_KIB, "gpus": PROCESSORS}
 """Max of each request beside processors and time; a value beyond it is treated as missing."""
+
+
+MissingRequest = Literal["drop", "runtime", "queue-max"]
+MISSING_REQUEST: tuple[str, ...] = get_args(MissingRequest)
+"""What becomes of jobs that state no requested time (:mod:`features.jobs.cleaning`)."""
+LARGEST = 1e6
+"""Max factor of :mod:`features.jobs.workload_changes`."""
+SHAKE_S = 60
+"""Default max seconds by which :mod:`features.jobs.workload_changes` moves submissions."""

@@ -5,7 +5,7 @@ Introduction to the Bootstrap", 1993, chapter 11) and is a t interval on the log
 decide most comparisons. The degrees of freedom are therefore those of the effective weeks, (sum d^2)^2 / sum d^4 over the weeks'
 deviations d. A week is left out of both compared policies, so that differences between weeks cancel. If the users of jobs are
 known, the variance of leaving out one user at a time is added, because other weeks have other users. If the same blocks were
-simulated several times (:mod:`features.jobs.shaking`), so is the variance between replicates. docs/studies/intervals.md measures
+simulated several times (:mod:`features.jobs.workload_changes`), so is the variance between replicates. docs/studies/intervals.md measures
 how often such intervals cover on real traces, beside the bootstraps that they replaced.
 """
 

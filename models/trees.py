@@ -6,6 +6,7 @@ threshold, other child), with a list of thresholds. A child below 0 is a leaf: -
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -54,3 +55,16 @@ def leaf_of(links, first, thresholds, at, x):
         row = first + node
         node = links[row, LOW] if x[links[row, FEATURE]] <= thresholds[at + node] else links[row, HIGH]
     return -1 - node
+
+
+@kernel
+def corrected(x, guess, requested, links, learned, trees, leaves):
+    """Return seconds in 1..``requested``: a first ``guess``, corrected by all ``trees``.
+
+    The guess is a logarithm. ``links`` int64 [trees * leaves, 3] has the nodes of each tree. ``learned`` begins with as many thresholds, followed by the
+    values of the leaves.
+    """
+    for tree in range(trees):
+        first = tree * leaves
+        guess += learned[links.shape[0] + first + leaf_of(links, first, learned, first, x)]
+    return np.rint(min(max(math.exp(guess), 1.0), 1.0 * requested))

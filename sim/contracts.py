@@ -22,8 +22,8 @@ from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.metrics.timeline import busy_procs
+from sim.policy import SEMANTICS
 from sim.schedule import Schedule
-from sim.schedulers.semantics import SEMANTICS
 from sim.settings import Campaign
 from sim.simulation import simulate
 

@@ -20,16 +20,15 @@ from features.jobs.columns import Table, column, framed
 from models.runtime.dispatch import OUTSIDE, TABLE
 from models.runtime.memory import Memory
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor
-from sim.inputs.estimates import Foreknown, as_predictor, told_quantiles
+from sim.inputs.estimates import Conversation, Foreknown, as_predictor, told_quantiles
 from sim.inputs.planner import Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
-from sim.inputs.python_predictor import Conversation
 from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
+from sim.kernel.outside import StartDecision, decide
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, WorkArrays
-from sim.kernel.start_decision import StartDecision, decide
 from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.policy import Policy, applied, kernel_settings

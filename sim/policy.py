@@ -1,10 +1,19 @@
 """A policy as one value: scheduler, predictor, correction, semantics and the rest.
 
 It can be translated to the kernel's codes.
+
+Its semantics are the order of events, and the causes of a scheduling pass. Two semantics are published. ``per-second`` (Goponenko
+et al. 2022): all events of a second, ends first, then submissions in file order, then one pass. ``per-event`` (Gaussier et al.
+2015): one event at a time, submissions before ends, each followed by a pass. In both an expired prediction only extends the plan
+of running jobs. Options add passes while jobs wait: ``expiry=pass`` whenever a running job outlives its prediction, as in Li &
+Zhang (OKCM); ``every=N`` at each multiple of N of the trace's seconds, as a timer does. In ``per-event``, the pass for all
+expiries of a second precedes its events; the timer's follows.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -13,16 +22,67 @@ from features import limits
 from features.errors import InputError, unknown
 from features.validation import flag, text, whole
 from models.runtime.dispatch import ANSWERS_APART, OUTSIDE
+from models.runtime.options import check_known, chosen, named
+from models.runtime.options import whole as whole_number
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.loop import NEVER, Settings
-from sim.kernel.orders import FCFS
-from sim.kernel.scores import Scoring
+from sim.kernel.orders import FCFS, Scoring
 from sim.schedulers.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler, spelled
 from sim.schedulers.names import scheduler as named_scheduler
 from sim.schedulers.scores import as_scoring
-from sim.schedulers.semantics import semantics as named_semantics
 from sim.users.names import OPEN
 from sim.users.names import users as named_users
+
+SEMANTICS = ("per-second", "per-event")
+EXPIRY = ("plan", "pass")
+"""Effects of an expired prediction: a longer plan, or also a pass."""
+_USUAL = {"expiry": "plan", "every": "0"}
+_LONGEST_S = 10**9
+
+
+@dataclass(frozen=True)
+class Semantics:
+    """Semantics as settings.
+
+    ``per_event``: one event at a time. ``expiry_pass``: a pass at expired predictions. ``every_s``: period of timed passes, 0:
+    none.
+    """
+
+    per_event: bool = False
+    expiry_pass: bool = False
+    every_s: int = 0
+
+    @property
+    def timed(self) -> bool:
+        """Tell whether some passes have no event as their cause."""
+        return self.expiry_pass or self.every_s > 0
+
+
+@lru_cache(maxsize=256)
+def semantics(name: str) -> Semantics:
+    """Return the semantics called ``name``, such as ``per-second(expiry=pass,every=30)``.
+
+    Raises InputError with the known names for any other.
+    """
+    try:
+        plain, options = named(name)
+    except InputError as error:
+        raise InputError(f"semantics {name}: {error}") from error
+    if plain not in SEMANTICS:
+        raise unknown(
+            "semantics", name, SEMANTICS, f"{', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
+        )
+    try:
+        for option in options:
+            check_known(option, tuple(_USUAL))
+        expiry = chosen(f"expiry={options.get('expiry')}", options.get("expiry", _USUAL["expiry"]), EXPIRY)
+        every_s = (
+            whole_number(f"every={options['every']}", options["every"], minimum=1, maximum=_LONGEST_S) if "every" in options else 0
+        )
+    except InputError as error:
+        raise InputError(f"semantics {name}: {error}") from error
+    return Semantics(plain == "per-event", expiry == "pass", every_s)
+
 
 NAMES = ("scheduler", "predictor", "correction")
 """The fields that tell policies apart in tables of one setting."""
@@ -91,7 +151,7 @@ class Policy(NamedTuple):
         plan = named_scheduler(self.scheduler)
         if self.correction not in CORRECTIONS:
             raise unknown("correction", self.correction, CORRECTIONS)
-        named_semantics(self.semantics)
+        semantics(self.semantics)
         if named_users(self.users).loop != OPEN and self.dependencies:
             raise InputError(f"users {self.users} and dependencies both say when jobs are submitted: give one of them")
         if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
@@ -129,7 +189,7 @@ def kernel_settings(
     from which the kernel counts, ``midnight`` the first at which a predictor is retrained. ``monitored``: on a cluster with
     counters. ``dependent``: some jobs wait for others. ``scoring`` is as :func:`sim.schedulers.scores.as_scoring` makes it.
     """
-    rules = named_semantics(policy.semantics)
+    rules = semantics(policy.semantics)
     order, backfill = plan.order.code, plan.backfill.code
     # a starving job goes to the head of the primary queue only; if that queue is FCFS anyway nothing changes
     same_queue = plan.order == plan.backfill and (policy.starvation_s is None or order == FCFS)

@@ -1,8 +1,9 @@
 """A trace prepared for a policy: at another load, shaken, with reacting users.
 
 What a job waits for comes from the trace as recorded; times are scaled and submissions moved afterwards. Moving them
-(:mod:`features.jobs.shaking`) changes the order of submissions, in which the kernel takes jobs: predictions known beforehand are
-those of the trace as recorded, and a schedule is returned in the order of the trace, so that replays can be compared job by job.
+(:mod:`features.jobs.workload_changes`) changes the order of submissions, in which the kernel takes jobs: predictions known
+beforehand are those of the trace as recorded, and a schedule is returned in the order of the trace, so that replays can be
+compared job by job.
 """
 
 from __future__ import annotations
@@ -17,9 +18,8 @@ from features.deferred import pd
 from features.errors import InputError
 from features.jobs.columns import Table, framed
 from features.jobs.dependencies import OPEN, Graph, preceding_rows
-from features.jobs.scaling import divided, scaled
 from features.jobs.schema import codes, start_s
-from features.jobs.shaking import shaken
+from features.jobs.workload_changes import divided, scaled, shaken
 from models.runtime.names import predictor as named_predictor
 from models.runtime.names import takes_seed
 from models.runtime.protocol import Predictor, TablePredictor

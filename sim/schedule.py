@@ -42,7 +42,7 @@ class Schedule:
 
     ``jobs`` has one row a job, in the order of the trace: ``job_id submit_s start_s end_s procs runtime_s requested_s user
     predicted_s corrections``. Times are seconds from the trace's origin. ``submit_s`` is the recorded submission, moved if the
-    replay is shaken (by up to ``shake_s``, drawn by ``seed``: :mod:`features.jobs.shaking`), and simulated if jobs wait for
+    replay is shaken (by up to ``shake_s``, drawn by ``seed``: :mod:`features.jobs.workload_changes`), and simulated if jobs wait for
     others (``dependencies``, ``users``). ``predicted_s`` is the estimate at submission that orders the queue; ``corrections``
     counts replacements of an outlived prediction. Where runtimes depend on the schedule, ``undisturbed_s`` does not. The other
     fields say what produced the schedule. ``simulate_s`` is the wall time of the simulation alone; ``retrain_s`` of it trained

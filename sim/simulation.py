@@ -10,11 +10,12 @@ from features.clock import Clock
 from features.deferred import pd
 from features.errors import InputError
 from features.jobs.columns import Table
-from features.jobs.shaking import moves
+from features.jobs.schema import start_s
+from features.jobs.workload_changes import moves
 from models.runtime.protocol import Predictor
 from sim.inputs.estimates import as_predictor
+from sim.kernel.outside import StartDecision
 from sim.kernel.scratch import Scratch
-from sim.kernel.start_decision import StartDecision
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Decider, Progress, simulation
 from sim.policy import Policy
@@ -59,13 +60,13 @@ def simulate(
         Replaces outlived predictions: ``requested``, ``tsafrir``, ``doubling``, ``conditional`` (:mod:`sim.kernel.corrections`).
     semantics
         ``per-second``: all events of one second, then one scheduling pass. ``per-event``: a pass after every event. With
-        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.schedulers.semantics`).
+        ``per-second(expiry=pass,every=30)``: also a pass when a prediction expires, and one every 30 s (:mod:`sim.policy`).
     starvation_s
         A job that has waited longer than this goes to the head of the primary queue, in order of submission; None: never.
     dependencies
         If a job names a preceding job, submit it a think time after the end of that job (:mod:`features.jobs.dependencies`).
     start_decision
-        The callback of a scheduler ``...+RUSH(...)`` that decides whether to skip a job (:mod:`sim.kernel.start_decision`).
+        The callback of a scheduler ``...+RUSH(...)`` that decides whether to skip a job (:mod:`sim.kernel.outside`).
     clock
         The Unix time of the trace's second 0 and its time zone: learners read the time of day from it and are retrained at its
         midnights. By default, and for the published ``cv-triple`` always, both go by the trace's seconds, and 0 is a midnight.
@@ -73,7 +74,7 @@ def simulate(
         Draws the shake, the scenarios of ``Harm`` and the moves of ``PlanRS``; is the seed of ``lightgbm`` and
         ``quantile`` if their name states none. Nothing else is random.
     shake_s
-        Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.shaking`). 0: as recorded.
+        Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.workload_changes`). 0: as recorded.
     machine
         A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which has its number of processors; None: one
         pool of ``procs``.
@@ -81,7 +82,7 @@ def simulate(
         How users react: ``open`` (submissions as recorded), or ``closed``, with an option as in ``closed(ends=EASY)``
         (:mod:`sim.users.closed`).
     load
-        Divide times between submissions, and think times, by this (:mod:`features.jobs.scaling`). The trace's name then says so.
+        Divide times between submissions, and think times, by this (:mod:`features.jobs.workload_changes`). The trace's name then says so.
     squeeze
         Divide all times by this: those between submissions, think times, runtimes and requests.
     scratch
@@ -164,3 +165,25 @@ def processors(procs: int | None, machine: Description | None) -> int:
     if procs not in (None, machine.procs):
         raise InputError(f"machine {machine.name} has {machine.procs:,} processors, not {procs:,}: give one of the two")
     return machine.procs
+
+
+RECORDED = "recorded"
+SIMULATED = "simulated: EASY with requested times"
+
+
+def history_starts(jobs: pd.DataFrame, procs: int) -> tuple[np.ndarray, str]:
+    """Return start times, int64 [jobs] in trace seconds, and where they come from.
+
+    That is ``RECORDED``, ``SIMULATED``, or a sentence where only some waits are missing: these jobs start as under EASY.
+
+    If a job were taken to start at its submission, predictors would learn of its end before it could have ended.
+    """
+    recorded = start_s(jobs)
+    if recorded is not None:
+        return recorded, RECORDED
+    simulated = simulate(jobs, procs=procs, scheduler="EASY").jobs["start_s"].to_numpy(np.int64)
+    missing = jobs["wait_s"].isna().to_numpy()
+    if missing.all():
+        return simulated, SIMULATED
+    start = jobs["submit_s"].to_numpy(np.int64) + jobs["wait_s"].to_numpy(np.int64, na_value=0)
+    return np.where(missing, simulated, start), f"{RECORDED}, {missing.sum():,} without a wait {SIMULATED}"

@@ -144,7 +144,7 @@ def pytest_collection_finish() -> None:
         hasten_mlflow()
     if "models.starts.model" in sys.modules:
         from models.starts import model
-        from models.starts.training import Growth
+        from models.starts.model import Growth
 
         model.grow = partial(
             model.grow, growth=Growth(trees=30)

@@ -11,8 +11,8 @@ import pytest
 from models.runtime import names
 from pipelines.cli import cli
 from sim.kernel.corrections import CORRECTIONS
+from sim.policy import SEMANTICS
 from sim.schedulers.names import ALGORITHMS, ORDERS
-from sim.schedulers.semantics import SEMANTICS
 
 HOUSE = Path(__file__).parents[1]
 PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *sorted((HOUSE / "docs").rglob("*.md"))]

@@ -180,7 +180,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.packed.start_predictor import HAZARD, STATE, StartModel
     from models.registry.registration import Training, log_and_register
     from models.registry.start_registration import START, StartContent
-    from models.starts.training import LEARNED, Growth, grow
+    from models.starts.model import LEARNED, Growth, grow
     from pipelines.lake.registry import tracking
     from sim.starts.questions import queued
 
@@ -295,7 +295,7 @@ def move_aliases(versions: list[str], every_s: float, changes: int) -> None:
 def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]:
     """Return a judge of answers to lists of ``each``: those of the versions, asked as their consumers do."""
     from models.registry.runtime_registration import load_version
-    from models.registry.versions import all_versions
+    from models.registry.tracking import all_versions
     from pipelines.lake.registry import tracking
 
     expected = {

@@ -14,8 +14,7 @@ from features.clock import DAY_S
 from features.errors import InputError
 from models.packed.start_distribution import EDGES_S, LEVELS, Hazard, at_levels
 from models.starts.bulk import chances
-from models.starts.model import CALIBRATED_DAYS
-from models.starts.training import ENOUGH, Growth, grow, spread
+from models.starts.model import CALIBRATED_DAYS, ENOUGH, Growth, grow, spread
 
 GROWTH = Growth(150, learning_rate=0.09, min_rows_in_leaf=500, feature_share=0.25, row_share=1.0, members=2, most_rows=300_000)
 """Chosen on days 13 to 30 of Graham's noons alone: 500 rows a leaf and a quarter of the inputs a tree lose least there."""

@@ -13,8 +13,8 @@ import pandas as pd
 
 from benchmarks.common.pages import HOUSE
 from features import jobs_from
+from models.runtime.distribution import LEVELS
 from models.runtime.protocol import TablePredictor
-from models.runtime.remaining import LEVELS
 from pipelines.report.page import encode, figure
 from sim.schedule import Schedule
 from sim.simulation import simulate

@@ -1,6 +1,6 @@
 """Cleaning rules for job traces, and a record of every job they touch.
 
-Drop rows that repeat a job, as where exports overlap (:mod:`features.jobs.identity`), and the parts of a job that a line of its
+Drop rows that repeat a job, as where exports overlap (:mod:`features.jobs.damage`), and the parts of a job that a line of its
 own describes. Drop a job with a number beyond the limits (:mod:`features.limits`). Treat memory and nodes beyond the limits or
 below 1, and GPUs beyond them or below 0, as missing. Use requested processors, else allocated ones. Drop a job that has neither,
 has no runtime, no requested time or a negative submission, asks for more processors than the machine has, or fits none of its
@@ -24,15 +24,14 @@ from features import limits
 from features.clock import Clock
 from features.deferred import pd
 from features.errors import InputError
-from features.jobs.choices import MISSING_REQUEST
 from features.jobs.columns import TableColumns, Texts, columns, filled, held, tabled
-from features.jobs.file_clock import file_clock
-from features.jobs.identity import copies
+from features.jobs.damage import copies, file_clock
 from features.jobs.schema import OVERRUN, REQUIRED, Trace, UnreadLine, codes
 from features.jobs.usage import WIDE, advised, usage
+from features.limits import MISSING_REQUEST
 
 AHEAD = "ahead-of-file-clock"
-"""Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.file_clock`)."""
+"""Rule for jobs that lie ahead of the file's own clock (:mod:`features.jobs.damage`)."""
 BEHIND = "behind-file-clock"
 """Rule for jobs submitted long before all others."""
 COPY = "copy-of-a-row"

@@ -1,6 +1,6 @@
 """What was known of past jobs at each submission: one compiled pass in time order.
 
-It follows a trace's starts and ends, keeps the state of every user (:mod:`features.jobs.user_history`), of their variability and of
+It follows a trace's starts and ends, keeps the state of every user (:mod:`features.jobs.like_jobs`), of their variability and of
 all groups of like jobs, and describes submissions by it.
 """
 
@@ -9,14 +9,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 
+from features.deferred import pd
 from features.errors import InputError
 from features.jit import njit
-from features.jobs.like_jobs import COMMON, GROUP, PER_LEVEL, describe, remember
+from features.jobs.like_jobs import COMMON, GROUP, KEPT, PER_LEVEL, STATE, describe, remember, spread, vary
 from features.jobs.schema import codes
-from features.jobs.user_history import STATE
-from features.jobs.variability import KEPT, spread, vary
 
 JOB = np.dtype(
     [
@@ -74,7 +72,7 @@ def walk(
     """Follow a trace, and describe the submissions ``rows``, by default all, as known at each.
 
     ``events`` are of :func:`events_of`; ``keys`` int64 [jobs, levels] the jobs' groups, of which there are ``groups``
-    (:func:`features.jobs.groups.numbered`). Starts before ``known_s`` and ends up to it are known, int64 [rows], ascending, by
+    (:func:`features.jobs.runtime_features.numbered`). Starts before ``known_s`` and ends up to it are known, int64 [rows], ascending, by
     default the submissions. The pass ends at ``until_s``, by default at the last of these. Without ``running`` jobs are known
     only once they have ended, as in accounting.
     """

@@ -6,8 +6,7 @@ import numpy as np
 
 from features.clock import DAY_S
 from features.jobs.columns import Table, TableColumns, changed, columns, filled, held
-from features.jobs.file_clock import plausible
-from features.jobs.identity import copies
+from features.jobs.damage import copies, plausible
 from features.jobs.schema import Trace
 
 HIGH = 0.999

@@ -13,16 +13,18 @@ import pandas as pd
 import pyarrow as pa
 
 from features.errors import InputError
-from features.monitoring.rates import KINDS, LONGEST_INTERVAL_S, NO_SAMPLE
 from features.monitoring.samplers import STATISTICS, WINDOW_S, Sampler, sampler_of
 from features.monitoring.window_kernel import (
     COUNT,
     DONE,
     HELD,
     INTERVAL_BINS,
+    KINDS,
     KNOWN,
+    LONGEST_INTERVAL_S,
     MAX,
     MIN,
+    NO_SAMPLE,
     SECOND,
     SUM,
     WAITING,
@@ -56,7 +58,7 @@ class WindowFeatures:
     least one value; ``.nodes``, the nodes with such a sample; ``.expected``, the samples of all the run's nodes, or of all nodes
     ever sampled before the window's end, at the sampler's usual interval (NaN if no node was sampled twice).
 
-    ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.rates.KINDS`; ``<sampler>.duplicate``,
+    ``counts``: int64, values by kind, ``<sampler>.<kind>`` for :data:`features.monitoring.window_kernel.KINDS`; ``<sampler>.duplicate``,
     samples of a node at a time already sampled, of which the first counts; ``.samples`` (without duplicates) and ``.nodes``, the
     totals; ``.vanished``, nodes whose last sample lies longer than the longest interval before the last of all.
 

@@ -1,7 +1,7 @@
 """Score waiting jobs by a learned policy's formula; the smallest score starts first.
 
 Packed unchanged into registered models, where Queuecast is not installed: it needs only numpy and pandas. It repeats the
-arithmetic of ``sim.kernel.scores`` for many jobs at a time, and a test checks that both are equal.
+arithmetic of ``sim.kernel.orders`` for many jobs at a time, and a test checks that both are equal.
 """
 
 from __future__ import annotations

@@ -26,7 +26,11 @@ _OLD_S = 7 * 86_400
 """Age of a snapshot from which answers come with a warning."""
 
 
-def _predictor_module() -> Any:
+def _predictor(directory: Path) -> Any:
+    """Load the predictor of the kind that the settings in ``directory`` name, by the packed code.
+
+    Raises ValueError for an unknown format and for damaged code, OSError for a missing file.
+    """
     packages = sorted((Path(__file__).resolve().parent / "code").glob(f"{_PREFIX}*"))
     if len(packages) != 1:
         raise ValueError(
@@ -41,7 +45,9 @@ def _predictor_module() -> Any:
         spec = importlib.util.spec_from_file_location(name, home / "__init__.py", submodule_search_locations=[str(home)])
         assert spec is not None
         sys.modules.setdefault(name, importlib.util.module_from_spec(spec))  # its __init__ is empty: nothing to execute
-    return importlib.import_module(f"{name}.predictor")
+    sys.modules[name].__path__ = [str(home)]  # that of a version loaded before, with the same code, may be gone
+    kind = importlib.import_module(f"{name}.settings").read_settings(directory)["model"]
+    return getattr(importlib.import_module(f"{name}.{kind}_predictor"), f"{kind.capitalize()}Predictor")(directory)
 
 
 def _content_hash(home: Path) -> str:
@@ -56,7 +62,7 @@ class RegisteredModel(PythonModel):
 
     def load_context(self, context: Any) -> None:
         (directory,) = context.artifacts.values()
-        self._predictor = _predictor_module().load(Path(directory))
+        self._predictor = _predictor(Path(directory))
 
     def predict(self, context: Any, model_input: pd.DataFrame, params: dict[str, Any] | None = None) -> pd.DataFrame:
         try:

@@ -13,8 +13,7 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from .forest import conditional
-from .methods import LEVELS, METHODS, PREDICTED, Method
+from .methods import LEVELS, METHODS, PREDICTED, Method, conditional
 from .settings import SETTINGS, read_settings
 from .site_names import HASHED, as_stored
 from .snapshot import UserSnapshot

@@ -14,9 +14,23 @@ import numpy as np
 import pandas as pd
 
 from features.jit import njit
-from features.jobs.like_jobs import COMMON, GROUP, KEYS, LEVELS, PER_LEVEL, RECENT, RING, SORTED, UNKNOWN, columns_of, describe
-from features.jobs.user_history import STATE, history
-from features.jobs.variability import SPREAD, spread
+from features.jobs.like_jobs import (
+    COMMON,
+    GROUP,
+    KEYS,
+    LEVELS,
+    PER_LEVEL,
+    RECENT,
+    RING,
+    SORTED,
+    SPREAD,
+    STATE,
+    UNKNOWN,
+    columns_of,
+    describe,
+    history,
+    spread,
+)
 
 Columns = Mapping[str, Any] | pd.DataFrame
 """Columns of jobs: arrays by name, or a table."""

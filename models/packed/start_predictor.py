@@ -14,9 +14,8 @@ import pandas as pd
 
 from .queue_state import FEATURES, NOT_YET, states
 from .settings import read_settings
-from .squeue import read_queue
 from .start_distribution import CHANCES_S, EDGES_S, LEVELS, SCENARIOS, Calibration, Hazard, at_levels, pooled
-from .submitted import earliest_clock_s
+from .submitted import earliest_clock_s, read_queue
 
 ARRAYS = "starts.npz"
 """File of the trees and of their calibration."""

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from features.clock import local_clock_s
-from features.jobs.groups import distinct
 from features.jobs.like_jobs import columns_of
-from features.jobs.runtime_features import States, runtime_features, states_at
+from features.jobs.runtime_features import States, distinct, runtime_features, states_at
 from features.jobs.schema import recorded_end_s
 
 

@@ -16,7 +16,7 @@ from mlflow.types import ColSpec, DataType, Schema
 from features.clock import WEEK_S
 from features.errors import one_line
 from models.policies import PolicyFile, dumps, loads
-from models.registry.loading import version_data
+from models.registry.packing import version_data
 from models.registry.registration import Candidate, Content, Kind, Training, log_and_register, readable_version
 from models.registry.tracking import Tracking
 

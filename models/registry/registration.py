@@ -28,12 +28,10 @@ from mlflow.models.model import ModelInfo
 from features.errors import Damaged, InputError, meant
 from features.names import check_name
 from models.packed.settings import FORMAT
-from models.registry.loading import CONTENT, data_hash
-from models.registry.packing import artifact, assemble, private_name
+from models.registry.packing import CONTENT, artifact, assemble, data_hash, private_name
 from models.registry.promotion import TIE
-from models.registry.tracking import Tracking
+from models.registry.tracking import REFRESHED_FROM, Tracking, why_of
 from models.registry.unregistered import unregistered
-from models.registry.versions import REFRESHED_FROM, why_of
 
 _MOST_NAMES = 1_000
 """Number of registered models that are looked through for a name like one that is missing."""

@@ -19,10 +19,9 @@ from models.packed.methods import METHODS, Method
 from models.packed.runtime_predictor import RuntimePredictor, read_method
 from models.packed.site_names import HASHED
 from models.packed.snapshot import GROUPS, USERS
-from models.registry.loading import version_data
+from models.registry.packing import version_data
 from models.registry.registration import Content, Kind, readable_version
-from models.registry.tracking import Tracking
-from models.registry.versions import READS, REFRESHED_FROM
+from models.registry.tracking import READS, REFRESHED_FROM, Tracking
 
 _DESCRIPTION = """Predicts how long a job will run, from what is known when it is submitted and from what its user ran before.
 

@@ -10,12 +10,11 @@ from mlflow.models import ModelSignature
 from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.clock import local_clock_s
-from models.packed.squeue import REQUIRED
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartModel
-from models.registry.loading import version_data
+from models.packed.submitted import REQUIRED
+from models.registry.packing import version_data
 from models.registry.registration import Content, Kind, readable_version
-from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM
+from models.registry.tracking import REFRESHED_FROM, Tracking
 
 _DESCRIPTION = """Predicts how long each waiting job of a queue goes on waiting, from the whole queue as squeue shows it.
 

@@ -1,24 +1,35 @@
-"""Open MLflow's store: initialised once, at absolute paths, with few log messages.
+"""Open MLflow's store once, at absolute paths, with few messages; remove old versions.
 
 MLflow's own defaults put ``mlflow.db`` and ``mlruns`` into the working directory, and two processes that open a fresh SQLite
 store at once fail in its migrations. If a site sets ``MLFLOW_TRACKING_URI``, that store is used; if it is a server, so is the
-server's artifact root.
+server's artifact root. Places of artifacts in MLflow's database are absolute: they follow a home that was moved.
+
+A version is removed with its MLflow run and its files. A version is kept if an alias points to it, if it is published, or if a
+kept version was refreshed from it.
 """
+
+from __future__ import annotations
 
 import logging
 import os
 import sqlite3
+import time
+from collections.abc import Collection, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
 import mlflow
 import sqlalchemy
 from filelock import FileLock
+from mlflow.entities import LoggedModel, Run
+from mlflow.entities.model_registry import ModelVersion
 from mlflow.exceptions import MlflowException
+from mlflow.store.artifact.artifact_repository_registry import get_artifact_repository
 from mlflow.tracking import MlflowClient
+from mlflow.utils.file_utils import local_file_uri_to_path
 
 from features.errors import first_line, masked
-from models.registry.places import is_below, rewrite
 from models.registry.syncing import sync
 
 _SITE = os.environ.get("MLFLOW_TRACKING_URI")
@@ -165,3 +176,157 @@ def _answers(uri: str) -> None:
             engine.dispose()
     except (sqlalchemy.exc.SQLAlchemyError, ImportError) as error:
         raise OSError(first_line(getattr(error, "orig", None) or error)) from error
+
+
+_RECORDED = (
+    ("experiments", "artifact_location"),
+    ("runs", "artifact_uri"),
+    ("logged_models", "artifact_location"),
+    ("model_versions", "storage_location"),
+    ("model_versions", "source"),
+)
+_OUR_PLACES = """
+SELECT DISTINCT artifact_location FROM experiments JOIN experiment_tags USING (experiment_id)
+WHERE key = 'queuecast' AND artifact_location LIKE 'file:%'
+"""
+
+
+def rewrite(database: Path, artifacts: str) -> str:
+    """Record that artifacts lie at the URI ``artifacts``; return where they lay.
+
+    Returns "" if that was recorded already. Raises OSError if the database cannot be read or written.
+    """
+    try:
+        with closing(sqlite3.connect(database)) as store, store:
+            former = [place for (place,) in store.execute(_OUR_PLACES) if not _is_same(place, artifacts)]
+            for place in former:
+                for table, column in _RECORDED:
+                    store.execute(
+                        f"UPDATE {table} SET {column} = ? || substr({column}, ?) WHERE {column} = ? OR instr({column}, ?) = 1",
+                        (artifacts, len(place) + 1, place, f"{place}/"),
+                    )
+    except sqlite3.Error as error:
+        raise OSError(str(error)) from error
+    return local_file_uri_to_path(former[0]) if former else ""
+
+
+def is_below(location: str, folder: str) -> bool:
+    """Tell whether an artifact location lies below another one, for files by real paths."""
+    if not folder.startswith(("file:", "/")):
+        return location.startswith(f"{folder}/") and ".." not in location.split("/")
+    if not location.startswith(("file:", "/")):
+        return False
+    path, root = (Path(local_file_uri_to_path(place)).resolve() for place in (location, folder))
+    return path != root and path.is_relative_to(root)
+
+
+def _is_same(place: str, artifacts: str) -> bool:
+    """Tell whether two URIs are the same folder, which may have two names by a link."""
+    paths = [local_file_uri_to_path(uri) for uri in (place, artifacts)]
+    return place == artifacts or (all(map(os.path.exists, paths)) and os.path.samefile(*paths))
+
+
+DAY_MS = 86_400_000
+KEPT_VERSIONS, KEPT_DAYS = 50, 90
+READS = "reads"
+"""Tag of a version of a runtime model: the columns of ``runtime_features`` that it reads, with blanks between."""
+REFRESHED_FROM = "refreshed_from"
+"""Tag of a refreshed version: the number of the version whose model it has."""
+_LOGGED = "models:/"
+
+
+def why_of(version: ModelVersion) -> str:
+    """Return why a version was promoted or not: the first paragraph of its description."""
+    return (version.description or "").partition("\n\n")[0]
+
+
+def prune(tracking: Tracking, name: str, published: Collection[str] = ()) -> int:
+    """Remove old versions of ``name``; return their number.
+
+    The last :data:`KEPT_VERSIONS` stay, and those of the last :data:`KEPT_DAYS` days. ``published`` are the numbers that stay
+    although no alias may name them. Versions are removed with their runs and files. Raises MlflowException or OSError if the
+    registry or the artifact store refuses; earlier removals stay.
+    """
+    oldest_ms = time.time() * 1000 - KEPT_DAYS * DAY_MS
+    every = sorted(all_versions(tracking, name), key=lambda version: -int(version.version))
+    kept = {
+        str(version.version)
+        for place, version in enumerate(every)
+        if place < KEPT_VERSIONS or version.creation_timestamp >= oldest_ms
+    }
+    kept |= {*aliases(tracking, name).values(), *published}
+    kept |= {version.tags[REFRESHED_FROM] for version in every if str(version.version) in kept and REFRESHED_FROM in version.tags}
+    old = [version for version in every if str(version.version) not in kept]
+    for version in old:
+        remove(tracking, version)
+    return len(old)
+
+
+def run_of(tracking: Tracking, version: ModelVersion) -> Run | None:
+    """Return the run of a version; None if it has none, or if it was removed by hand."""
+    with _perhaps_gone():
+        return tracking.client.get_run(version.run_id) if version.run_id else None
+    return None
+
+
+def all_versions(tracking: Tracking, name: str) -> list[ModelVersion]:
+    """Return every version of ``name``, in no order; none if it was never registered."""
+    versions: list[ModelVersion] = []
+    page = None
+    while page is None or page:
+        answer = tracking.client.search_model_versions(f"name = '{name}'", page_token=page)
+        versions.extend(answer)
+        page = answer.token or ""
+    return versions
+
+
+def remove(tracking: Tracking, version: ModelVersion) -> None:
+    """Remove a version from the registry, then its files, its logged model and its run.
+
+    Files, models and runs of other experiments, of a version that was registered by hand, stay. What was deleted by hand is gone.
+    """
+    client = tracking.client
+    with _perhaps_gone():
+        client.delete_model_version(version.name, str(version.version))
+    if logged_id := _logged_id(version):
+        with _perhaps_gone():
+            _forget(tracking, client.get_logged_model(logged_id))
+    if version.run_id:
+        with _perhaps_gone():
+            run = client.get_run(version.run_id).info
+            if tracking.holds(run.artifact_uri):
+                client.delete_run(version.run_id)
+
+
+def _logged_id(version: ModelVersion) -> str:
+    """Return the id of a version's logged model; a listed version may lack it, and its source has it."""
+    source = version.source or ""
+    return version.model_id or (source.removeprefix(_LOGGED) if source.startswith(_LOGGED) else "")
+
+
+def _forget(tracking: Tracking, logged: LoggedModel) -> None:
+    """Remove a logged model of Queuecast's experiments and its files."""
+    if tracking.holds(logged.artifact_location):
+        get_artifact_repository(logged.artifact_location, tracking_uri=tracking.uri).delete_artifacts()
+        tracking.client.delete_logged_model(logged.model_id)
+
+
+@contextmanager
+def _perhaps_gone() -> Iterator[None]:
+    """Pass over what the registry no longer has, or has marked as deleted."""
+    try:
+        yield
+    except MlflowException as error:
+        if error.error_code not in ("RESOURCE_DOES_NOT_EXIST", "INVALID_PARAMETER_VALUE", "INVALID_STATE"):
+            raise
+
+
+def aliases(tracking: Tracking, name: str) -> dict[str, str]:
+    """Return the version number of each alias of ``name``; none if it was never registered."""
+    try:
+        numbers = tracking.client.get_registered_model(name).aliases
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            return {}
+        raise
+    return {alias: str(number) for alias, number in numbers.items()}

@@ -15,7 +15,7 @@ from mlflow.types import ColSpec, DataType, Schema, TensorSpec
 
 from features.monitoring.samplers import WINDOW_S
 from models.packed.variability_predictor import ARRAYS, read
-from models.registry.loading import version_data
+from models.registry.packing import version_data
 from models.registry.registration import Content, Kind, registered_version
 from models.registry.tracking import Tracking
 from models.variability.classifiers import CLASSIFIERS

@@ -13,7 +13,7 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from features.jobs.identity import numbers
+from features.jobs.damage import numbers
 from models.runtime.evaluation import accuracy
 
 BEFORE_S, AFTER_S = 5, 60

@@ -90,7 +90,7 @@ def tells_quantiles(code):
 def tell_quantiles(code, memory, job, jobs, quantiles, row):
     """Write quantiles of ``job``, submitted now and estimated, to ``quantiles[row]``.
 
-    Whole seconds, int64 [levels], as in :mod:`models.runtime.remaining`; only for a predictor that has them.
+    Whole seconds, int64 [levels], as in :mod:`models.runtime.distribution`; only for a predictor that has them.
     """
     if code == QUANTILE:
         quantile.tell_quantiles(memory, job, quantiles, row)

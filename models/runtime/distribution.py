@@ -1,7 +1,14 @@
-"""Predicted distributions as tables of quantiles, and their losses.
+"""Predicted distributions: tables of quantiles, losses, and the form for schedulers.
 
 A predicted distribution is a table of quantiles, float64 [jobs, levels] seconds. Its quantile (pinball) loss, that of Koenker &
 Bassett 1978, is a proper score: it tells sharp distributions from wide ones, where calibration alone does not.
+
+To a scheduler a predictor gives a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1),
+..., L/(L + 1). Each stands for the levels nearest to it, the outermost also for the tails beyond them. So a runtime has L possible
+values, and one that many quantiles share is an atom. A running job keeps the values that it has not outlived, in the same
+proportions; if there are none, its request is left. A point is a distribution of one level. Compiled predictors of distributions
+write quantiles by :func:`models.runtime.dispatch.tell_quantiles`, tables hold them, and predictors in Python may return them
+(:class:`models.runtime.protocol.TellsQuantiles`). :mod:`sim.kernel.scenarios` cuts and draws.
 """
 
 from __future__ import annotations
@@ -9,9 +16,6 @@ from __future__ import annotations
 import numpy as np
 
 from features.deferred import pd
-
-LEVELS = np.arange(1, 20) / 20
-"""Levels at which distributions are compared: 0.05 to 0.95."""
 
 
 def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
@@ -40,3 +44,22 @@ def losses(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> 
     """
     short = np.asarray(runtime_s, np.float64)[:, None] - quantiles
     return np.maximum(levels * short, (levels - 1.0) * short)
+
+
+LEVELS = np.arange(1, 40) / 40
+"""Levels that every predictor of distributions must give. ``quantile`` keeps just these."""
+
+
+def whole_quantiles(quantiles: np.ndarray, requested: np.ndarray) -> np.ndarray:
+    """Return quantiles [jobs, levels] as whole seconds in 1..request, ascending by level."""
+    whole = np.rint(quantiles)
+    np.minimum(np.maximum(whole, 1, out=whole), np.asarray(requested)[:, None], out=whole)
+    return np.maximum.accumulate(whole, axis=1, out=whole).astype(np.int64)
+
+
+def from_table(quantiles: pd.DataFrame, requested: np.ndarray) -> np.ndarray:
+    """Return a table of quantiles, one column per level, at ``LEVELS``: int64 [jobs, levels].
+
+    Linear between the table's levels, constant beyond its outermost ones.
+    """
+    return whole_quantiles(at_levels(quantiles, LEVELS), requested)

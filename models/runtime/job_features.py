@@ -10,8 +10,8 @@ import numpy as np
 from features.deferred import pd
 from features.jit import kernel
 from features.jobs import like_jobs
-from features.jobs.groups import distinct, numbered
 from features.jobs.like_jobs import GROUP, features
+from features.jobs.runtime_features import distinct, numbered
 from models.runtime.memory import Memory, wall_clock
 
 ASKED_OF, SAID, KEPT = range(3)

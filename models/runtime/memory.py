@@ -17,7 +17,7 @@ class Memory(NamedTuple):
     """State of a compiled predictor; shapes are each predictor's own.
 
     ``users`` float64 [users, k]: of each user, or of each group of jobs. ``jobs`` float64 [jobs, m]: of each job, from its
-    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.running`. ``model`` float64 [n]:
+    submission to its end. ``links`` int64 [rows, l]: lists of jobs, such as :mod:`models.runtime.nag_features`. ``model`` float64 [n]:
     everything else, such as settings, weights and scratch. ``leaves`` float32 [rows, c]: counts, which are whole. ``keys`` int64
     [rows, t]: fixed properties of each row of the jobs table beyond the kernel's columns. ``row`` int64 [jobs]: the row of that
     table for each job of the kernel; they differ if jobs depend on each other. ``bins`` uint8 [jobs, b]: binned features of

@@ -17,10 +17,9 @@ from features.errors import InputError
 from features.jit import apart, kernel
 from features.jobs.schema import known_users
 from models.runtime.memory import Memory
-from models.runtime.nag_features import BASE, FEATURES, HISTORY, REQUEST, expand, observe, remember
+from models.runtime.nag_features import BASE, FEATURES, HISTORY, REQUEST, append, empty_lists, expand, observe, remember, remove
 from models.runtime.options import check_known, number, shortest, spelled
 from models.runtime.protocol import CompiledPredictor
-from models.runtime.running import append, empty_lists, remove
 
 NAG = 2
 """Code of this predictor inside the kernel."""

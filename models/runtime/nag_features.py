@@ -5,6 +5,9 @@ The features of Gaussier, Glesser, Reis & Trystram, "Improving backfilling by us
 program takes the runtime only if submission + runtime lies ahead, which never holds for an ended job), a user without history has
 a mean runtime of 0, a third is 0.33, and the time of day is that of the trace's seconds, as if its second 0 were a midnight. In
 the intended form: runtimes, the request where nothing is known, true means, and the wall clock.
+
+Each user's running jobs are circular lists in ``Memory.links``, in order of start. Rows of jobs come first, then one row for each
+user. A user's row is before the first and after the last of its jobs. Jobs without a known user are in no list.
 """
 
 from __future__ import annotations
@@ -16,7 +19,44 @@ import numpy as np
 from features.clock import DAY_S, WEEK_S
 from features.jit import kernel
 from models.runtime.memory import wall_clock
-from models.runtime.running import NEXT, list_of
+
+NEXT, PREVIOUS = range(2)
+
+
+def empty_lists(jobs: int, users: int) -> np.ndarray:
+    """Return links, int64 [jobs + users, 2], of users without running jobs."""
+    return np.repeat(np.arange(jobs + users)[:, None], 2, axis=1)
+
+
+@kernel
+def list_of(links, jobs, user):
+    """Return the row of ``user``; its first running job is ``links[row, NEXT]``.
+
+    After the last job the list returns to this row.
+    """
+    return len(jobs.user) + user
+
+
+@kernel
+def append(links, jobs, job):
+    """Add ``job``, which has started."""
+    if jobs.user[job] >= 0:
+        row = list_of(links, jobs, jobs.user[job])
+        last = links[row, PREVIOUS]
+        links[last, NEXT] = job
+        links[job, PREVIOUS] = last
+        links[job, NEXT] = row
+        links[row, PREVIOUS] = job
+
+
+@kernel
+def remove(links, jobs, job):
+    """Remove ``job``, which has ended."""
+    if jobs.user[job] >= 0:
+        before, behind = links[job, PREVIOUS], links[job, NEXT]
+        links[before, NEXT] = behind
+        links[behind, PREVIOUS] = before
+
 
 BASE = 19
 """x0 to x18: the constant 1; the last three runtimes; the request; means of the last two, the last three and all runtimes;

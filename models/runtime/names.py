@@ -6,7 +6,7 @@ from dataclasses import replace
 from functools import partial
 
 from features.errors import InputError, unknown
-from models.runtime.clairvoyant import clairvoyant
+from models.runtime.fixed import clairvoyant, prior, requested
 from models.runtime.hierarchy import hierarchy
 from models.runtime.knn import knn
 from models.runtime.last2 import last2
@@ -14,10 +14,8 @@ from models.runtime.lightgbm import boosted
 from models.runtime.nag import cv_triple, nag
 from models.runtime.okcm import okcm
 from models.runtime.options import parse
-from models.runtime.prior import prior
 from models.runtime.protocol import CompiledPredictor, Predictor
 from models.runtime.quantile import quantile
-from models.runtime.requested import requested
 from models.runtime.sp import PUBLISHED, sp
 
 _PLAIN: dict[str, Callable[[], Predictor]] = {"requested": requested, "clairvoyant": clairvoyant, "last2": last2}

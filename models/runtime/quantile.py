@@ -2,8 +2,8 @@
 
 An online quantile regression forest (Meinshausen 2006). Its trees are grown on the logarithm of runtime; a leaf holds three
 histograms of its jobs: of runtimes, of runtimes relative to that of the last similar job, and of runtimes relative to requests,
-fine next to the request (:mod:`models.runtime.ratios`). A job's distribution mixes the three, each the mean over the job's
-leaves, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; at each midnight new trees
+fine next to the request (:mod:`models.runtime.quantile_forest`). A job's distribution mixes the three, each the mean over the
+job's leaves, with a little of the runtimes of all jobs. Leaves learn at once from every job that ends; at each midnight new trees
 replace the oldest. Levels are calibrated online, the upper ones also in processor-seconds (:mod:`models.runtime.levels`).
 
 Different questions get different answers: the quantile ``order`` for a job's place in the queue, ``fit`` for whether it ends

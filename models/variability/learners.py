@@ -46,7 +46,7 @@ def learn(
     """Train ``name`` on ``table`` float64 [rows, columns] and ``label`` int64 [rows].
 
     ``table`` has no missing values, labels are in 0..classes - 1. Importances are the learner's own; the nearest neighbours have
-    none (NaN; see ``models.variability.elimination``). ValueError for an unknown name or option, InputError if all labels are equal.
+    none (NaN; see ``models.variability.evaluation``). ValueError for an unknown name or option, InputError if all labels are equal.
     """
     if name not in OPTIONS:
         raise ValueError(f"unknown classifier {name!r}; known: {', '.join(OPTIONS)}")

@@ -14,10 +14,9 @@ import dagster as dg
 import pyarrow as pa
 from matplotlib.figure import Figure
 
-from features.jobs.like_jobs import LEVELS, OF_JOB, OF_LEVEL, level_name
+from features.jobs.like_jobs import LEVELS, OF_JOB, OF_LEVEL, SPREAD, VARIABILITY, level_name
 from features.jobs.schema import COLUMNS as OF_JOBS
 from features.jobs.schema import fingerprint
-from features.jobs.variability import SPREAD, VARIABILITY
 from models.packed.queue_state import FEATURES
 from models.registry.tracking import Tracking
 from pipelines.lake.files import schema_of

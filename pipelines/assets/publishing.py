@@ -12,8 +12,8 @@ from typing import Any
 import dagster as dg
 import pandas as pd
 
+from models.registry.tracking import aliases
 from models.registry.variability_registration import VARIABILITY
-from models.registry.versions import aliases
 from pipelines.assets.checks import holds
 from pipelines.assets.described import page_link
 from pipelines.assets.stages import (

@@ -7,7 +7,7 @@ import dagster as dg
 import pandas as pd
 
 from features.jobs.schema import fingerprint
-from models.registry.versions import why_of
+from models.registry.tracking import why_of
 from pipelines.assets.checks import (
     JOBS,
     SCHEDULES,
@@ -37,9 +37,9 @@ from pipelines.training.run_settings import RunSettings
 from pipelines.training.simulate import simulate as simulate_all
 from pipelines.training.train import train
 from pipelines.training.work import cutoff_of, date_of
-from sim.campaigns.learning import Learning
 from sim.metrics.formats import predictions
 from sim.metrics.verdict import verdict
+from sim.settings import Learning
 
 
 @trace_stage(

@@ -6,7 +6,7 @@ import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from features.monitoring.rates import KINDS
+from features.monitoring.window_kernel import KINDS
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import ClassifierTraining
 from pipelines.assets.checks import (

@@ -67,7 +67,7 @@ def campaign(
     from pipelines.cli.simulation import table_files, tell_of_prior
     from pipelines.report.comparison import write_tables
     from pipelines.studies.campaigns import resumable_campaign
-    from sim.campaigns.window_comparison import nothing_waited, over_windows
+    from sim.campaigns.results import nothing_waited, over_windows
 
     campaigns = campaigns_of(suite, settings)
     inputs = [*(campaign.trace for campaign in campaigns), *table_files(campaigns[0].predictors)]
@@ -81,7 +81,7 @@ def campaign(
     note(f"wrote {out}: {len(results):,} rows")
     summary = over_windows(results)
     if suite:
-        from sim.campaigns.pooling import over_traces
+        from sim.campaigns.results import over_traces
 
         pooled = over_traces(summary, {run.label: run.campaign.submissions.label(Path(suite).stem) for run in runs})
         generated = any(run.workload.generated for run in runs)
@@ -147,7 +147,7 @@ def told_how_to_go_on() -> Iterator[None]:
 def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:
     """Print the tables of a comparison, with verdicts; return them."""
     from pipelines.report.comparison import summary_tables
-    from sim.campaigns.window_comparison import by_setting
+    from sim.campaigns.results import by_setting
     from sim.metrics.verdict import verdict
 
     tables = summary_tables(summary, generated, split)
@@ -163,7 +163,7 @@ def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Ta
 
 def ranks_of(pooled: pd.DataFrame) -> list[str]:
     """Return mean ranks by slowdown in words, one sentence per load and setting."""
-    from sim.campaigns.window_comparison import by_setting
+    from sim.campaigns.results import by_setting
     from sim.metrics.verdict import policy_labels
     from sim.policy import NAMES
 

@@ -60,7 +60,7 @@ def compile_kernel(name: str) -> None:
     """Compile one of :data:`KERNELS`, or load it from its cache."""
     from sim.cluster.presets import CONGESTED
     from sim.cluster.simulate import simulate_on
-    from sim.cluster.workloads import continuous
+    from sim.cluster.users import continuous
     from sim.outcome import load_kernel, load_search
     from sim.policy import Policy
     from sim.site.parity import load_kernels

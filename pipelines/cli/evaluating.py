@@ -17,13 +17,13 @@ from pipelines.cli.simulation import fitted, table_files
 from pipelines.studies.evaluation import KIND, as_records, as_table, evaluate_predictors
 from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import check_policies
-from sim.predictions.quality import STAGES
+from sim.campaigns.quality import STAGES
 from sim.settings import Campaign
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from pipelines.studies.evaluation import Evaluation
-    from sim.predictions.quality import Quality
+    from sim.campaigns.quality import Quality
 
 
 def judge_predictors(protocol: Protocol, as_json: bool, out: Path | None) -> None:

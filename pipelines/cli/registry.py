@@ -10,7 +10,7 @@ import click
 from features.errors import InputError, one_line
 from pipelines.cli import importing, note
 from pipelines.cli.options import check_outputs, check_used, load, options, out_option
-from sim.campaigns.learning import Learning
+from sim.settings import Learning
 
 if TYPE_CHECKING:
     from models.policies import PolicyFile

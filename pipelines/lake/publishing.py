@@ -51,7 +51,7 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 
     The champion's moves last. It may be repeated, where the registry failed half way.
     """
-    from models.registry.versions import aliases
+    from models.registry.tracking import aliases
 
     def point(models: Mapping[str, str]) -> None:
         before = aliases(store, name)
@@ -79,7 +79,7 @@ def finish(lake: Lake, store: Tracking, name: str) -> list[str]:
 
 def check_registry(lake: Lake, store: Tracking, name: str) -> None:
     """Raise InputError for a registry without any version of a published model: another one."""
-    from models.registry.versions import all_versions
+    from models.registry.tracking import all_versions
 
     number = lake.published().models(name).get("champion")
     if number and not all_versions(store, name):
@@ -120,7 +120,7 @@ def version_of(lake: Lake, store: Tracking, name: str, alias: str = "champion") 
     ``alias`` may be a number itself. The version is that of the registry's alias, which a person may have moved. Until the aliases
     follow a publication, it is the published version.
     """
-    from models.registry.versions import aliases
+    from models.registry.tracking import aliases
 
     if alias.isdecimal():
         return alias

@@ -71,7 +71,7 @@ def pruned(store: Tracking, name: str, published: Collection[str] = ()) -> str:
     """
     from mlflow.exceptions import MlflowException
 
-    from models.registry.versions import prune
+    from models.registry.tracking import prune
 
     try:
         return f"{prune(store, name, published):,} old versions with their runs"

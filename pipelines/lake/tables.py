@@ -26,7 +26,7 @@ from pipelines.lake.places import exists, read, write
 from pipelines.lake.version import GROWING, MEND, MODELS, OF_BOTH, PAGES, Version, models_text, subject_of
 from pipelines.lake.versions import Versions, is_whole
 from sim.machine.description import Machine
-from sim.starts.history_starts import history_starts
+from sim.simulation import history_starts
 
 _CLEAN_FIELDS = (
     "name",

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 
 from features import limits
 from features.errors import InputError, masked, one_line, shown
-from features.jobs.choices import MISSING_REQUEST
+from features.limits import MISSING_REQUEST
 from features.names import check_name
 from pipelines.lake.places import archive, exists, home, is_url
 from pipelines.readers.localtime import zone

@@ -17,8 +17,7 @@ from features.statistics import COVERS, FEWEST_BLOCKS
 from pipelines.lake.files import figures_text
 from pipelines.lake.places import write
 from pipelines.report.table import Cell, Row, Table
-from sim.campaigns.results import Results
-from sim.campaigns.window_comparison import SETTING, by_setting
+from sim.campaigns.results import SETTING, Results, by_setting
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS, READ_FIRST
 from sim.metrics.verdict import policy_labels, verdict

@@ -14,10 +14,10 @@ from rich.table import Table as Grid
 
 from features.clock import DAY_S, WEEK_S, local_clock_s
 from features.errors import InputError, one_line
-from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import ASKED, COLUMNS, IDENTITIES, Trace
 from features.jobs.usage import Usage, advised, occupied, occupied_apart, offered_load, usage
+from features.limits import MISSING_REQUEST
 from pipelines.report.table import Table
 
 QUANTILES = (0.0, 0.05, 0.25, 0.5, 0.75, 0.95, 1.0)

@@ -76,7 +76,7 @@ class Night:
 
     @property
     def performance(self) -> pd.DataFrame:
-        """Return the result of ``models.registry.performance``; empty for a first champion."""
+        """Return the result of ``models.registry.as_served``; empty for a first champion."""
         return pd.DataFrame(self.decided["performance"])
 
     @property

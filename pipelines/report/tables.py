@@ -25,11 +25,11 @@ from pipelines.report.table import (
     requests_warning,
     takes_correction,
 )
+from sim.campaigns.quality import STAGES
 from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import METRICS, READ_FIRST, TAU_S, Metric
 from sim.metrics.verdict import WEIGHED, Verdict, is_bound, verdict
 from sim.policy import NAMES
-from sim.predictions.quality import STAGES
 from sim.schedule import Schedule
 
 _SHARES = ("accuracy", "rate")
@@ -235,7 +235,7 @@ def render_report(
 
     ``comparison`` comes from :func:`sim.metrics.comparison.compare` of ``schedules`` at ``baseline``, ``confidence`` and
     ``tau_s``, with its default metrics, and ``data`` is the file beside the page that holds it; ``quality`` has the
-    ``Quality.measures`` of :mod:`sim.predictions.quality`, and may be empty; ``kinds`` has the source of answers by predictor,
+    ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor,
     ``since`` is the date from which jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
     ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime. ``above`` stands on top.
     """

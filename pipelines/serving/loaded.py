@@ -29,7 +29,7 @@ from features import limits
 from features.errors import InputError
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.submitted import EARLY
-from models.runtime.remaining import LEVELS, whole_quantiles
+from models.runtime.distribution import LEVELS, whole_quantiles
 
 MOST_JOBS, MOST_LEVELS, LONGEST_TEXT = 10_000, 100, 1_000
 """Max numbers of jobs of a request, of levels of quantiles, and of characters of a text."""

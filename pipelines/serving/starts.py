@@ -19,10 +19,10 @@ from features import limits
 from features.errors import InputError
 from models.packed.queue_state import NOT_YET, QueueJobs, by_priority, states
 from models.packed.site_names import hashed, site_key
-from models.packed.squeue import stand_aside
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, RECENT, STATE, StartModel, answers
-from models.runtime.remaining import LEVELS as OF_RUNTIMES
+from models.packed.submitted import stand_aside
+from models.runtime.distribution import LEVELS as OF_RUNTIMES
 from models.starts.bulk import chances
 from pipelines.serving.asked_log import start_entry
 from pipelines.serving.loaded import ROWS, Answering, Given, Loaded, LoadedVersion, Text, Unanswerable, WallClock

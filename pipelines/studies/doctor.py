@@ -118,9 +118,9 @@ def _back(versions: Versions, store: Tracking | None, before: Version, part: str
 
 def _models(versions: Versions, store: Tracking, current: Version, before: Version) -> Iterator[Finding]:
     """Find where the registry differs from what was published, and what its aliases lack."""
-    from models.registry.loading import fault_of
+    from models.registry.packing import fault_of
     from models.registry.registration import version_at
-    from models.registry.versions import aliases, all_versions
+    from models.registry.tracking import aliases, all_versions
 
     subject, named = versions.subject, aliases(store, versions.subject)
     published = {alias: number for alias, number in current.models.items() if number}
@@ -156,9 +156,9 @@ def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[F
 
     The files of ``published`` versions were looked at before.
     """
-    from models.registry.loading import fault_of
+    from models.registry.packing import fault_of
     from models.registry.registration import version_at
-    from models.registry.versions import aliases
+    from models.registry.tracking import aliases
 
     for alias, number in aliases(store, name).items():
         if version_at(store, name, number) is None:

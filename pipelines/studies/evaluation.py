@@ -12,13 +12,13 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from features.jobs.identity import among
+from features.jobs.damage import among
 from pipelines.studies.progress import Listener
 from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import predictor_name
+from sim.campaigns.quality import Quality, judge
 from sim.kernel.scratch import Scratch
 from sim.policy import Policy
-from sim.predictions.quality import Quality, judge
 from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.simulation import simulate_policy
@@ -46,7 +46,7 @@ def evaluate_predictors(
     """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
     ``progress`` receives a predictor, the jobs that have ended and all jobs. Raises InputError as :func:`sim.simulate` and
-    :func:`sim.predictions.quality.judge`, and if every request was taken from a runtime.
+    :func:`sim.campaigns.quality.judge`, and if every request was taken from a runtime.
     """
     jobs = workload.jobs
     leave_out = _requests_from_runtimes(workload)

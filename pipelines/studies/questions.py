@@ -7,8 +7,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from sim.predictions.names import ALL, BASELINES, PARTS
-from sim.settings import CheckedSettings, Count, TraceSettings
+from sim.settings import ALL, BASELINES, PARTS, CheckedSettings, Count, TraceSettings
 
 
 def _several(value: Any) -> Any:
@@ -134,7 +133,7 @@ class Protocol(TraceSettings):
     @model_validator(mode="after")
     def _check(self) -> Protocol:
         from sim.campaigns.campaign import predictor_name
-        from sim.predictions.quality import baseline_of
+        from sim.campaigns.quality import baseline_of
 
         baseline_of([predictor_name(predictor) for predictor in self.predictors], self.baseline)
         return self

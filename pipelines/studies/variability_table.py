@@ -16,8 +16,8 @@ import pandas as pd
 
 from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, feature_matrix, labels, z_scores
-from features.monitoring.rates import LONGEST_INTERVAL_S
 from features.monitoring.samplers import NEWEST_FEATURES, SAMPLERS, WINDOW_S, sampler_of
+from features.monitoring.window_kernel import LONGEST_INTERVAL_S
 from pipelines.lake.tables import Lake
 
 if TYPE_CHECKING:

@@ -13,12 +13,12 @@ import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
-from features.jobs import identity
+from features.jobs import damage
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import codes, conform, recorded_end_s
 from models.packed.queue_state import NOT_YET, QueueJobs, by_priority
-from models.packed.squeue import stand_aside
 from models.packed.start_predictor import EASY
+from models.packed.submitted import stand_aside
 from models.starts.evaluation import quality
 from pipelines.readers.queue_file import asked_of, limited
 from pipelines.readers.slurm.jobs import SlurmJobs
@@ -74,7 +74,7 @@ def queue_of(record: Record, snapshot: pd.DataFrame, now_s: int, scenarios: int 
     """
     clean, origin, snapshot = record.clean, record.clean.origin_unix_s or 0, limited(snapshot, record.site)
     end = recorded_end_s(clean.jobs, record.start_s)
-    named = pd.Series(identity.numbers(clean.jobs)).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
+    named = pd.Series(damage.numbers(clean.jobs)).isin(snapshot["job_id"]).to_numpy(bool) & (record.site is None)
     ended = np.flatnonzero((end <= now_s) & ~named & (end > now_s - _ARRIVALS_S))
     past, start_s, end = clean.jobs.iloc[ended], record.start_s[ended], end[ended]
     if (late := snapshot["submit_unix_s"] - origin > now_s).any():

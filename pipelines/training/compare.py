@@ -8,12 +8,12 @@ import numpy as np
 import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
-from features.jobs.shaking import moves
+from features.jobs.workload_changes import moves
 from features.statistics import CONFIDENCE
 from pipelines.lake.tables import Lake
 from pipelines.training.work import Cutoff, cutoff_of, date_of
+from sim.campaigns.quality import judge
 from sim.metrics.comparison import compare
-from sim.predictions.quality import judge
 from sim.schedule import Schedule, recorded, schedule_table
 
 BASELINE = ("EASY", "requested")
@@ -103,7 +103,7 @@ def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
 def prediction_quality(clean: CleanTrace, schedules: Sequence[Schedule], date: Cutoff) -> pd.DataFrame:
     """Judge each predictor in its first schedule, on the jobs submitted from ``date`` on.
 
-    Returns ``Quality.measures`` of :mod:`sim.predictions.quality`.
+    Returns ``Quality.measures`` of :mod:`sim.campaigns.quality`.
     """
     first: dict[str, Schedule] = {}
     submit = clean.jobs["submit_s"].to_numpy(np.int64)

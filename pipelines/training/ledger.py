@@ -14,12 +14,12 @@ import pandas as pd
 from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from features.jobs.identity import among
+from features.jobs.damage import among
 from features.jobs.schema import IDENTITIES, masked, recorded_end_s
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import Entry
 from pipelines.training.work import Cutoff
-from sim.starts.history_starts import RECORDED, history_starts
+from sim.simulation import RECORDED, history_starts
 
 TRACE_NIGHTS, SYSTEM_NIGHTS = "nights", "variability_nights"
 """Tables with a row a night, of a trace and of a system."""

@@ -26,7 +26,7 @@ from pipelines.training.starts import keep_starts
 from pipelines.training.traces import Memo
 from pipelines.training.train import train
 from pipelines.training.work import Work, cutoff_of
-from sim.campaigns.learning import Learning
+from sim.settings import Learning
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
-from models.registry.tracking import Tracking
-from models.registry.versions import all_versions
+from models.registry.tracking import Tracking, all_versions
 from pipelines.lake.registry import checked, make_policy, pruned, registered_policy, tracking
 from pipelines.lake.tables import Lake, read_features
 from pipelines.readers.read import simulated_on
@@ -25,9 +24,8 @@ from pipelines.training.run_settings import shaken
 from pipelines.training.work import RUN, Work, cutoff_of
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import ALGORITHM, BACKFILL, FEWEST_WEEKS, last_weeks, learn_order
-from sim.campaigns.learning import Learning
 from sim.schedule import Schedule
-from sim.settings import Campaign
+from sim.settings import Campaign, Learning
 
 
 def learn_by_the_date(work: Work, clean: CleanTrace, learning: Learning) -> pd.DataFrame:

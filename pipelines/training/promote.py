@@ -20,8 +20,7 @@ from features.errors import Damaged, InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Comparison, decide
 from models.registry.registration import Candidate, Kind, number_in, rank_candidates, trained_number, unrecorded, version_at
-from models.registry.tracking import Tracking
-from models.registry.versions import READS, aliases, all_versions, why_of
+from models.registry.tracking import READS, Tracking, aliases, all_versions, why_of
 
 SIMULATED = "simulated"
 """Alias of the version that is simulated if the champion cannot be, for example since it has learned from the same jobs."""

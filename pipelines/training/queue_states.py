@@ -22,18 +22,17 @@ from models.packed.queue_state import FEATURES
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import EASY, SLURM, STARTS
 from models.registry.accounting import Accounting
-from models.starts.model import Questions
-from models.starts.training import LEARNED
+from models.starts.model import LEARNED, Questions
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.queue_file import is_held, kept_queues, queue_at, read_queue
 from pipelines.studies.when import Record, queue_of, record_of
 from pipelines.training.site import site_of
 from pipelines.training.work import Cutoff
+from sim.simulation import RECORDED
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed, drained
-from sim.starts.history_starts import RECORDED
 from sim.starts.questions import PLAN, as_table, ask, from_states, moments, queued
 
 EVERY_S, DAYS, LATER = 3 * 3_600, 30, 100

@@ -7,7 +7,7 @@ from typing import Any
 
 from pydantic import Field
 
-from features.jobs.choices import SHAKE_S
+from features.limits import SHAKE_S
 from sim.settings import Campaign, Count, Positive, TraceSettings
 
 SCHEDULERS = ("EASY", "EASY-SJBF", "Harm")

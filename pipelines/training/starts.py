@@ -22,8 +22,7 @@ from models.packed.start_predictor import HAZARD, RECENT, StartModel, answers
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register, number_in
 from models.registry.start_registration import START, StartContent, load_version
-from models.registry.tracking import Tracking
-from models.registry.versions import aliases
+from models.registry.tracking import Tracking, aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Uncalibrated, best_kind, fit, predict, refresh, restricted, uncalibrated
 from pipelines.lake.provenance import code_version, software

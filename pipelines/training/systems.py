@@ -26,8 +26,7 @@ from models.variability.evaluation import (
     measured,
     predictions,
 )
-from models.variability.model import VariabilityModel
-from models.variability.time_blocks import times_of
+from models.variability.model import VariabilityModel, times_of
 from pipelines.studies.progress import progress_reporter
 from pipelines.studies.variability_table import MODEL_TABLE, TrainingTable
 from pipelines.training.promote import (

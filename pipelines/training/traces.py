@@ -17,14 +17,11 @@ from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
 from models.packed.settings import FORMAT
 from models.registry.accounting import Accounting
-from models.registry.as_served import Models, answer_columns, by_column, predict_served, serve
+from models.registry.as_served import Models, answer_columns, by_column, judged_window, predict_served, record, serve
 from models.registry.candidates import TRAINERS, fit, outdated, refresh
-from models.registry.judged_window import judged_window
-from models.registry.performance import record
 from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number
 from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, load_version, trained_method
-from models.registry.tracking import Tracking
-from models.registry.versions import all_versions, run_of
+from models.registry.tracking import Tracking, all_versions, run_of
 from models.runtime.evaluation import evaluate_predictions
 from pipelines.lake.registry import submissions
 from pipelines.report.table import instant

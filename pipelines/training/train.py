@@ -15,8 +15,8 @@ from features.clock import DAY_S, local_clock_s
 from features.jobs.cleaning import AHEAD, BEHIND, CleanTrace
 from features.jobs.drift import input_drift
 from features.jobs.schema import fingerprint
+from models.registry.as_served import performance_drift, recorded_means, served_means
 from models.registry.candidates import TRAINERS
-from models.registry.performance import performance_drift, recorded_means, served_means
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
 from pipelines.lake.tables import read_features
 from pipelines.report.night import alarms
@@ -25,7 +25,7 @@ from pipelines.training.ledger import Ledger, ledger_of
 from pipelines.training.promote import Promotion, promote
 from pipelines.training.traces import Memo, TraceJudge, incumbent
 from pipelines.training.work import Work, as_of, choose_cutoff
-from sim.starts.history_starts import RECORDED
+from sim.simulation import RECORDED
 
 NO_COMPARISON = "nothing was submitted in the last days"
 

@@ -28,10 +28,9 @@ from pipelines.readers import SIMULATED
 from pipelines.readers.simulated_site import CLUSTER, SEED
 from pipelines.report.page import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table
-from sim.cluster.advisers import Adviser
 from sim.cluster.applications import APPLICATIONS, INPUTS
-from sim.cluster.comparison import as_schedules, compare_trials
-from sim.cluster.experiments import trials, usual
+from sim.cluster.experiments import as_schedules, compare_trials, trials, usual
+from sim.cluster.simulate import Adviser
 from sim.cluster.users import SIZES, population, submissions
 from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS
@@ -149,7 +148,7 @@ def simulate_trials(
     """Simulate the trials of ``plan``, with the registered models of :func:`published_models`.
 
     Returns a row a job and policy, as of :func:`sim.cluster.experiments.trials`, and the comparison as of
-    :func:`sim.cluster.comparison.compare_trials`.
+    :func:`sim.cluster.experiments.compare_trials`.
     """
     policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in plan.policies]
     names = tuple(f"{name}{suffix}" for name in APPLICATIONS for suffix in INPUTS)

@@ -21,8 +21,7 @@ from features.jobs.cleaning import CleanTrace
 from models.registry.accounting import Accounting
 from models.registry.policy_registration import POLICY
 from models.registry.start_registration import START
-from models.registry.tracking import Tracking
-from models.registry.versions import aliases
+from models.registry.tracking import Tracking, aliases
 from pipelines.lake.publishing import finish, publish
 from pipelines.lake.registry import pruned
 from pipelines.lake.tables import Lake

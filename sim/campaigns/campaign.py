@@ -21,8 +21,7 @@ from features.deferred import pd
 from features.errors import InputError
 from features.jobs.columns import Table, TableColumns
 from features.jobs.dependencies import preceding_rows
-from features.jobs.scaling import scaled
-from features.jobs.shaking import moves
+from features.jobs.workload_changes import moves, scaled
 from models.runtime.names import predictor as named_predictor
 from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.maps import Map, threads

@@ -1,7 +1,7 @@
 """Learn an order of waiting jobs for a trace: xNES over the parameters of a score.
 
 Every week of submissions is simulated by itself, as Legrand, Trystram & Zrigui (2018) do. The earlier weeks are for learning,
-each in several copies with shaken submissions: one schedule is one sample of many (:mod:`features.jobs.shaking`), and a search
+each in several copies with shaken submissions: one schedule is one sample of many (:mod:`features.jobs.workload_changes`), and a search
 would learn the accidents of one. The later weeks are held out, and simulated once under the learned order and under the baseline.
 """
 
@@ -18,16 +18,16 @@ import pandas as pd
 from features.clock import Clock
 from features.errors import InputError
 from features.jobs.schema import fingerprint
-from features.jobs.shaking import moves, shaken
+from features.jobs.workload_changes import moves, shaken
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Ratio, interval_of_change
 from models.policies import PolicyEvidence, Trained
-from sim.campaigns.learning import Learning
 from sim.campaigns.maps import threads
 from sim.campaigns.sweep import PreparedSweep
 from sim.campaigns.windows import Window, split_windows
 from sim.outcome import TRACE_SECONDS
 from sim.policy import Policy
 from sim.schedulers.scores import Score, score
+from sim.settings import Learning
 
 BASELINE = "SAF"
 """The best pure policy of Legrand, Trystram & Zrigui, with which a learned order is compared."""

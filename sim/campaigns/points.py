@@ -22,8 +22,7 @@ from sim.inputs.estimates import Foreknown, as_estimates, as_predictor
 from sim.inputs.prepare import Prepared
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
-from sim.metrics.schedule_metrics import as_columns, measure, slowdowns
-from sim.metrics.user_fairness import UserJobs
+from sim.metrics.schedule_metrics import UserJobs, as_columns, measure, slowdowns
 from sim.outcome import DECIDED, Decider, Outcome, simulation
 from sim.policy import Policy
 from sim.replays import ReplayInput, as_replay, in_order, restored, seeded

@@ -27,8 +27,7 @@ from sim.kernel.run import run
 from sim.kernel.scratch import Scratch, WorkArrays
 from sim.kernel.state import FREE, Estimates, Jobs
 from sim.metrics.names import TAU_S
-from sim.metrics.schedule_metrics import as_columns, ratios_of_times, slowdowns
-from sim.metrics.user_fairness import UserJobs
+from sim.metrics.schedule_metrics import UserJobs, as_columns, ratios_of_times, slowdowns
 from sim.outcome import TRACE_SECONDS, check_usable, load_kernel, room_for
 from sim.policy import Policy, applied, kernel_settings
 

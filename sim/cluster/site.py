@@ -38,7 +38,7 @@ questions about a job. Kept are: slots in use; samples taken; those recorded sin
 was last emptied; the time up to which progress is accounted for; the number of start decisions, and of skips."""
 
 FIRST_FIT, BEST_FIT = range(2)
-"""Ways to choose nodes: see :mod:`sim.cluster.placement`."""
+"""Ways to choose nodes: see :mod:`sim.cluster.contention`."""
 
 NO_MODEL, MODEL, ORACLE, NOWCAST, COIN, OUTSIDE = range(6)
 """Models that decide on starts."""

@@ -7,9 +7,8 @@ from typing import NamedTuple
 import numpy as np
 
 from sim.inputs.prepare import OnClusters
-from sim.kernel.planning_criteria import Search, SearchRules
-from sim.kernel.planning_search import search
-from sim.kernel.planning_seats import EVERY, KEEPS, NUMBERS, Planner
+from sim.kernel.planning import search
+from sim.kernel.planning_seats import EVERY, KEEPS, NUMBERS, Planner, Search, SearchRules
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import CHOICE, CHOSEN, Estimates, Jobs, State
 from sim.machine.nodes import MEMORY_KIB, PROCS, Layout, Nodes, Requests

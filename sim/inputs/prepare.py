@@ -21,8 +21,8 @@ from models.runtime.protocol import Predictor, TablePredictor
 from sim.inputs.estimates import Foreknown, as_estimates, check_answerable, plain, planned_by, wall_clock_steps
 from sim.kernel.corrections import CORRECTIONS, RENEWED
 from sim.kernel.dependencies import Dependencies
+from sim.kernel.orders import Scoring
 from sim.kernel.run import Sweep
-from sim.kernel.scores import Scoring
 from sim.kernel.state import Estimates, Jobs
 from sim.machine.nodes import Description, Layout, Requests, as_pools, could_hold
 from sim.policy import NO_SCORES, Policy

@@ -10,12 +10,11 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.orders import SCORE
+from sim.kernel.orders import SCORE, look_around
 from sim.kernel.passes import backfill_key, order_changes, primary_key
 from sim.kernel.planning_seats import Planner
-from sim.kernel.scores import look_around
-from sim.kernel.searched import forget_searches
-from sim.kernel.state import CHANGED, NEXT, PLANS, STARVING, WAITING, start_job
+from sim.kernel.profile import forget_searches
+from sim.kernel.state import AS_PLANNED, CHANGED, ENDS, LATER, NEVER, NEXT, PLANS, STARVING, WAITING, start_job
 from sim.machine.nodes import Hours, Nodes, change, choose
 from sim.machine.plan import Plan, foresee_end
 
@@ -81,7 +80,7 @@ class Clusters(NamedTuple):
     """Nodes, plan and waiting jobs.
 
     ``front`` holds the waiting jobs in the primary order, ``back`` in the backfill order; both are the same arrays if the orders
-    are the same. ``searched`` is what searches in the plan ruled out (:mod:`sim.kernel.searched`). ``planner`` is minimal for
+    are the same. ``searched`` is what searches in the plan ruled out (:mod:`sim.kernel.profile`). ``planner`` is minimal for
     algorithms that keep no plan.
     """
 
@@ -231,3 +230,23 @@ def drop_started(line, size, state):
             line.kind[left] = line.kind[i]
             left += 1
     return left
+
+
+@kernel
+def next_hour(state, jobs, clusters):
+    """Return when hours next begin; NEVER if no job is left that this could affect."""
+    counters, hours, i = state.counters, clusters.hours, clusters.numbers[HOUR]
+    jobs_left = counters[ENDS] > 0 or counters[WAITING] > 0 or counters[NEXT] < len(jobs.submit)
+    return hours.time[i] if jobs_left and i < len(hours.time) else NEVER
+
+
+@apart
+def change_hours(now, state, clusters):
+    """Apply the begins of hours up to ``now``."""
+    numbers, hours = clusters.numbers, clusters.hours
+    while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
+        hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
+        numbers[HOUR] += 1
+    numbers[GAINS] += MOST_GAINS + 1  # more than are looked through one by one: all jobs may fit now
+    state.counters[CHANGED] = 1
+    state.counters[AS_PLANNED] = LATER

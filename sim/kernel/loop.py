@@ -1,6 +1,6 @@
 """The only event loop: advances a simulation until it ends or needs an answer.
 
-:mod:`sim.schedulers.semantics` defines the order of events and the causes of a scheduling pass.
+:mod:`sim.policy` defines the order of events and the causes of a scheduling pass.
 """
 
 from __future__ import annotations
@@ -14,17 +14,15 @@ from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE, answer_to, es
 from models.runtime.protocol import END, FIT
 from sim.kernel.cluster_passes import clusters_pass, submit_alone
 from sim.kernel.cluster_room import fits_somewhere
-from sim.kernel.clusters import give_back, join
+from sim.kernel.clusters import change_hours, give_back, join, next_hour
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
 from sim.kernel.dependencies import next_submission, release, take
 from sim.kernel.harm import harm_pass
-from sim.kernel.hours import change_hours, next_hour
-from sim.kernel.outside import outside_pass, wait_for_policy
+from sim.kernel.orders import Scoring
+from sim.kernel.outside import outside_pass, put_back, wait_for_policy
 from sim.kernel.passes import PLANRS, enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
-from sim.kernel.scores import Scoring
-from sim.kernel.start_decision import put_back
 from sim.kernel.state import (
     ANSWER,
     AS_PLANNED,

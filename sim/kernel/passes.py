@@ -10,9 +10,8 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.conservative import admit, compress
-from sim.kernel.just_backfill import go_on, plan_anew, plan_on
-from sim.kernel.orders import MIXED, SCORE, order_key
+from sim.kernel.orders import MIXED, SCORE, look_around, order_key, score
+from sim.kernel.pool_plans import admit, compress, go_on, plan_anew, plan_on, reserve_heads
 from sim.kernel.profile import fits_now, reserve_from, set_now
 from sim.kernel.queue import (
     BEGIN,
@@ -34,8 +33,6 @@ from sim.kernel.queue import (
     settle,
     tidy,
 )
-from sim.kernel.reservations import reserve_heads
-from sim.kernel.scores import look_around, score
 from sim.kernel.state import (
     AS_PLANNED,
     CHANGED,
@@ -59,7 +56,7 @@ STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM, PLANRS, ORIGBF = range(8)
 """Algorithms. STRICT: no backfilling. LIST: start each job that fits. EASY: one reservation for the head (Lifka 1995; Mu'alem &
 Feitelson 2001). JUSTBF: a plan for all jobs, made again at each pass. CONSERVATIVE: reservations for all jobs, kept. HARM:
 expected harm, with its own queue and passes (:mod:`sim.kernel.harm`). On clusters, PLANRS: a plan of all jobs, improved by a
-search (:mod:`sim.kernel.planning`), and ORIGBF: backfilling of several queues by fair share (:mod:`sim.kernel.orig_backfill`)."""
+search (:mod:`sim.kernel.planning`), and ORIGBF: backfilling of several queues by fair share (:mod:`sim.kernel.cluster_passes`)."""
 
 
 @kernel

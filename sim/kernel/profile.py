@@ -3,6 +3,10 @@
 The profile is a step function, kept in blocks of entries in order of time: a reservation moves entries of one block only, and a
 search skips blocks in which too few processors are free. A search begins where the last search for jobs of the same kind in the
 same plan ended.
+
+A plan only gets fuller, so a job has no place before the place of an earlier job of its kind. What searches have ruled out is
+int64 [KINDS + 1, 4]. A row of a kind has the number of the plan last searched, the kind's request and seconds, and the time before
+which it has no place. Kinds that share a row overwrite each other. The last row has the number of the current plan.
 """
 
 from __future__ import annotations
@@ -12,8 +16,42 @@ from typing import NamedTuple
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.kernel.searched import forget_searches, rule_out, ruled_out
 from sim.kernel.state import BLOCKS, EVENTS, FREE, NEVER, PLANS
+
+KINDS = 4096
+"""Number of rows for kinds."""
+
+
+def nothing_searched() -> np.ndarray:
+    """Return the array before any search, int64 [KINDS + 1, 4]."""
+    searched = np.zeros((KINDS + 1, 4), np.int64)
+    searched[KINDS, 0] = 1
+    return searched
+
+
+@kernel
+def forget_searches(searched):
+    """Forget what earlier searches ruled out, as more may be free now."""
+    searched[KINDS, 0] += 1
+
+
+@kernel
+def ruled_out(searched, request, seconds):
+    """Return the time before which no job of a kind has a place, 0 if unknown."""
+    kind = (request * 7919 + seconds * 31) % KINDS
+    noted = searched[kind, 0] == searched[KINDS, 0] and searched[kind, 1] == request and searched[kind, 2] == seconds
+    return searched[kind, 3] if noted else 0
+
+
+@kernel
+def rule_out(searched, request, seconds, before):
+    """Note that no job of a kind has a place earlier than ``before``."""
+    kind = (request * 7919 + seconds * 31) % KINDS
+    searched[kind, 0] = searched[KINDS, 0]
+    searched[kind, 1] = request
+    searched[kind, 2] = seconds
+    searched[kind, 3] = before
+
 
 BITS = 5
 SIZE = 1 << BITS
@@ -28,8 +66,8 @@ class Profile(NamedTuple):
     ``counters[BLOCKS]`` blocks stand in order of time. For each, ``order`` is its number, and its entries begin at ``SIZE`` times
     that; ``first`` is the time of its first entry, ``count`` the number of its entries. ``shift`` processors are free in the
     whole block in addition to ``free`` of an entry; ``least`` and ``most`` bound the sum. A place in the profile is one integer,
-    index in ``order`` << BITS | index in the block; the first place is 0. ``searched``: see :mod:`sim.kernel.searched`; the kind
-    of a job is its number of processors. For plans that leave far places open (:mod:`sim.kernel.just_backfill`): ``ahead`` [3],
+    index in ``order`` << BITS | index in the block; the first place is 0. ``searched``: see :mod:`sim.kernel.profile`; the kind
+    of a job is its number of processors. For plans that leave far places open (:mod:`sim.kernel.pool_plans`): ``ahead`` [3],
     ``longest`` [2, classes of a queue], ``planned`` [entries of a queue].
     """
 

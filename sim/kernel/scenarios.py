@@ -1,6 +1,6 @@
 """Scenarios: K possible futures of all jobs, and when the head could start in each.
 
-In scenario k each job draws its runtime from its distribution (:mod:`models.runtime.remaining`) at its own fixed number
+In scenario k each job draws its runtime from its distribution (:mod:`models.runtime.distribution`) at its own fixed number
 ``uniforms[row, k]``. A job's K numbers are stratified, one in each K-th of [0, 1), in an order of its own, so that K
 scenarios tell as much as many independent ones. A running job draws again, at the same numbers, each time that it outlives one
 more of its quantiles; nothing else changes its draws. Each scenario has a list of the running jobs in order of their

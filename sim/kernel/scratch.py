@@ -13,10 +13,9 @@ import numpy as np
 from sim.kernel.clusters import NUMBERS, UNKNOWN, Clusters, Line, Refusals, ShadowRoom
 from sim.kernel.outside import CHOSEN_JOBS, SLOTS, UNASKED, Outside
 from sim.kernel.planning_seats import Planner
-from sim.kernel.profile import SIZE, Profile, blocks_for
+from sim.kernel.profile import SIZE, Profile, blocks_for, nothing_searched
 from sim.kernel.queue import BLOCK_BITS, CLASSES, GROUP_BITS, Queue, queue_capacity, width_classes
 from sim.kernel.scenarios import Scenarios
-from sim.kernel.searched import nothing_searched
 from sim.kernel.state import CHOICE, COUNTERS, EVENTS, FREE, NEVER, State
 from sim.machine.nodes import NO_LAYOUT, NOWHERE, Layout, Nodes, Requests, kinds_of, levels, rooms
 from sim.machine.plan import Plan

@@ -2,8 +2,8 @@
 
 Intervals are over weeks and replicates (:mod:`features.statistics`). Jobs of a week share its load, so whole weeks of submission
 are left out, and the same weeks of both schedules: differences between weeks cancel. Schedules are chaotic, so one replay is one
-sample. If a policy was simulated several times with shaken submissions (:mod:`features.jobs.shaking`), each replay is compared
-with the baseline's of the same shake, and the interval contains the variance of replays.
+sample. If a policy was simulated several times with shaken submissions (:mod:`features.jobs.workload_changes`), each replay is
+compared with the baseline's of the same shake, and the interval contains the variance of replays.
 """
 
 from __future__ import annotations

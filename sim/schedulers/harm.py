@@ -9,9 +9,9 @@ import numpy as np
 
 from features.deferred import pd
 from models.runtime.dispatch import tells_quantiles
+from models.runtime.distribution import LEVELS, from_table
 from models.runtime.options import check_known, number, parse, whole
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
-from models.runtime.remaining import LEVELS, from_table
 from sim.kernel.cluster_scenarios import UNKNOWN
 from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
 from sim.kernel.scenarios import FOUND, NO_TABLES, NUMBERS, WIDTHS, Room, Scenarios, Tables

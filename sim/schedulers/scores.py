@@ -17,8 +17,8 @@ import numpy as np
 
 from features.errors import InputError, meant
 from models.runtime.options import parse
-from sim.kernel import scores as kernel
-from sim.kernel.scores import DEEPEST, Scoring
+from sim.kernel import orders as kernel
+from sim.kernel.orders import DEEPEST, Scoring
 
 FEATURES: dict[str, tuple[int, str]] = {
     "n": (kernel.N, "processors of the job"),
@@ -54,7 +54,7 @@ _SAME, _FIXED, _SHIFTS, _CHANGES = range(4)
 class Score:
     """A formula with the values of its parameters, and its program.
 
-    ``code`` holds (operation, argument) of each step of :mod:`sim.kernel.scores`. The program's values are those of the
+    ``code`` holds (operation, argument) of each step of :mod:`sim.kernel.orders`. The program's values are those of the
     parameters, then ``numbers``. ``changes`` tells whether the order of two waiting jobs can change.
     """
 

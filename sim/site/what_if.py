@@ -16,7 +16,7 @@ import pandas as pd
 
 from features.clock import DAY_S, WEEK_S
 from features.errors import InputError
-from features.jobs.shaking import moves
+from features.jobs.workload_changes import moves
 from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, interval_of_change, interval_of_replicates, surely
 from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios

@@ -16,7 +16,7 @@ from features.jobs.schema import codes
 from models.packed.queue_state import FEATURES, QueueJobs, states
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import STARTS
-from models.runtime.remaining import from_table
+from models.runtime.distribution import from_table
 from models.starts.model import Questions
 from sim.inputs.predicted_limits import told_along
 from sim.starts.ahead import Ahead

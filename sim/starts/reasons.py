@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import pandas as pd
 
-from models.packed.squeue import ASIDE, stand_aside
+from models.packed.submitted import ASIDE, stand_aside
 
 CLASSES = {
     "never": "a job that it depends on did not end as it asked, so it never starts",

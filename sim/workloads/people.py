@@ -5,7 +5,7 @@ JSSPP 2012); requested times are few and round (Tsafrir, Etsion & Feitelson, "Mo
 Neither paper says how jobs repeat: the numbers below are ours, tuned by hand towards figures of KTH-SP2 and SDSC-SP2
 (docs/studies/workload.md).
 
-Jobs are sampled from the model (:mod:`sim.workloads.lublin`), then assigned by rank. Each arrival gets a user, an application
+Jobs are sampled from the model (:mod:`sim.workloads.workload`), then assigned by rank. Each arrival gets a user, an application
 and two ranks. Sampled sizes are assigned in the order of one rank, then, within each size, runtimes in the order of the other. So
 the distributions of sizes, and of runtimes given the size, stay the model's whatever users do.
 """

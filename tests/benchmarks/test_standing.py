@@ -11,7 +11,7 @@ from benchmarks.studies.standing import inputs
 from features.clock import DAY_S
 from features.errors import InputError
 from models.packed.start_distribution import EDGES_S, LEVELS, at_levels, at_waits
-from models.starts.training import spread
+from models.starts.model import spread
 
 NOON_S = DAY_S // 2
 

@@ -63,12 +63,12 @@ def numba_s_own(environment: dict[str, str], code: str, where: Path = HOUSE) -> 
 
 @pytest.mark.slow
 def test_functions_run_uncompiled_where_numba_is_switched_off() -> None:
-    script = "from models.runtime.ratios import cell_of; print(type(cell_of).__name__)"
+    script = "from models.runtime.quantile_forest import cell_of; print(type(cell_of).__name__)"
     assert numba_s_own({"NUMBA_DISABLE_JIT": "1"}, script) == "function\n"
 
 
 def test_the_pass_that_takes_indices_as_unsigned_fits_this_numba() -> None:
-    """features/indexing.py changes numba's typed calls; another version of numba may keep them elsewhere."""
+    """features/linking.py changes numba's typed calls; another version of numba may keep them elsewhere."""
     assert numba.__version__.startswith("0.68.")
 
 
@@ -136,6 +136,6 @@ print(whole(values) == outer(values) != 0)
 @pytest.mark.slow
 def test_parts_stay_whole_for_other_code_and_a_second_process_loads_what_the_first_compiled(tmp_path: Path) -> None:
     (tmp_path / "parts.py").write_text(PARTS)
-    script = "import parts\nfrom models.runtime.ratios import cell_of\ncell_of(0.5); print(sum(cell_of.stats.cache_hits.values()))"
+    script = "import parts\nfrom models.runtime.quantile_forest import cell_of\ncell_of(0.5); print(sum(cell_of.stats.cache_hits.values()))"
     printed = [numba_s_own({"NUMBA_CACHE_DIR": str(tmp_path)}, script, tmp_path) for _ in range(2)]
     assert printed == ["True\n0\n", "True\n1\n"]

@@ -1,7 +1,7 @@
 """The simulated cluster in plain Python: the oracle of :mod:`sim.cluster`.
 
 Nodes know their job, jobs know their nodes, and all loads are added up anew whenever something happens, as the docstrings of
-:mod:`sim.cluster.contention`, :mod:`sim.cluster.placement` and :mod:`sim.cluster.background` say. The oracle of scheduling
+:mod:`sim.cluster.contention`, :mod:`sim.cluster.contention` and :mod:`sim.cluster.presets` say. The oracle of scheduling
 decides which jobs start, per second. Given are the machine, and what was drawn: work of each job, background.
 """
 

@@ -1,6 +1,6 @@
 """The oracle with start decisions (Nichols et al., algorithm 2).
 
-A job that a pass would start may be skipped (rules of :mod:`sim.kernel.start_decision`). A skipped job counts as absent for the
+A job that a pass would start may be skipped (rules of :mod:`sim.kernel.outside`). A skipped job counts as absent for the
 rest of that pass: what the pass decides then is what the algorithm decides of the others alone, from the beginning, since it is
 asked in the order in which it starts jobs. Plain Python like the oracle itself, and as slow.
 """

@@ -15,7 +15,7 @@ def tell(subject: str) -> None:
 
 def seen(subject: str) -> dict[str, Any]:
     """Return what :func:`tell` prints."""
-    from models.registry.versions import aliases
+    from models.registry.tracking import aliases
     from pipelines.lake.places import home
     from pipelines.lake.registry import tracking
     from pipelines.lake.tables import Lake

@@ -13,7 +13,7 @@ import pytest
 from models.runtime.protocol import TablePredictor
 from sim import contracts, simulate
 from sim.contracts import BrokenContract, check_predictor, check_scheduler
-from sim.predictions.names import ALL
+from sim.settings import ALL
 from tests.support.fresh import seeds
 
 SCHEDULERS = [

@@ -17,7 +17,7 @@ from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
 from sim.metrics.timeline import busy_procs
-from sim.predictions.names import ALL
+from sim.settings import ALL
 from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, crowd, policy_of
 
 CLOCK = Clock(SECONDS, "Europe/Stockholm")

@@ -15,7 +15,7 @@ from features.clock import Clock
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.oracle.nightly import DAY_S, Nightly
 from tests.support.walls import wall

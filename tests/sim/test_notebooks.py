@@ -9,7 +9,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-import features.jobs.frames
+import features.jobs.schema
 import queuecast
 from features import InputError, Trace, clean, jobs_from
 from features.jobs.schema import COLUMNS
@@ -45,7 +45,7 @@ def test_the_page_prints_what_it_says(name: str, examples: int) -> None:
     )
     assert attempted >= examples
     assert failed == 0
-    assert doctest.testmod(features.jobs.frames).failed == 0
+    assert doctest.testmod(features.jobs.schema).failed == 0
 
 
 def test_a_frame_becomes_a_jobs_table_in_order_of_submission_with_its_labels() -> None:

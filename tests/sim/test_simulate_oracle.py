@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim.kernel.corrections import CORRECTIONS
+from sim.policy import SEMANTICS
 from sim.schedulers.names import ALGORITHMS
-from sim.schedulers.semantics import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.support.fresh import seeds
 from tests.support.uncompiled import agree_uncompiled

@@ -10,7 +10,7 @@ from pathlib import Path
 import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
-from models.registry.versions import aliases
+from models.registry.tracking import aliases
 from pipelines.lake.publishing import alone
 from pipelines.lake.tables import Lake, keep_features
 from pipelines.training.night import own_registry

@@ -9,12 +9,11 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace, clean
-from features.jobs.frames import jobs_from
-from features.jobs.schema import Trace
+from features.jobs.schema import Trace, jobs_from
 from models.packed.queue_state import FEATURES, PLANS
 from models.packed.start_distribution import EDGES_S, Calibration
 from models.packed.start_predictor import HAZARD, STATE, StartModel
-from models.starts.training import Growth, grow
+from models.starts.model import Growth, grow
 from sim import simulate
 from sim.starts.closings import Closed
 

@@ -24,7 +24,7 @@ from models.runtime.protocol import END, FIT, ORDER
 from sim import Schedule, simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.orders import ORDERS
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.oracle import scheduler as oracle
 
 PURE = [order for order in ORDERS if order != "MIXED"]

@@ -37,9 +37,9 @@ from scipy.special import stdtrit
 from benchmarks.common.card import Card, parser, study
 from benchmarks.common.pages import STUDIES, kept
 from features.clock import DAY_S
-from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import fingerprint
+from features.limits import SHAKE_S
 from pipelines.readers.machine_file import read_machine
 from pipelines.readers.read import read_trace
 from pipelines.report.page import INK, MUTED, encode, figure

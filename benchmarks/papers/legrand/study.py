@@ -18,9 +18,9 @@ from benchmarks.common.policy_frontier import AIM
 from benchmarks.papers.legrand.mixed import FEATURES, POINTS, THRESHOLDS, WEIGHTS, grid, on_sphere, pure_week
 from benchmarks.papers.legrand.optimisers import Search, optimise_week
 from benchmarks.papers.legrand.transfer import RECORDED, Split, last_of, optimum, split_of
-from features.jobs.choices import SHAKE_S
 from features.jobs.cleaning import CleanTrace
-from features.jobs.shaking import moves, shaken
+from features.jobs.workload_changes import moves, shaken
+from features.limits import SHAKE_S
 from sim.campaigns.maps import threads
 from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.campaigns.windows import Window, split_windows

@@ -2,7 +2,7 @@
 
 After Legrand, Trystram & Zrigui (2018), sections 7.2 and 11: the optimum of each week, that of all training weeks together, and that
 of the week before, on every week. Sums of weekly means are compared with a baseline's by a bootstrap of whole weeks, paired, and
-of replicates: every week replayed with shaken submissions, the same shake for both policies (:mod:`features.jobs.shaking`).
+of replicates: every week replayed with shaken submissions, the same shake for both policies (:mod:`features.jobs.workload_changes`).
 """
 
 from __future__ import annotations

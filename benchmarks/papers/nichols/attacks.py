@@ -23,10 +23,9 @@ from benchmarks.papers.nichols.experiments import pooled as with_pooled
 from benchmarks.papers.nichols.tables import bold, cell, looked_up
 from benchmarks.papers.nichols.workloads import trial
 from features.monitoring.samplers import DELAY_FEATURES, TYPE_FEATURES
-from sim.cluster.advisers import Adviser
 from sim.cluster.experiments import control_runs, trials, usual
 from sim.cluster.presets import CONGESTED, SimulatedCluster
-from sim.cluster.simulate import ClusterRun
+from sim.cluster.simulate import Adviser, ClusterRun
 from sim.policy import Policy
 
 LEARN_SEED, USUAL_SEED, FIRST_TRIAL, FURTHER_TRIAL = 51, 52, 300_000, 300_200

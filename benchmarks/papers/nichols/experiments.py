@@ -20,13 +20,11 @@ from features.errors import InputError
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability.classifiers import thresholds_of
 from models.variability.evaluation import ClassifierTraining
-from models.variability.time_blocks import times_of
-from sim.cluster.advisers import Adviser
-from sim.cluster.background import Level
+from models.variability.model import times_of
 from sim.cluster.experiments import judged
-from sim.cluster.presets import CONGESTED, SimulatedCluster
-from sim.cluster.simulate import ClusterRun
-from sim.cluster.workloads import ALL_APPLICATIONS
+from sim.cluster.presets import CONGESTED, Level, SimulatedCluster
+from sim.cluster.simulate import Adviser, ClusterRun
+from sim.cluster.users import ALL_APPLICATIONS
 from sim.metrics.names import Metric
 
 EASY, ALL = "EASY", "all"

@@ -21,10 +21,9 @@ from benchmarks.papers.nichols.experiments import CONTROL_RUNS, EXPERIMENTS, Exp
 from benchmarks.papers.nichols.workloads import trial
 from features.clock import DAY_S
 from features.monitoring.samplers import DELAY_FEATURES
-from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.experiments import VARIES, control_runs, judged, trials, usual
-from sim.cluster.simulate import ClusterRun, Observed, simulate_on
-from sim.cluster.workloads import ALL_APPLICATIONS, continuous
+from sim.cluster.simulate import Adviser, ClusterRun, Observed, StartAdvice, simulate_on
+from sim.cluster.users import ALL_APPLICATIONS, continuous
 from sim.policy import Policy
 from sim.schedulers.names import UNTRAINED
 from sim.schedulers.names import scheduler as named_scheduler

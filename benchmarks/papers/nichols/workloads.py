@@ -8,7 +8,7 @@ import numpy as np
 import pandas as pd
 
 from sim.cluster.applications import NODES
-from sim.cluster.workloads import ALL_APPLICATIONS, jobs_table
+from sim.cluster.users import ALL_APPLICATIONS, jobs_table
 
 AT_ONCE, SPREAD_S = 0.2, 1200
 """Share of jobs submitted at once, and seconds over which the others follow."""

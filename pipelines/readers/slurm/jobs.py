@@ -18,8 +18,7 @@ import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import BEHIND, COPY
-from features.jobs.file_clock import LEFT_OUT, file_clock
-from features.jobs.identity import repeats
+from features.jobs.damage import LEFT_OUT, file_clock, repeats
 from pipelines.readers.delimited import AccountingTable
 from pipelines.readers.localtime import MISSING_TIME
 from pipelines.readers.slurm.ids import tasks_in

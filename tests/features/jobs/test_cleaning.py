@@ -14,9 +14,9 @@ from hypothesis import strategies as st
 
 from features import limits
 from features.errors import InputError
-from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
+from features.limits import MISSING_REQUEST
 from pipelines.readers.canonical import read_canonical, write_canonical
 from pipelines.readers.swf import read_swf
 from tests.conftest import SHARED, needs_shared

@@ -10,7 +10,7 @@ import pytest
 
 from features.clock import DAY_S
 from features.jobs.cleaning import AHEAD, BEHIND, COPY, clean
-from features.jobs.file_clock import file_clock
+from features.jobs.damage import file_clock
 from features.jobs.schema import Trace, conform, masked
 from features.jobs.usage import usage
 from pipelines.readers.read import read_trace

@@ -3,8 +3,8 @@
 import pandas as pd
 import pytest
 
-from features.jobs.frames import jobs_from
-from features.jobs.identity import among, copies, numbers
+from features.jobs.damage import among, copies, numbers
+from features.jobs.schema import jobs_from
 
 JOB = {"job_id": 7, "submit_s": 0, "wait_s": 5, "runtime_s": 60, "procs": 2, "requested_s": 90, "user": "ann"}
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from features.jobs.scaling import scaled
+from features.jobs.workload_changes import scaled
 from sim import evaluate, simulate
 from tests.support.workloads import Workload, crowd
 

@@ -8,7 +8,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.shaking import moves, shaken
+from features.jobs.workload_changes import moves, shaken
 from models.runtime.names import predictor, takes_seed
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
 from sim.workloads.workload import Workload, generate

@@ -7,8 +7,8 @@ import math
 import numpy as np
 import pandas as pd
 
+from features.jobs.like_jobs import SPREAD, VARIABILITY
 from features.jobs.runtime_features import runtime_features
-from features.jobs.variability import SPREAD, VARIABILITY
 from tests.features.jobs.test_history import local, mean, random_trace
 
 COLUMNS = [*VARIABILITY, SPREAD]

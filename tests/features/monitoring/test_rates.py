@@ -7,8 +7,8 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from features.monitoring.rates import KINDS, NO_SAMPLE, rates_of_sample
 from features.monitoring.samplers import FEATURES, SAMPLERS, sampler_of
+from features.monitoring.window_kernel import KINDS, NO_SAMPLE, rates_of_sample
 from tests.support.counters_by_hand import growth_by_hand
 
 

@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from features.monitoring.rates import KINDS
 from features.monitoring.samplers import Sampler
+from features.monitoring.window_kernel import KINDS
 from features.monitoring.windows import side_by_side, window_features
 from tests.support.counters_by_hand import ORIGIN_S, SAMPLER, features_by_hand, random_case, said_by_hand
 

@@ -10,8 +10,7 @@ import pytest
 
 from features.clock import DAY_S
 from features.jobs.runtime_features import States
-from models.packed.boosting import Trees
-from models.packed.forest import Forest
+from models.packed.methods import Forest, Trees
 from models.registry.accounting import Accounting, accounting
 from models.registry.candidates import fit
 from tests.support.learning import ORIGIN_S, ZONE, people, workload

@@ -10,8 +10,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from models.registry.evidence import STAKES, log_evidence
-from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, SETTLING_DAYS, TIE
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, LEVEL, SETTLING_DAYS, STAKES, TIE, log_evidence
 
 NIGHTS = 365
 USERS, MEDIAN_MORE, SPREAD_MORE, MOST = 15.6, 1.0, 1.6, 400

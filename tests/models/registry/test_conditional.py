@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from models.packed.forest import conditional
+from models.packed.methods import conditional
 from models.runtime import quantile
 from models.runtime.memory import Memory
 from tests.support.fresh import seeds

@@ -9,9 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from models.registry import evidence
-from models.registry.evidence import EPOCH_DAYS, STAKES, log_evidence, log_growth
-from models.registry.promotion import LEVEL, served_evidence
+from models.registry import promotion
+from models.registry.promotion import EPOCH_DAYS, LEVEL, STAKES, log_evidence, log_growth, served_evidence
 
 DAY_S = 86_400
 
@@ -63,16 +62,16 @@ def test_in_expectation_the_evidence_never_grows_if_nothing_is_better(
     outcomes = np.array(OUTCOMES)
     outcomes = np.maximum(outcomes - max(float(chances @ outcomes), 0.0), -1.0)
     chances = chances if chances @ outcomes <= 0 else np.array([1.0, 0, 0, 0])
-    before = evidence.EPOCH_DAYS
+    before = promotion.EPOCH_DAYS
     try:
-        evidence.EPOCH_DAYS = epoch_days  # so short that some days begin anew
+        promotion.EPOCH_DAYS = epoch_days  # so short that some days begin anew
         now = computed([[unit] for unit in past])[-1] if past else 1.0
         later = sum(
             float(np.prod(chances[list(places)])) * computed([[unit] for unit in (*past, *outcomes[list(places)])])[-1]
             for places in itertools.product(range(4), repeat=2)
         )
     finally:
-        evidence.EPOCH_DAYS = before
+        promotion.EPOCH_DAYS = before
     assert later <= now * (1 + 1e-9)
 
 
@@ -121,7 +120,7 @@ def test_without_the_days_before_there_is_less_evidence_and_none_without_days() 
     none = served_evidence(difference, user, end, 0, DAY_S, 1, 0)
     assert (none.value, none.needed) == (1.0, 1 / LEVEL)
     assert served_evidence(difference, user, end, 0, 20 * DAY_S, 0, 0) == whole, "no candidates are one"
-    begins = 1 + evidence.EPOCH_DAYS  # the day after the champion's training settles nothing
+    begins = 1 + promotion.EPOCH_DAYS  # the day after the champion's training settles nothing
     instants = (0, DAY_S, DAY_S + 1, begins * DAY_S, begins * DAY_S + 1)
     fewer = [served_evidence(difference, user, end, 0, 3 * begins * DAY_S, 1, known_s).value for known_s in instants]
     assert fewer[0] == fewer[1] > fewer[2] == fewer[3] > fewer[4], "a day of which a part is given is unknown"

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from features.clock import DAY_S
-from models.registry.judged_window import judged_window
+from models.registry.as_served import judged_window
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
 
 

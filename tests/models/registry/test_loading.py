@@ -63,7 +63,7 @@ def test_no_code_of_a_version_runs(files, tmp_path):
     evil = f"open({str(marker)!r}, 'a').write('ran')\n"
     script.write_text(evil + script.read_text())
     package = next((files / "code").iterdir())
-    (package / "boosting.py").write_text(evil + (package / "boosting.py").read_text())
+    (package / "methods.py").write_text(evil + (package / "methods.py").read_text())
     package.rename(package.with_name(f"{package.name.rpartition('_')[0]}_{content_hash(modules_in(package))}"))
     assert len(load_version("runtime-t", "1").predict(ASKED)) == 2  # its data are sound
     assert not marker.exists()

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from models.registry.evidence import log_evidence, log_growth
-from models.registry.performance import performance_drift
+from models.registry.as_served import performance_drift
 from models.registry.promotion import (
     CALIBRATION_MARGIN,
     CONFIDENCE,
@@ -22,6 +21,8 @@ from models.registry.promotion import (
     clustered_mean,
     decide,
     duel,
+    log_evidence,
+    log_growth,
     of_quantiles,
     served_evidence,
 )

@@ -8,21 +8,18 @@ import numpy as np
 import pytest
 
 from features.clock import DAY_S
-from models.packed.forest import Forest
-from models.packed.methods import LEVELS, Quantile
-from models.registry import quantile_training
-from models.registry.candidates import outdated, refresh
-from models.registry.quantile_training import grow
+from models.packed.methods import LEVELS, Forest, Quantile
+from models.registry.candidates import grown_forest, outdated, refresh, refreshed_forests
 from models.runtime import quantile_forest
 
 
 @pytest.fixture(scope="module")
 def forest(records, at):
-    return grow(records, at, seed=0)
+    return grown_forest(records, at, seed=0)
 
 
 def refreshed(forest: Forest, records, at: int) -> Forest:
-    return next(quantile_training.refresh(forest, records, [at]))
+    return next(refreshed_forests(forest, records, [at]))
 
 
 def test_a_forest_of_another_plan_is_not_refreshed(records, at, forest, tmp_path):
@@ -40,7 +37,7 @@ def test_a_forest_of_another_plan_is_not_refreshed(records, at, forest, tmp_path
 
 @pytest.mark.slow
 def test_refreshed_the_trees_stay_and_the_rest_is_what_ended_since(records, at):
-    earlier = grow(records, at - 3 * DAY_S, seed=0)
+    earlier = grown_forest(records, at - 3 * DAY_S, seed=0)
     later = refreshed(earlier, records, at)
     np.testing.assert_array_equal(later.links, earlier.links)
     new = ((records.end_s > at - 3 * DAY_S) & (records.end_s <= at)).sum()
@@ -60,6 +57,6 @@ def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records)
         at = records.until_s - day * DAY_S
         submit = records.jobs["submit_s"].to_numpy()
         rows = np.flatnonzero((submit > at) & (submit <= at + DAY_S))
-        answers = Quantile(grow(records, at, seed=0)).predict(records.served(rows, at))
+        answers = Quantile(grown_forest(records, at, seed=0)).predict(records.served(rows, at))
         outlived.append(np.column_stack([records.jobs["runtime_s"].to_numpy()[rows] > answers[name] for name in LEVELS]))
     np.testing.assert_allclose(np.concatenate(outlived).mean(axis=0), [1 - level for level in LEVELS.values()], atol=0.06)

@@ -107,7 +107,7 @@ def test_a_version_packed_by_an_older_code_loads_and_can_be_refreshed_from(opene
     older = shutil.copytree(packing._PACKED, tmp_path / "packed")
     with monkeypatch.context() as then:
         then.setattr(packing, "_PACKED", older)
-        (older / "predictor.py").write_text((older / "predictor.py").read_text() + "\n# as it was then\n")
+        (older / "settings.py").write_text((older / "settings.py").read_text() + "\n# as it was then\n")
         candidate = register(opened, learned, "elder", "lightgbm", 0.6)
     assert packing.private_name() not in candidate.tags["code_version"]
     opened.client.set_registered_model_alias("runtime-elder", "champion", candidate.version)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sim import simulate
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.conftest import needs_shared
 from tests.models.runtime.by_hand import agree, agree_retrained, second_half, whole_trace
 from tests.models.runtime.test_knn import KnnByHand

@@ -11,13 +11,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.jobs.groups import distinct
 from features.jobs.like_jobs import LEVELS, columns_of, features
+from features.jobs.runtime_features import distinct
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
 from sim import Schedule
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.oracle.nightly import LEVELS as LEVELS_BY_HAND
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import (

@@ -11,7 +11,7 @@ import pandas as pd
 import pytest
 
 from models.runtime import lightgbm as nightly
-from models.runtime.gradient_boosting import loss_of_accuracy
+from models.runtime.lightgbm import loss_of_accuracy
 from models.runtime.memory import Memory
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor

@@ -21,7 +21,7 @@ from models.regression_tree import Shape, edges_of, grow
 from models.runtime import quantile
 from models.runtime.protocol import END, FIT, ORDER
 from sim import Schedule
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.models.runtime.test_lightgbm import days, unlike
 from tests.oracle.nightly import Nightly
 from tests.support.workloads import Workload, crowd, dependent_workloads, described, policy_of, workloads

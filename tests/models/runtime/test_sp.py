@@ -12,7 +12,7 @@ import pytest
 from models.runtime import sp
 from models.runtime.names import predictor
 from models.runtime.protocol import CompiledPredictor
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.models.runtime.by_hand import agree
 from tests.support.workloads import Workload, by_kernel, crowd, dependent_crowd
 

@@ -6,8 +6,8 @@ import pytest
 
 from features.clock import local_clock_s
 from models.packed.queue_state import NOT_YET, QueueJobs, states
-from models.packed.squeue import read_queue
 from models.packed.start_predictor import StartPredictor, answers
+from models.packed.submitted import read_queue
 from models.registry.packing import assemble
 from models.registry.start_registration import StartContent
 from tests.support.queues import start_model

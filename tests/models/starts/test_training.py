@@ -21,8 +21,7 @@ from models.packed.start_distribution import (
 from models.packed.start_predictor import HAZARD, StartModel
 from models.runtime.distribution import losses
 from models.starts.bulk import chances
-from models.starts.model import Questions, fit, predict, restricted, uncalibrated
-from models.starts.training import Growth, calibrate, grow
+from models.starts.model import Growth, Questions, calibrate, fit, grow, predict, restricted, uncalibrated
 
 
 def waits_by_state(count: int, seed: int = 0) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:

@@ -15,8 +15,7 @@ from models.registry.variability_registration import VariabilityContent
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import probabilities_of
 from models.variability.learners import learn
-from models.variability.model import best_cutoff, fit, out_of_fold
-from models.variability.time_blocks import Times
+from models.variability.model import Times, best_cutoff, fit, out_of_fold
 from tests.support.contention import control_runs, labelled
 
 SMALL = {name: {"trees": 10} for name in CLASSIFIERS}

@@ -10,9 +10,18 @@ from sklearn.metrics import average_precision_score, f1_score, precision_score, 
 from features.clock import DAY_S
 from features.monitoring.labels import baselines, labels, z_scores
 from models.variability import evaluation
-from models.variability.elimination import SMALLEST, eliminate, sizes
-from models.variability.evaluation import ClassifierTraining, earlier_medians, folds, measured, predictions, without_features
-from models.variability.time_blocks import Times
+from models.variability.evaluation import (
+    SMALLEST,
+    ClassifierTraining,
+    earlier_medians,
+    eliminate,
+    folds,
+    measured,
+    predictions,
+    sizes,
+    without_features,
+)
+from models.variability.model import Times
 from tests.support.contention import control_runs
 
 FAST = {

@@ -8,9 +8,8 @@ import pytest
 
 from features.errors import InputError
 from features.monitoring.samplers import WINDOW_S
-from models.variability.elimination import eliminate
-from models.variability.evaluation import ClassifierTraining, folds, forward, measured, predictions
-from models.variability.time_blocks import Times, apart, blocked, stretches, times_of
+from models.variability.evaluation import ClassifierTraining, eliminate, folds, forward, measured, predictions
+from models.variability.model import Times, apart, blocked, stretches, times_of
 
 NAMES = ("A", "B", "C")
 PERIOD_S = 6 * 3600

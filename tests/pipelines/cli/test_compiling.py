@@ -12,8 +12,8 @@ from numba.core.event import install_listener
 
 from pipelines.cli import compiling
 from sim import simulate
-from sim.cluster.cluster_loop import drive
-from sim.kernel.planning_search import search
+from sim.cluster.start_models import drive
+from sim.kernel.planning import search
 from sim.kernel.run import run
 from sim.machine.description import Cluster, Machine, NodeGroup
 from tests.oracle.decisions import Whim

@@ -12,8 +12,7 @@ from click.testing import CliRunner
 from pipelines.cli.options import options
 from pipelines.studies.questions import Protocol
 from pipelines.training.run_settings import RunSettings
-from sim.campaigns.learning import Learning
-from sim.settings import Campaign, CheckedSettings, TraceSettings
+from sim.settings import Campaign, CheckedSettings, Learning, TraceSettings
 from tests.support.command import queuecast
 
 SWF = """; MaxProcs: 4

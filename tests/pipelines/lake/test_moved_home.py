@@ -12,8 +12,8 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from models.registry import versions
-from models.registry.versions import all_versions, prune, remove
+from models.registry import tracking
+from models.registry.tracking import all_versions, prune, remove
 from pipelines.lake.registry import predict_registered
 from pipelines.studies.doctor import examine
 from pipelines.training.night import own_registry
@@ -69,8 +69,8 @@ def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
     assert [*examine(second, lambda: own_registry(second))] == []
     registered_in(second, arriving(jobs=690))
     later_s = time.time() + 100 * 86_400
-    monkeypatch.setattr(versions, "KEPT_VERSIONS", 1)
-    monkeypatch.setattr(versions.time, "time", lambda: later_s)
+    monkeypatch.setattr(tracking, "KEPT_VERSIONS", 1)
+    monkeypatch.setattr(tracking.time, "time", lambda: later_s)
     assert prune(own_registry(second), NAME) > 0
     assert predicted(second) > 0
     assert [*examine(second, lambda: own_registry(second))] == []

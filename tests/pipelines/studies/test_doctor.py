@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from models.registry import loading
+from models.registry import packing
 from pipelines.lake.publishing import aliases_of, alone
 from pipelines.lake.registry import tracking
 from pipelines.lake.tables import Lake
@@ -25,7 +25,7 @@ def connect(home: Path):
 @pytest.fixture
 def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home with two versions, whose registered models have no files."""
-    monkeypatch.setattr(loading, "fault_of", lambda *_: "")
+    monkeypatch.setattr(packing, "fault_of", lambda *_: "")
     client = connect(tmp_path).client
     client.create_registered_model(MODEL)
     for number in (1, 2):

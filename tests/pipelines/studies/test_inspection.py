@@ -9,9 +9,9 @@ from dataclasses import asdict
 import pytest
 from rich.console import Console
 
-from features.jobs.choices import MISSING_REQUEST
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace
+from features.limits import MISSING_REQUEST
 from pipelines.readers.swf import parse_swf
 from pipelines.readers.text import Source
 from pipelines.report.inspection import Inspection, inspect_trace, render

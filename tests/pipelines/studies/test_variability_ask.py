@@ -18,8 +18,7 @@ from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES
 from models.registry.variability_registration import Registered, VariabilityContent
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.evaluation import ClassifierTraining
-from models.variability.model import fit
-from models.variability.time_blocks import times_of
+from models.variability.model import fit, times_of
 from pipelines.cli.variability import ask as command
 from pipelines.cli.variability import moment
 from pipelines.lake.counters import CountersStore

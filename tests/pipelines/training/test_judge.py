@@ -10,8 +10,7 @@ import pytest
 
 from features.clock import DAY_S
 from models.packed.methods import PREDICTED, Boosting, Quantile
-from models.registry.as_served import quantile_columns
-from models.registry.judged_window import STRAGGLERS, JudgedWindow
+from models.registry.as_served import STRAGGLERS, JudgedWindow, quantile_columns
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
 from pipelines.lake.tables import features_of

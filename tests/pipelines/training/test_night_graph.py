@@ -15,7 +15,7 @@ import pytest
 
 from features.jobs.schema import Trace, fingerprint
 from models.registry import tracking
-from models.registry.versions import aliases, all_versions, why_of
+from models.registry.tracking import aliases, all_versions, why_of
 from pipelines.assets.described import described
 from pipelines.assets.stages import NIGHT_TAG, applicable
 from pipelines.definitions import defs

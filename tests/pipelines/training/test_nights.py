@@ -20,7 +20,7 @@ from pipelines.lake.registry import submissions
 from pipelines.lake.tables import Lake
 from pipelines.training.night import night, own_registry, replay_nights
 from pipelines.training.work import choose_cutoff
-from sim.starts.history_starts import history_starts
+from sim.simulation import history_starts
 from tests.support.answers import numbers_from_nowhere
 from tests.support.arriving import CHANGE_DAY, PROCS, arriving, source
 

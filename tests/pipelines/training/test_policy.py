@@ -12,14 +12,13 @@ import pytest
 from features.clock import WEEK_S
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace
-from models.registry.tracking import Tracking
-from models.registry.versions import aliases, all_versions
+from models.registry.tracking import Tracking, aliases, all_versions
 from pipelines.lake.registry import registered_policy, tracking
 from pipelines.lake.tables import Lake
 from pipelines.training.policy import keep_learned_policy, policy_schedules, register_policy
 from pipelines.training.work import Work, point_champion
 from sim import simulate
-from sim.campaigns.learning import Learning
+from sim.settings import Learning
 from tests.models.test_policies import LEARNED
 from tests.sim.campaigns.test_learned_order import PROCS, busy
 

@@ -10,8 +10,7 @@ from features.errors import InputError
 from models.packed.settings import FORMAT
 from models.registry.promotion import Duel, Evidence, Mean
 from models.registry.registration import Candidate, Kind
-from models.registry.tracking import Tracking
-from models.registry.versions import aliases, all_versions
+from models.registry.tracking import Tracking, aliases, all_versions
 from pipelines.lake.publishing import aliases_of
 from pipelines.training.promote import (
     MADE_FROM,

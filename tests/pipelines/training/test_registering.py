@@ -10,9 +10,8 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from models.registry import versions
-from models.registry.tracking import Tracking
-from models.registry.versions import all_versions, prune
+from models.registry import tracking
+from models.registry.tracking import Tracking, all_versions, prune
 from pipelines.lake.tables import Lake
 from pipelines.training.night import own_registry
 from pipelines.training.work import Work
@@ -85,10 +84,10 @@ def plain(registered, tmp_path):
 def test_old_versions_go_with_their_runs_but_not_what_serves_nor_what_it_was_refreshed_from(plain, monkeypatch) -> None:
     store, name = plain
     runs = {str(each.version): each.run_id for each in all_versions(store, name)}
-    monkeypatch.setattr(versions, "KEPT_VERSIONS", 2)
+    monkeypatch.setattr(tracking, "KEPT_VERSIONS", 2)
     assert prune(store, name) == 0  # none is 90 days old
-    later = versions.time.time() + 100 * 86_400
-    monkeypatch.setattr(versions.time, "time", lambda: later)
+    later = tracking.time.time() + 100 * 86_400
+    monkeypatch.setattr(tracking.time, "time", lambda: later)
     assert prune(store, name) == 3
     assert {str(each.version) for each in all_versions(store, name)} == {"1", "3", "4", "7", "8"}
     deleted = {number for number, run in runs.items() if store.client.get_run(run).info.lifecycle_stage == "deleted"}
@@ -103,8 +102,8 @@ def test_what_is_published_stays_though_its_alias_was_moved_by_hand(plain, monke
         work.lake.name_models(name, {"champion": champion})
         work.lake.versions(name).publish("a")
     work.lake.name_models(name, {"champion": "6"})
-    later = versions.time.time() + 100 * 86_400
-    monkeypatch.setattr(versions, "KEPT_VERSIONS", 1)
-    monkeypatch.setattr(versions.time, "time", lambda: later)
+    later = tracking.time.time() + 100 * 86_400
+    monkeypatch.setattr(tracking, "KEPT_VERSIONS", 1)
+    monkeypatch.setattr(tracking.time, "time", lambda: later)
     work.tidy()
     assert {str(version.version) for version in all_versions(store, name)} == {"1", "2", "3", "4", "5", "6", "8"}

@@ -11,8 +11,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from models.registry.tracking import Tracking
-from models.registry.versions import REFRESHED_FROM, aliases
+from models.registry.tracking import REFRESHED_FROM, Tracking, aliases
 from pipelines.lake.registry import predict_registered
 from pipelines.studies.doctor import examine, repair
 from pipelines.training.night import night, own_registry

@@ -15,8 +15,7 @@ from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import EASY
 from models.registry.start_registration import StartContent, load
-from models.registry.tracking import Tracking
-from models.registry.versions import aliases
+from models.registry.tracking import Tracking, aliases
 from models.starts.evaluation import ranked_scores
 from models.starts.model import best_kind
 from pipelines.lake.registry import tracking

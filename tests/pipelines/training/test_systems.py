@@ -13,8 +13,8 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
+from models.registry.tracking import all_versions
 from models.registry.variability_registration import registered_classifier
-from models.registry.versions import all_versions
 from models.variability import learners
 from models.variability.evaluation import ClassifierTraining, forward
 from pipelines.cli.variability import evaluate as evaluate_command

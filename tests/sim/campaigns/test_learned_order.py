@@ -9,7 +9,7 @@ import pytest
 from features.clock import WEEK_S
 from features.errors import InputError
 from features.jobs.schema import conform
-from features.jobs.shaking import moves, shaken
+from features.jobs.workload_changes import moves, shaken
 from sim import simulate
 from sim.campaigns.learned_order import LearnedOrder, Learning, learn_order
 from sim.campaigns.windows import split_windows

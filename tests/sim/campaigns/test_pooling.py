@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from scipy import stats
 
-from sim.campaigns.pooling import over_traces
+from sim.campaigns.results import over_traces
 
 METRIC = "mean_bounded_slowdown"
 

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from sim.campaigns.window_comparison import UNMOVED, over_windows
+from sim.campaigns.results import UNMOVED, over_windows
 
 BASE, OTHER = ("EASY", "requested", "requested"), ("SAF-EASY", "requested", "requested")
 

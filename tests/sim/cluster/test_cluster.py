@@ -12,11 +12,9 @@ import pytest
 from features.errors import InputError
 from features.jobs.schema import conform
 from sim import simulate
-from sim.cluster.advisers import StartAdvice
 from sim.cluster.applications import APPLICATIONS
-from sim.cluster.background import Level
-from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, Observed, simulate_on
+from sim.cluster.presets import Level, SimulatedCluster
+from sim.cluster.simulate import ClusterRun, Observed, StartAdvice, simulate_on
 from sim.policy import Policy
 from tests.oracle.cluster import Foreseeing, Run, drawn, simulated
 from tests.oracle.decisions import Whim

@@ -8,10 +8,8 @@ import pytest
 
 from benchmarks.papers.nichols.workloads import Workload, trial
 from features.clock import WEEK_S
-from sim.cluster.background import Level
-from sim.cluster.comparison import as_schedules, compare_trials
-from sim.cluster.experiments import VARIES, trials, usual
-from sim.cluster.presets import CONGESTED
+from sim.cluster.experiments import VARIES, as_schedules, compare_trials, trials, usual
+from sim.cluster.presets import CONGESTED, Level
 from sim.cluster.simulate import STORM, simulate_on
 from sim.policy import Policy
 

@@ -26,11 +26,9 @@ from features.monitoring.samplers import (
 from features.monitoring.windows import side_by_side, window_features
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.model import fit
-from sim.cluster.advisers import Adviser, StartAdvice
 from sim.cluster.applications import Behaviour, application
-from sim.cluster.background import Level
-from sim.cluster.presets import SimulatedCluster
-from sim.cluster.simulate import ClusterRun, Observed, simulate_on
+from sim.cluster.presets import Level, SimulatedCluster
+from sim.cluster.simulate import Adviser, ClusterRun, Observed, StartAdvice, simulate_on
 from sim.policy import Policy
 from tests.oracle.cluster import Run
 from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from features.errors import InputError
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.support.workloads import Told, Workload, by_kernel
 
 LOAD = Workload(10, [0, 0], [10, 10], [6, 6], [20, 20], [None, None], [10, 9])

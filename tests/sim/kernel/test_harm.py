@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
+from models.runtime.distribution import LEVELS
 from models.runtime.protocol import TablePredictor
-from models.runtime.remaining import LEVELS
 from sim import evaluate, simulate
+from sim.policy import SEMANTICS
 from sim.schedulers.harm import Harm, uniforms
-from sim.schedulers.semantics import SEMANTICS
 from tests.models.runtime.test_lightgbm import days
 from tests.models.runtime.test_sp import SurvivalByHand
 from tests.oracle.decisions import Whim

@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.models.runtime.test_knn import KnnByHand
 from tests.models.runtime.test_lightgbm import BoostedByHand, days
 from tests.models.runtime.test_okcm import OkcmByHand

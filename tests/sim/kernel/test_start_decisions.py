@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import Schedule, simulate
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.oracle import scheduler as oracle
 from tests.oracle.decisions import Whim, decided
 from tests.support.fresh import seeds

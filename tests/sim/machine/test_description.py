@@ -9,8 +9,7 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import NO_CLUSTER, clean
-from features.jobs.frames import jobs_from
-from features.jobs.schema import Trace
+from features.jobs.schema import Trace, jobs_from
 from sim.machine.description import UNLIMITED, Cluster, Limit, Machine, NodeGroup
 from sim.machine.nodes import NO_LIMIT
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from sim import decide, simulate
 from sim.machine.description import Cluster, Limit, Machine, NodeGroup
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.support.machines import nodes_of_one, one_node
 from tests.support.workloads import (
     CONSERVATIVE,

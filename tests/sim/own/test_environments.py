@@ -19,8 +19,7 @@ from features import CleanTrace
 from features.clock import WEEK_S
 from features.errors import InputError
 from sim import evaluate, simulate
-from sim.own.environments import Agent
-from sim.own.environments.decisions import OF_JOB, Backfilling, Ordering
+from sim.own.environments import OF_JOB, Agent, Backfilling, Ordering
 from sim.policy import Policy
 from sim.simulation import simulate_policy
 from tests.support.machines import one_node

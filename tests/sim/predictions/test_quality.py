@@ -12,7 +12,7 @@ from features.clock import WEEK_S
 from features.errors import InputError
 from features.jobs.schema import REQUIRED, conform
 from sim import Schedule
-from sim.predictions.quality import MONTH_S, judge
+from sim.campaigns.quality import MONTH_S, judge
 from sim.schedule import schedule_table
 
 

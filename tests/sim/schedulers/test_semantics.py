@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from features.errors import InputError
-from sim.schedulers.semantics import SEMANTICS, Semantics, semantics
+from sim.policy import SEMANTICS, Semantics, semantics
 from tests.support.workloads import CONSERVATIVE, agree, by_kernel, crowd
 
 

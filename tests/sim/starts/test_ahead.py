@@ -5,10 +5,9 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S, WEEK_S, Clock
-from features.jobs.frames import jobs_from
-from features.jobs.schema import codes
+from features.jobs.schema import codes, jobs_from
 from models.packed.queue_state import NOT_YET, QueueJobs
-from models.runtime.remaining import LEVELS
+from models.runtime.distribution import LEVELS
 from sim.policy import Policy
 from sim.simulation import simulate
 from sim.starts.ahead import Ahead, Coming, arrivals

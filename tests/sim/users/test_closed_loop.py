@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from sim import simulate
-from sim.schedulers.semantics import SEMANTICS
+from sim.policy import SEMANTICS
 from tests.oracle.batches import waits
 from tests.support.machines import one_node
 from tests.support.workloads import Workload, by_kernel, columns, crowd, policy_of, schedulers, workloads

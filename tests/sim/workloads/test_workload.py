@@ -15,7 +15,7 @@ from scipy import stats
 from features.clock import DAY_S, WEEK_S
 from features.jobs.cleaning import clean
 from features.jobs.schema import Trace, codes, fingerprint
-from sim.workloads import lublin, people
+from sim.workloads import people, workload
 from sim.workloads.workload import Workload, generate
 
 MACHINE = 256
@@ -110,7 +110,7 @@ def last2_accuracy(jobs: pd.DataFrame, user: np.ndarray) -> float:
 
 
 def test_sizes_are_distributed_as_in_the_published_model() -> None:
-    ours = lublin.sizes(np.random.default_rng(1), 60_000, MACHINE)
+    ours = workload.sizes(np.random.default_rng(1), 60_000, MACHINE)
     theirs, _ = scalar_jobs()
     assert stats.ks_2samp(ours, theirs).pvalue > P_VALUE
     for powers in (1, 2, 4, 8, 16, 32, 64, 128, 256):
@@ -146,12 +146,12 @@ def test_full_width_jobs_and_short_ones_that_ask_for_hours_are_as_rare_as_on_rea
 
 
 def test_the_daily_cycle_is_put_on_as_the_model_says_slot_by_slot() -> None:
-    assert lublin.daily_cycle() == pytest.approx(scalar_cycle(), rel=1e-9)
+    assert workload.daily_cycle() == pytest.approx(scalar_cycle(), rel=1e-9)
     draw = random.Random(8)
     gaps = [scalar_gap(draw) for _ in range(2_000)]
-    ours = lublin.on_the_clock(np.concatenate([[0.0], np.cumsum(gaps)]))
+    ours = workload.on_the_clock(np.concatenate([[0.0], np.cumsum(gaps)]))
     assert ours == pytest.approx(np.array(scalar_arrivals(gaps)), abs=1e-3)
-    assert [lublin.off_the_clock(time) for time in ours[:100]] == pytest.approx([0.0, *np.cumsum(gaps[:99])], abs=1e-3)
+    assert [workload.off_the_clock(time) for time in ours[:100]] == pytest.approx([0.0, *np.cumsum(gaps[:99])], abs=1e-3)
 
 
 @pytest.mark.parametrize("load", [0.3, 1.5])

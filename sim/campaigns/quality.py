@@ -19,8 +19,8 @@ from features.jobs.history import completed_jobs
 from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, experience, measures
-from sim.predictions.names import BASELINES, PARTS
 from sim.schedule import Schedule
+from sim.settings import BASELINES, PARTS
 
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "month", "level")

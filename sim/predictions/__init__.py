@@ -1,1 +1,0 @@
-"""Quality of the predictions of simulated schedules."""
