@@ -6,20 +6,22 @@ Models of starts are made where they are asked for: ``--starts``, or ``starts`` 
 from collections.abc import Iterator
 
 import dagster as dg
+import pandas as pd
 
 from models.registry.start_registration import START
-from models.starts.evaluation import quality
+from models.starts.evaluation import MONTH_S, quality
 from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, picture, registry_link, written_table
 from pipelines.assets.stages import LakeResource, RegistryResource, trace_stage
 from pipelines.lake.tables import read_features
 from pipelines.report import parity as parity_page
 from pipelines.report.table import markdown_of
+from pipelines.serving.asked_log import started
 from pipelines.studies.progress import progress_reporter
 from pipelines.training.promote import RULES
-from pipelines.training.queue_states import keep_states
+from pipelines.training.queue_states import keep_states, read_states
 from pipelines.training.site import NO_SITE, keep_parity, site_of
-from pipelines.training.starts import keep_starts
+from pipelines.training.starts import keep_start_model
 from pipelines.training.work import cutoff_of
 
 NOT_LEARNED = "no model of starts was made"
@@ -60,16 +62,20 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     work = lake.work(registry)
     clean = work.lake.read_clean(lake.name)
     date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
-    result = keep_starts(work, clean, date)
+    asked = read_states(work.lake, clean, read_features(work.lake, clean))
+    result = keep_start_model(work, clean, asked, date)
     work.publish()
     answers = work.lake.read_for(clean, "starts")[0]
+    given = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
+    months = pd.DataFrame([quality(rows) for _, rows in answers.groupby(answers["at_s"] // MONTH_S)])
     table = work.lake.read_for(clean, "start_model")[0]
     return written_table(work.lake, "start_model", lake.name, COLUMNS).materialized(
         {
             "why": result.why,
             "champion": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             **quality(answers),
-            "page": page_link(f"{lake.name}-starts.html"),
+            "by_month": dg.MetadataValue.md(markdown_of(months, ".3f")),
+            "answers_to_users": dg.MetadataValue.json(quality(given)),
             "mlflow": registry_link(work.store.place, START.registered(lake.name)),
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),
             "generated": clean.generated,

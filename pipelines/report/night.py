@@ -38,6 +38,17 @@ _INPUTS = {
     "user": "users",
     "unknown users": "jobs of unknown users",
 }
+_REPLAYED = (
+    "Each combination replays the jobs submitted in the last 30 days, on a machine that is empty at first. The champion's predictions are "
+    "those served, and before there was a champion those of its method trained night by night."
+)
+_DRIFT = (
+    f"The last {JUDGED_DAYS} days against the jobs the champion was trained on. The limit is what earlier windows of the same length lead to "
+    "expect, and at least an index of 0.1; a site that does not change passes one of the five by chance in at most 5 % of windows."
+)
+_WORST = (
+    "The limit is the worst that chance explains, 1 % for both together, where the jobs of a user on a day resemble each other."
+)
 _MEASURES = {"accuracy": "accuracy", "underprediction_rate": "under-predicted"}
 _NAMES = {**_INPUTS, **_MEASURES}
 
@@ -113,6 +124,7 @@ def render_night(night: Night, run_id: str) -> str:
         hint=f"Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over the jobs that ended in the last {JUDGED_DAYS} days and, once they "
         "are enough, were answered by a champion. As served: from the snapshot of the night before the submission.",
         picture=compared.picture if compared else None,
+        data="nights.csv",
         generated="pipeline" if night.clean.generated else "",
         facts=[
             (f"{row['new_jobs']:,}", "new jobs"),
@@ -130,16 +142,15 @@ def render_night(night: Night, run_id: str) -> str:
             "run": run_id or "–",
         },
     )
+    schedules = [*compared.answer, compared.table, f"{compared.hint} {_REPLAYED}"] if compared else []
+    performance = [_performance(night.performance), _WORST] if len(night.performance) else []
     return render(
-        "night.html.j2",
         front,
-        rule=_rule(),
-        versions=_versions(night.registered),
-        nothing_new=night.nothing_new,
-        judged_days=JUDGED_DAYS,
-        drift=_drift(night.drift),
-        performance=_performance(night.performance) if len(night.performance) else None,
-        compared=compared,
+        [
+            ("What it does to the schedule: the last 30 days", schedules),
+            ("Versions that serve" if night.nothing_new else "New versions", [_versions(night.registered), _rule()]),
+            ("Drift", [_drift(night.drift), _DRIFT, *performance]),
+        ],
     )
 
 
@@ -148,7 +159,7 @@ def _schedules(table: pd.DataFrame, generated: bool) -> Front:
     weighed = verdict(table, _BASELINE)
     first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
     return Front(
-        title="What it does to the schedule: the last 30 days",
+        title="",
         answer=weighed.sentences,
         table=metric_table(table, drawn, first, weighed),
         hint=intervals_hint(table, drawn[weighed.baseline].label, CONFIDENCE),

@@ -1,8 +1,8 @@
 """Pages and figures in one style: the answer, a picture and eight rows come first.
 
-Everything else is folded below, by topic, in the template of the page, which extends ``base.html.j2``. Values are inserted as
+Everything else is folded below, by topic; all pages have one template, ``page.html.j2``. Values are inserted as
 text, never as markup, and characters that would change the direction of writing are shown. A page also forbids itself
-(``base.html.j2``) to run scripts and to load anything.
+to run scripts and to load anything.
 
 A combination of scheduler and predictor has the same colour and mark in every figure. Colours are Okabe & Ito's (2008), distinct
 under every common kind of colour blindness. Figures are built from matplotlib's objects alone, without pyplot and its global state,
@@ -200,11 +200,10 @@ MOST_ROWS = 8
 
 
 class Picture(NamedTuple):
-    """A picture as a data URI, with a title and a caption."""
+    """A picture as a data URI, with a caption."""
 
-    title: str
     image: str
-    caption: str = ""
+    caption: str
 
 
 @dataclass(frozen=True)
@@ -232,13 +231,22 @@ class Front:
             raise ValueError(f"{len(self.table.rows)} rows and {len(self.answer)} sentences are too many to be read first")
 
 
-def render(name: str, front: Front, **below: object) -> str:
-    """Return the self-contained page of the template ``name``; ``below`` goes to the template."""
-    texts = {
+Part = str | Table | Picture | Mapping[str, str] | tuple[str, str]
+"""What stands below a fold: a remark, a table, a picture, terms with their meanings, or a sentence with lines as they stand."""
+Fold = tuple[str, Sequence[Part | None]]
+"""A topic, and its parts; without any it is left out."""
+
+
+def render(front: Front, folds: Sequence[Fold]) -> str:
+    """Return a self-contained page: what is read first, and the rest, folded by topic."""
+    provenance = {
         label: value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)
         for label, value in front.provenance.items()
     }
-    return template(name).render(front=front, provenance=texts.items(), **below)
+    last: list[Fold] = [("Notes", front.notes)]
+    last.append(("Provenance: data, code, parameters and seed of every number above", [provenance] if provenance else []))
+    shown = [(title, [part for part in parts if part is not None]) for title, parts in (*folds, *last)]
+    return template("page.html.j2").render(front=front, folds=shown)
 
 
 def template(name: str) -> jinja2.Template:

@@ -81,7 +81,7 @@ def figure_of_changes(
 def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated: bool, table: Looks) -> Picture | None:
     """Return :func:`figure_of_changes` as a page's picture; None for the baseline alone."""
     caption = f"Changes against {table[keys[0]].label}; left is better. A line that reaches an edge goes on beyond it."
-    return Picture("", data_uri(figure_of_changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
+    return Picture(data_uri(figure_of_changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
 
 
 def _folded(label: str) -> str:

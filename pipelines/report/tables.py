@@ -32,6 +32,16 @@ from sim.metrics.verdict import WEIGHED, Verdict, is_bound, verdict
 from sim.policy import NAMES
 from sim.schedule import Schedule
 
+_ACCURACY = (
+    "Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs; by experience: by how many jobs of its user had ended in "
+    "that schedule when a job was submitted."
+)
+_CLEANED = "Each of them is in the table rejected_jobs, with the rule's name."
+_JACKKNIFE = (
+    "The change is taken anew without each week of submission and each user, left out of both (the jackknife). What it changes by gives a t "
+    "interval, with as many degrees of freedom as really decide. They speak of others like these, not of other sites. "
+    "Efron & Tibshirani, An Introduction to the Bootstrap (1993)"
+)
 _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""
 
@@ -268,17 +278,23 @@ def render_report(
         provenance=provenance,
     )
     tails = Picture(
-        "Which jobs wait, and how long",
         data_uri(plots.distributions(drawn, tau_s, table)),
         "Share of jobs beyond each value: means are decided in the tail.",
     )
+    metrics = metrics_of(comparison)
+    others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
+    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(cleaning_counts)
+    meanings = {metric.title: f"{metric.meaning} {metric.source}" for metric in metrics.values()}
     return render(
-        "report.html.j2",
         front,
-        others=metric_table(comparison, table, first, weighed, [name for name in metrics_of(comparison) if name not in READ_FIRST]),
-        described=list(metrics_of(comparison).values()),
-        tails=tails,
-        predictions=prediction_table(quality, kinds or {}),
-        by_experience=experience_table(quality),
-        cleaning=cleaning_table(cleaning_counts),
+        [
+            ("Other metrics", [others]),
+            ("Which jobs wait", [tails]),
+            ("Predictions", [predicted, experience_table(quality), _ACCURACY] if predicted else ["No predictions were measured."]),
+            (
+                "Cleaning: jobs dropped or altered before simulation",
+                [_CLEANED, cleaned] if cleaned else ["No job was dropped or altered."],
+            ),
+            ("How to read the metrics", [meanings | {"intervals": _JACKKNIFE}]),
+        ],
     )

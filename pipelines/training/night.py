@@ -19,10 +19,10 @@ from pipelines.training.compare import keep_comparison
 from pipelines.training.ledger import ReplayedTrace
 from pipelines.training.pages import write_night
 from pipelines.training.policy import learn_by_the_date
-from pipelines.training.queue_states import keep_states
+from pipelines.training.queue_states import keep_states, read_states
 from pipelines.training.simulate import LAST_DAYS, simulate
 from pipelines.training.site import keep_parity, site_of
-from pipelines.training.starts import keep_starts
+from pipelines.training.starts import keep_start_model
 from pipelines.training.traces import Memo
 from pipelines.training.train import train
 from pipelines.training.work import Work, cutoff_of
@@ -76,7 +76,7 @@ def _after(work: Work, clean: CleanTrace, config: NightConfig) -> None:
         date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
         records = read_features(work.lake, clean)
         if not keep_states(work.lake, clean, records, date, progress_reporter("states"), config.seed):
-            keep_starts(work, clean, date, config.seed)
+            keep_start_model(work, clean, read_states(work.lake, clean, records), date, config.seed)
             work.publish()
     if (site := site_of(work.name, work.night)) is not None:
         keep_parity(work, site)

@@ -25,11 +25,8 @@ from models.registry.start_registration import START, StartContent, load_version
 from models.registry.tracking import Tracking, aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Uncalibrated, best_kind, fit, predict, refresh, restricted, uncalibrated
-from pipelines.lake.provenance import code_version, software
-from pipelines.lake.tables import Lake, read_features
-from pipelines.report.starts import render_starts
+from pipelines.lake.tables import Lake
 from pipelines.report.table import instant
-from pipelines.serving.asked_log import started
 from pipelines.training.promote import (
     MADE_FROM,
     CandidateScore,
@@ -41,7 +38,7 @@ from pipelines.training.promote import (
     made_from,
     promote,
 )
-from pipelines.training.queue_states import QueueQuestions, read_states, rows_by_number
+from pipelines.training.queue_states import QueueQuestions, rows_by_number
 from pipelines.training.work import Cutoff, Work
 
 KEPT_DAYS = 120
@@ -215,19 +212,6 @@ def keep_start_model(work: Work, clean: CleanTrace, asked: QueueQuestions, date:
     table = result.table(store, START)
     lake.write_for(clean, "start_model", table, {"serves": result.serves, "why": result.why, "dated": date.marks["dated"]})
     lake.write_for(clean, "starts", ledger, {"dated": date.marks["dated"]})
-    return result
-
-
-def keep_starts(work: Work, clean: CleanTrace, date: Cutoff, seed: int = 0) -> Promotion:
-    """Call :func:`keep_start_model` with the questions of ``queue_states``; write the page."""
-    lake = work.lake
-    asked = read_states(lake, clean, read_features(lake, clean))
-    result = keep_start_model(work, clean, asked, date, seed)
-    logged = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
-    model = f"{result.name}@{result.champion or result.simulated}"
-    provenance = {"trace": clean.name, "model": model, "code": code_version(), "software": software()}
-    page = render_starts(lake.read_for(clean, "starts")[0], provenance, clean.name, clean.generated, logged)
-    lake.write_page(f"{clean.name}-starts.html", work.subject, page)
     return result
 
 

@@ -116,7 +116,6 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     _, noted = asked(path, "waited", "--now", "2023-12-20T09:02:00", "--job", "procs=1 time=1:00 user=nobody queue=none")
     assert "1 of 2 jobs is of a user without earlier jobs in waited, such as 'nobody': other jobs predict them" in noted
     assert "1 of 2 jobs is of a queue without" in noted
-    assert "when jobs start" in (tmp_path / "reports" / "waited-starts.html").read_text()
 
 
 def test_a_start_within_this_minute_is_told_in_seconds(capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ import io
 
 from rich.console import Console
 
-from pipelines.report.page import template
+from pipelines.report.page import Front, render
 from pipelines.report.table import Cell, Table
 
 TABLE = Table(
@@ -29,8 +29,7 @@ def printed(table: Table) -> str:
 
 
 def on_page(table: Table) -> str:
-    macros = template("parts.html.j2").make_module()
-    return str(macros.shown(table))  # type: ignore[attr-defined]
+    return render(Front("a page", [], table, ""), [])
 
 
 def test_all_three_show_every_cell_and_only_the_asked_lines() -> None:
