@@ -4,9 +4,11 @@ They look for faults of exports, options and disks, and do not repeat what the p
 tests check that. Checks of severity ERROR block the assets after them.
 """
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 import numpy as np
@@ -14,13 +16,13 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
-from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
 from pipelines.lake.tables import Lake
 from pipelines.report.table import markdown_of
-from pipelines.studies.variability_table import TrainingTable, coverage, still_metrics
-from pipelines.training.trials import RUSH
 from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
+
+if TYPE_CHECKING:
+    from pipelines.studies.variability_table import TrainingTable
 
 # partitions of checks are marked as a preview; without them one trace would hide another's failure
 warnings.filterwarnings("ignore", "Specifying a partitions_def on an AssetCheckSpec", dg.PreviewWarning)
@@ -166,6 +168,8 @@ def check_counters(quarantined: Sequence[str]) -> list[dg.AssetCheckResult]:
 
 def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.AssetCheckResult]:
     """Check the stored runs of ``system``; ``contradicting`` rows were not stored."""
+    from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+
     runs, probes = stored(lake, RUNS, system), stored(lake, PROBE_RESULTS, system)
     alone = int((~probes["run_id"].isin(runs["run_id"])).sum())
     typeless = sorted(set(runs["application"]) - set(application_types(lake, system)))
@@ -183,6 +187,8 @@ def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.A
 
 def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     """Check the features of a training table."""
+    from pipelines.studies.variability_table import coverage, still_metrics
+
     seen = coverage(table)
     least = float(seen[["nodes", "minutes"]].min().min())
     still = still_metrics(table)
@@ -209,6 +215,8 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
 
 def check_trials(table: pd.DataFrame) -> dg.AssetCheckResult:
     """Check the comparison ``table`` of all trials."""
+    from pipelines.training.trials import RUSH
+
     asking = table[(table["scheduler"] == f"EASY{RUSH}") & (table["metric"] == "varied_runs")].iloc[0]
     return holds(
         "fewer_runs_vary",

@@ -13,7 +13,6 @@ import dagster as dg
 import pandas as pd
 
 from models.registry.tracking import aliases
-from models.registry.variability_registration import VARIABILITY
 from pipelines.assets.checks import holds
 from pipelines.assets.described import page_link
 from pipelines.assets.stages import (
@@ -28,7 +27,6 @@ from pipelines.assets.stages import (
 from pipelines.lake.version import OF_BOTH
 from pipelines.report.table import escaped, markdown_of
 from pipelines.serving.asked_log import answered
-from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
 from pipelines.training.ledger import SYSTEM_NIGHTS, nights_before
 from pipelines.training.work import Work
 
@@ -125,6 +123,8 @@ def published_system(
     row = _row(work) if work.night else {}
     facts, checks = _published(context, work)
     if row:
+        from pipelines.studies.variability_table import MODEL_TABLE
+
         key = dg.MultiPartitionKey({"day": work.night, "system": work.name})
         registered = work.lake.read(MODEL_TABLE, work.name)[0].drop(columns="why")
         metadata = {**row, "candidates": dg.MetadataValue.md(markdown_of(registered, ".4f"))}
@@ -136,7 +136,9 @@ def published_system(
 
 def _row(work: Work) -> dict[str, Any]:
     """Return the row of a system's night, and write it to the table of nights."""
-    tables, name, model = work.lake, work.name, VARIABILITY.registered(work.name)
+    from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+
+    tables, name, model = work.lake, work.name, work.subject
     decided = tables.read(MODEL_TABLE, name)[1]
     champion = tables.models(model).get("champion", "")
     runs = unpack_table(name, *tables.read(FEATURES_TABLE, name)).runs

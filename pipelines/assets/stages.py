@@ -27,7 +27,6 @@ from pipelines.lake.tables import Lake
 from pipelines.readers import SIMULATED
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import TRACES, first_night
-from pipelines.readers.slurm.site import is_site
 from pipelines.studies.progress import report_progress
 from pipelines.training.work import Work
 from sim.settings import CheckedSettings
@@ -63,7 +62,7 @@ def applicable(job: dg.JobDefinition, name: str) -> list[dg.AssetKey]:
     """
     entry = load_catalogue().get(name)
     left_out: set[str] = set()
-    if entry is None or not (entry.machine and is_site(entry.machine_path)):
+    if entry is None or entry.site is None:
         left_out |= OF_SITES
     if entry is None or not entry.starts:
         left_out |= OF_STARTS
@@ -124,6 +123,20 @@ class LakeResource(dg.ConfigurableResource):
     def work(self, registry: "RegistryResource") -> Work:
         """Return where the stages of the run or night read and write."""
         return Work(self.lake(), registry.tracking(), self.subject, self._night, self._run_id)
+
+
+def simulate_if_needed(lake: LakeResource, nights: int) -> None:
+    """Simulate the simulated cluster, with a day for each of ``nights``, before it is read.
+
+    Real systems, and other traces, are left alone.
+    """
+    if lake.name != SIMULATED:
+        return
+    from pipelines.readers.simulated_site import DAYS, simulate_site
+
+    report_progress("simulate the cluster", 0, 1)
+    simulate_site(lake.place(), DAYS + nights)
+    report_progress("simulate the cluster", 1, 1)
 
 
 class RegistryResource(dg.ConfigurableResource):

@@ -1,6 +1,7 @@
 """What follows the published trace: when jobs start, and replays of its Slurm site.
 
-Models of starts are made where they are asked for: ``--starts``, or ``starts`` in the catalogue.
+Models of starts are made where they are asked for: ``--starts``, or ``starts`` in the catalogue. What learns and replays is
+imported by the stages that need it: most runs need none.
 """
 
 from collections.abc import Iterator
@@ -8,20 +9,13 @@ from collections.abc import Iterator
 import dagster as dg
 import pandas as pd
 
-from models.registry.start_registration import START
-from models.starts.evaluation import MONTH_S, quality
 from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, picture, registry_link, written_table
 from pipelines.assets.stages import LakeResource, RegistryResource, trace_stage
 from pipelines.lake.tables import read_features
-from pipelines.report import parity as parity_page
 from pipelines.report.table import markdown_of
-from pipelines.serving.asked_log import started
 from pipelines.studies.progress import progress_reporter
 from pipelines.training.promote import RULES
-from pipelines.training.queue_states import keep_states, read_states
-from pipelines.training.site import NO_SITE, keep_parity, site_of
-from pipelines.training.starts import keep_start_model
 from pipelines.training.work import cutoff_of
 
 NOT_LEARNED = "no model of starts was made"
@@ -39,6 +33,8 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
 
     Nothing is made if starts cannot be learned from this trace.
     """
+    from pipelines.training.queue_states import keep_states
+
     work_lake = lake.lake()
     clean = work_lake.read_clean(lake.name)
     date = cutoff_of(work_lake.read_for(clean, "runtime_model")[1])
@@ -59,6 +55,12 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
 )
 def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Register models of starts up to the date, and publish their judged answers."""
+    from models.registry.start_registration import START
+    from models.starts.evaluation import MONTH_S, quality
+    from pipelines.serving.asked_log import started
+    from pipelines.training.queue_states import read_states
+    from pipelines.training.starts import keep_start_model
+
     work = lake.work(registry)
     clean = work.lake.read_clean(lake.name)
     date = cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
@@ -95,6 +97,9 @@ CHECKS = {"record_stays_explained": "The rules of the site explain as many decis
 )
 def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> Iterator[dg.MaterializeResult]:
     """Replay the last days; write the page and the explained decisions by day; publish them."""
+    from pipelines.report import parity as parity_page
+    from pipelines.training.site import NO_SITE, keep_parity, site_of
+
     work, site = lake.work(registry), site_of(lake.name, lake.night)
     if site is None:
         context.log.warning(f"{lake.name}: {NO_SITE}")

@@ -19,7 +19,7 @@ from pipelines.assets.checks import (
     check_simulated_model,
 )
 from pipelines.assets.described import COLUMNS, TRACE_FILE, models_version, page_link, picture, registry_link, written_table
-from pipelines.assets.stages import LakeResource, RegistryResource, config_of, trace_stage
+from pipelines.assets.stages import LakeResource, RegistryResource, config_of, simulate_if_needed, trace_stage
 from pipelines.lake.registry import resolved
 from pipelines.lake.tables import keep_features
 from pipelines.readers.catalogue import load_catalogue
@@ -27,7 +27,6 @@ from pipelines.readers.read import read_known
 from pipelines.report import plots
 from pipelines.report.table import escaped, markdown_of
 from pipelines.report.tables import changes_table, leading
-from pipelines.studies.variability_ingest import simulate_if_needed
 from pipelines.training.compare import BASELINE, keep_comparison
 from pipelines.training.ledger import accounting_of, arrived, days_arrived, days_to_come, later_night
 from pipelines.training.pages import write_pages
@@ -67,7 +66,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
             f"a later night, {last}, is published: nothing is made for {night}, champion and tables stay those of {last}"
         )
         return
-    simulate_if_needed(lake.place(), name, days_arrived(tables, name, night))
+    simulate_if_needed(lake, days_arrived(tables, name, night))
     whole = read_known(name)
     to_come = days_to_come(tables, load_catalogue()[name], night)
     cleaned = tables.write_clean(accounting_of(arrived(whole, to_come), night))

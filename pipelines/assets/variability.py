@@ -1,14 +1,15 @@
-"""Stages of a monitored system: counters, control runs, features, classifiers, trials."""
+"""Stages of a monitored system: counters, control runs, features, classifiers, trials.
+
+What reads, learns and simulates is imported by the stages that need it: a run of a trace needs none.
+"""
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 import dagster as dg
 import pandas as pd
 from pydantic import Field
 
-from features.monitoring.window_kernel import KINDS
-from models.variability.classifiers import thresholds_of
-from models.variability.evaluation import ClassifierTraining
 from pipelines.assets.checks import (
     CONTROL_RUNS,
     COUNTERS,
@@ -29,28 +30,15 @@ from pipelines.assets.described import (
     registry_link,
     written_table,
 )
-from pipelines.assets.stages import LakeResource, RegistryResource, counter_days, days, system_stage
-from pipelines.lake.counters import CountersStore
-from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+from pipelines.assets.stages import LakeResource, RegistryResource, counter_days, days, simulate_if_needed, system_stage
 from pipelines.readers import SIMULATED
-from pipelines.readers.systems import system
 from pipelines.report.table import escaped, markdown_of
 from pipelines.studies.progress import progress_reporter, report_progress
-from pipelines.studies.variability_ingest import IngestedFile, read_counters, read_tables, sampled, simulate_if_needed
-from pipelines.studies.variability_table import (
-    FEATURES_TABLE,
-    MODEL_TABLE,
-    coverage,
-    label_balance,
-    pack_table,
-    training_table,
-    unpack_table,
-)
-from pipelines.training.compare import keep_trials
 from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 from pipelines.training.promote import RULES
-from pipelines.training.systems import train
-from pipelines.training.trials import TRIALS, TrialPlan, answer, drawn, overall, published_models, simulate_trials
+
+if TYPE_CHECKING:
+    from pipelines.studies.variability_ingest import IngestedFile
 
 BY_DAY = "counters_by_day"
 _SHOWN = 20
@@ -95,6 +83,10 @@ def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.Dat
 )
 def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Read new counters; report them by day."""
+    from pipelines.lake.counters import CountersStore
+    from pipelines.readers.systems import system
+    from pipelines.studies.variability_ingest import read_counters, sampled
+
     name = system_lake.name
     _simulated_if_needed(system_lake)
     report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
@@ -141,6 +133,11 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
 )
 def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Keep new rows of the system's tables; report the number of runs per application."""
+    from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
+    from pipelines.readers.systems import system
+    from pipelines.studies.variability_ingest import read_tables
+    from pipelines.studies.variability_table import label_balance
+
     name = system_lake.name
     _simulated_if_needed(system_lake)
     tables = read_tables(system_lake.lake(), system(system_lake.place(), name))
@@ -165,10 +162,10 @@ def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -
 def _simulated_if_needed(system_lake: LakeResource) -> None:
     """Let the simulated cluster run for one more day in each night."""
     nights = days_arrived(system_lake.lake(), system_lake.name, system_lake.night, SYSTEM_NIGHTS)
-    simulate_if_needed(system_lake.place(), system_lake.name, nights)
+    simulate_if_needed(system_lake, nights)
 
 
-def _line(table: IngestedFile) -> str:
+def _line(table: "IngestedFile") -> str:
     kept = table.kept
     left = ", ".join(f"{reason} {count:,}" for reason, count in table.read.left_out.items())
     return (
@@ -192,6 +189,9 @@ TOP = 25
 )
 def variability_features(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Compute the features in one pass over the counters, one row per run or job, and scope."""
+    from features.monitoring.window_kernel import KINDS
+    from pipelines.studies.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
+
     name = system_lake.name
     table = training_table(system_lake.place(), name)
     frame, metadata = pack_table(table)
@@ -237,6 +237,12 @@ def variability_model(
     context: dg.AssetExecutionContext, config: VariabilityConfig, system_lake: LakeResource, registry: RegistryResource
 ) -> dg.MaterializeResult:
     """Train, judge and register classifiers; promote one or keep the champion; report why."""
+    from models.variability.classifiers import thresholds_of
+    from models.variability.evaluation import ClassifierTraining
+    from pipelines.readers.systems import system
+    from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+    from pipelines.training.systems import train
+
     name = system_lake.name
     settings = system(system_lake.place(), name)
     work = system_lake.work(registry)
@@ -268,7 +274,7 @@ def variability_model(
 class TrialConfig(dg.Config):
     """The number of trials."""
 
-    trials: int = Field(default=TRIALS, ge=1, description="Trials of each policy")
+    trials: int = Field(default=0, ge=0, description="Trials of each policy; 0: the usual number")
     seed: int = 0
 
 
@@ -287,30 +293,32 @@ def system_comparison(
 
     Without a champion of variability, the best classifier decides. A real system gets no trials: no simulated cluster resembles it.
     """
+    from pipelines.training import trials
+
     work, name = system_lake.work(registry), system_lake.name
     if name != SIMULATED:
         context.log.warning(f"{name} is not a simulated cluster: there are no trials")
         return
-    plan = TrialPlan(config.trials, config.seed)
-    runtimes, classifier = published_models(plan, system_lake.place(), work.store)
-    runs, table = simulate_trials(
+    plan = trials.TrialPlan(config.trials or trials.TRIALS, config.seed)
+    runtimes, classifier = trials.published_models(plan, system_lake.place(), work.store)
+    runs, table = trials.simulate_trials(
         plan, runtimes, classifier, lambda done, total: report_progress("simulate with both", done, total)
     )
 
     marks = {"generated": True, "variability": classifier.uri, "runtimes": runtimes.name, "seed": config.seed}
     work.lake.models(work.subject)  # what is written is made from them
-    keep_trials(work.lake, name, runs, table, marks)
+    trials.keep_trials(work.lake, name, runs, table, marks)
     work.publish()
 
     yield written_table(work.lake, "comparison", name, COLUMNS).materialized(
         {
-            "answer": " ".join(answer(table)),
-            "picture": picture(drawn(table)),
+            "answer": " ".join(trials.answer(table)),
+            "picture": picture(trials.drawn(table)),
             "simulated": True,
             "trials": plan.trials,
             "runtime_model": runtimes.name,
             "variability_model": classifier.uri,
-            "comparison": dg.MetadataValue.md(overall(table).markdown()),
+            "comparison": dg.MetadataValue.md(trials.overall(table).markdown()),
         },
         [check_trials(table)],
     )

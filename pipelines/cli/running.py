@@ -71,7 +71,7 @@ def print_site(lake: Lake, name: str) -> None:
         for sentence in lake.read("parity", name)[1]["answer"]:
             click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
         click.echo(f"  {home() / 'reports' / f'{name}-parity.html'}\n")
-    from pipelines.training.site import pooled
+    from pipelines.training.pages import pooled
 
     if sentence := pooled(name):
         click.echo(sentence)

@@ -142,12 +142,11 @@ def _read(
     from pipelines.cli.site import load_site_jobs
     from pipelines.readers.catalogue import load_catalogue
     from pipelines.readers.queue_file import read_queue
-    from pipelines.readers.slurm.site import is_site
     from pipelines.studies.when import Record, record_of
 
     entry = load_catalogue().get(trace)
-    if machine is None and entry is not None and entry.machine and is_site(entry.machine_path):
-        machine = entry.machine_path
+    if machine is None and entry is not None:
+        machine = entry.site
     if machine is not None:
         timezone = timezone or (entry.timezone if entry else None) or "UTC"
         queue = read_queue(path, timezone)

@@ -80,12 +80,20 @@ class Entry:
 
         Returns None for one pool, and for a Slurm site. Raises InputError for a file that cannot be read.
         """
-        if not self.machine:
+        if not self.machine or self.site is not None:
             return None
         from pipelines.readers.machine_file import read_machine
+
+        return read_machine(self.machine_path)
+
+    @property
+    def site(self) -> Path | None:
+        """Return the path of the Slurm site that the jobs ran on, if it is one."""
+        if not self.machine:
+            return None
         from pipelines.readers.slurm.site import is_site
 
-        return None if is_site(self.machine_path) else read_machine(self.machine_path)
+        return self.machine_path if is_site(self.machine_path) else None
 
     @property
     def machine_path(self) -> Path:

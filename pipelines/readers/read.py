@@ -84,11 +84,11 @@ def read_trace(
 
 def _procs_of_site(entry: Entry) -> int | None:
     """Return how many processors the Slurm site of an entry has, in its jobs' unit; None without a site."""
-    from pipelines.readers.slurm.site import is_site, load_site
-
-    if not entry.machine or not is_site(entry.machine_path):
+    if entry.site is None:
         return None
-    site = load_site(entry.machine_path)
+    from pipelines.readers.slurm.site import load_site
+
+    site = load_site(entry.site)
     if entry.cpus_per_node or entry.processors == "nodes":
         return len(site.nodes) * (entry.cpus_per_node or 1)
     return site.procs

@@ -13,7 +13,6 @@ from features.errors import InputError
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, KeptRows, keep
 from pipelines.lake.tables import Lake
-from pipelines.readers import SIMULATED
 from pipelines.readers.control_runs import (
     ControlRuns,
     read_accounting_jobs,
@@ -25,7 +24,6 @@ from pipelines.readers.control_runs import (
 )
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
 from pipelines.readers.systems import System
-from pipelines.studies.progress import report_progress
 
 Progress = Callable[[int, int], None]
 
@@ -89,17 +87,3 @@ def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
             rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
             days.append({"sampler": sampler, "day": day, "rows": rows, "values": values, "new": day in new})
     return pd.DataFrame(days)
-
-
-def simulate_if_needed(home: Path, name: str, nights: int) -> None:
-    """Simulate the simulated cluster, with a day for each of ``nights``, before it is read.
-
-    Real systems, and other traces, are left alone.
-    """
-    if name != SIMULATED:
-        return
-    from pipelines.readers.simulated_site import DAYS, simulate_site
-
-    report_progress("simulate the cluster", 0, 1)
-    simulate_site(home, DAYS + nights)
-    report_progress("simulate the cluster", 1, 1)

@@ -79,17 +79,6 @@ def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
     return table
 
 
-def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
-    """Write the schedules and the comparison of trials of a ``system``.
-
-    Arguments are those that :func:`pipelines.training.trials.simulate_trials` returns.
-    """
-    named = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s", "relative": "times_usual"})
-    columns = [*_KEYS, *_ROW, "application", "undisturbed_s", "varied", "times_usual", "skips"]
-    lake.write("schedules", system, named[columns], marks)
-    lake.write("comparison", system, table, marks)
-
-
 def judged(schedule: Schedule, rows: np.ndarray) -> Schedule:
     """Return the part of a schedule that is judged: the jobs ``rows``."""
     quantiles = schedule.quantiles
@@ -135,8 +124,8 @@ _SETTINGS = (
 )
 
 
-_KEYS = ("scheduler", "predictor", "correction", "seed")
-_ROW = ["job_id", "user", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
+KEYS = ("scheduler", "predictor", "correction", "seed")
+ROW = ["job_id", "user", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]
 
 
 def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[dict[str, object]]]:
@@ -145,10 +134,10 @@ def pack_schedules(schedules: Sequence[Schedule]) -> tuple[pd.DataFrame, list[di
     Schedules follow one another. Each row names its schedule by ``scheduler predictor correction seed``.
     """
     if not schedules:
-        return pd.DataFrame({name: [] for name in (*_KEYS, *_ROW)}), []
-    rows = pd.concat([schedule.jobs[_ROW] for schedule in schedules], ignore_index=True)
+        return pd.DataFrame({name: [] for name in (*KEYS, *ROW)}), []
+    rows = pd.concat([schedule.jobs[ROW] for schedule in schedules], ignore_index=True)
     of_schedule = np.repeat(np.arange(len(schedules)), [len(schedule.jobs) for schedule in schedules])
-    for place, name in enumerate(_KEYS):
+    for place, name in enumerate(KEYS):
         codes, values = pd.factorize(np.array([getattr(schedule, name) for schedule in schedules], dtype=object))
         column = pd.Categorical.from_codes(codes[of_schedule], pd.Index(values).astype("int64" if name == "seed" else "str"))
         rows.insert(place, name, pd.Series(column))

@@ -11,6 +11,8 @@ from models.registry.as_served import CHAMPION
 from pipelines.lake.files import figures_text
 from pipelines.lake.provenance import code_version, software
 from pipelines.lake.registry import PREFIX
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import is_accounting
 from pipelines.report import plots
 from pipelines.report.night import Night, render_night
 from pipelines.report.page import encode
@@ -18,7 +20,6 @@ from pipelines.report.tables import leading, render_report
 from pipelines.training.compare import judged_schedules
 from pipelines.training.ledger import nights_before, slowdowns
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
-from pipelines.training.site import pooled
 from pipelines.training.work import Work, cutoff_of, date_of
 from sim.metrics.verdict import verdict
 
@@ -118,6 +119,14 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         data=f"{clean.name}.csv",
         above=pooled(clean.name),
     )
+
+
+def pooled(trace: str) -> str:
+    """Return the sentence above a Slurm site's comparison on one pool; "" for other traces."""
+    entry = load_catalogue().get(trace)
+    if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
+        return ""
+    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
 
 
 def kind_of(predictor: str) -> str:

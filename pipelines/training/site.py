@@ -8,9 +8,7 @@ import pandas as pd
 from features.clock import DAY_S
 from pipelines.lake.provenance import code_version, software
 from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.read import is_accounting
 from pipelines.readers.slurm.jobs import SlurmJobs
-from pipelines.readers.slurm.site import is_site
 from pipelines.report import parity as parity_page
 from pipelines.report.site import fallen
 from pipelines.studies.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
@@ -25,14 +23,6 @@ NO_SITE = "no site is stated: key machine of the trace in queuecast.toml"
 REPLAYED_DAYS, LOOKED_AT_DAYS = 30, 60
 MOST_JOBS = 20_000
 """Max number of replayed jobs, the last ones."""
-
-
-def pooled(trace: str) -> str:
-    """Return the sentence above a Slurm site's comparison on one pool; "" for other traces."""
-    entry = load_catalogue().get(trace)
-    if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
-        return ""
-    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
 
 
 class DatedSite(NamedTuple):
@@ -61,10 +51,10 @@ def site_of(trace: str, night: str = "") -> DatedSite | None:
     The jobs are those as of ``night``, or all.
     """
     entry = load_catalogue().get(trace)
-    if entry is None or not (entry.machine and is_site(entry.machine_path)):
+    if entry is None or entry.site is None:
         return None
     timezone = entry.timezone or "UTC"
-    site, jobs = read_site_jobs(entry.path, entry.machine_path, timezone, entry.cluster)
+    site, jobs = read_site_jobs(entry.path, entry.site, timezone, entry.cluster)
     last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
     at_s = last if begins is None else min(int(begins.timestamp()), last)

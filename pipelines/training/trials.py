@@ -28,6 +28,7 @@ from pipelines.readers import SIMULATED
 from pipelines.readers.simulated_site import CLUSTER, SEED
 from pipelines.report.page import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table
+from pipelines.training.compare import KEYS, ROW
 from sim.cluster.applications import APPLICATIONS, INPUTS
 from sim.cluster.experiments import as_schedules, compare_trials, trials, usual
 from sim.cluster.simulate import Adviser
@@ -169,6 +170,17 @@ _ASKED = ("mean_bounded_slowdown", "varied_runs")
 """Metrics of the answer and the picture: what runtimes are known for, and what variability is known for."""
 _DRAWN = {"requests": (0, INK), "runtimes": (1, BLUE), "variability": (3, ORANGE), "both": (4, GREEN)}
 """Bars of the picture: the places of their policies, and colours."""
+
+
+def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
+    """Write the schedules and the comparison of trials of a ``system``.
+
+    Arguments are those that :func:`simulate_trials` returns.
+    """
+    named = runs.rename(columns={"nodes": "procs", "work_s": "undisturbed_s", "relative": "times_usual"})
+    columns = [*KEYS, *ROW, "application", "undisturbed_s", "varied", "times_usual", "skips"]
+    lake.write("schedules", system, named[columns], marks)
+    lake.write("comparison", system, table, marks)
 
 
 def knows(key: Key) -> str:

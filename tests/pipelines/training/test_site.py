@@ -15,7 +15,8 @@ from pipelines.assets.sensors import alerts_file, drift
 from pipelines.assets.stages import NIGHT_TAG, applicable
 from pipelines.definitions import defs
 from pipelines.training import site as dated_site
-from pipelines.training.site import _as_of, pooled, site_of
+from pipelines.training.pages import pooled
+from pipelines.training.site import _as_of, site_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 CATALOGUE = f"""
