@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from pipelines.cli import importing
-from pipelines.cli.options import json_option, options, out_option
+from pipelines.cli.options import json_option, options
 from pipelines.studies.questions import Protocol
 
 
@@ -15,8 +13,7 @@ from pipelines.studies.questions import Protocol
 @click.argument("trace")
 @options(Protocol)
 @json_option
-@out_option("Write every figure to this Parquet file.")
-def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
+def evaluate(protocol: Protocol, as_json: bool) -> None:
     """Judge runtime predictions for TRACE: overall, by user experience and over time.
 
     TRACE is simulated once per predictor, which predicts from the jobs that have ended by then in that simulation. 95 % intervals
@@ -26,4 +23,4 @@ def evaluate(protocol: Protocol, as_json: bool, out: Path | None) -> None:
     with importing():  # a wrong option is refused before the simulator is imported
         from pipelines.cli.evaluating import judge_predictors
 
-    judge_predictors(protocol, as_json, out)
+    judge_predictors(protocol, as_json)

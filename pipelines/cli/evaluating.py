@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import click
 import pandas as pd
 
 from pipelines.cli import note
-from pipelines.cli.options import check_outputs, load
+from pipelines.cli.options import load
 from pipelines.cli.progress import stage_bars
-from pipelines.cli.simulation import fitted, table_files
-from pipelines.studies.evaluation import KIND, as_records, as_table, evaluate_predictors
+from pipelines.cli.simulation import fitted
+from pipelines.studies.evaluation import as_records, evaluate_predictors
 from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import check_policies
 from sim.campaigns.quality import STAGES
@@ -26,9 +25,8 @@ if TYPE_CHECKING:
     from sim.campaigns.quality import Quality
 
 
-def judge_predictors(protocol: Protocol, as_json: bool, out: Path | None) -> None:
-    """Judge the predictors of ``protocol``; print their figures and write them to ``out``."""
-    check_outputs({"--out": out}, [protocol.trace, *table_files(protocol.predictors)])
+def judge_predictors(protocol: Protocol, as_json: bool) -> None:
+    """Judge the predictors of ``protocol``; print their figures."""
     workload = load(protocol)
     check_names(workload, protocol)
     predictors = tuple(fitted(name, workload) for name in protocol.predictors)
@@ -42,23 +40,6 @@ def judge_predictors(protocol: Protocol, as_json: bool, out: Path | None) -> Non
     else:
         for quality in evaluation.qualities:
             print_quality(quality, workload, evaluation, protocol.levels)
-    if out is not None:
-        from pipelines.lake.files import write_parquet
-
-        metadata = {
-            "trace": workload.name,
-            "generated": workload.generated,
-            "procs": workload.procs,
-            "scheduler": evaluation.schedules[0].scheduler,
-            "correction": evaluation.schedules[0].correction,
-            "semantics": evaluation.schedules[0].semantics,
-            "predictors": [schedule.predictor for schedule in evaluation.schedules],
-            "parts": list(protocol.parts),
-            "levels": list(protocol.levels),
-            "seed": protocol.seed,
-        }
-        write_parquet(as_table(evaluation), out, kind=KIND, metadata=metadata)
-        note(f"wrote {out}")
 
 
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:

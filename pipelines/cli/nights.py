@@ -17,12 +17,7 @@ from sim.settings import TraceSettings
 @click.command()
 @click.argument("trace")
 @click.option("--nights", "count", type=click.IntRange(min=1), default=30, show_default=True, help="How many consecutive nights.")
-@click.option(
-    "--start",
-    type=click.IntRange(min=1),
-    help="The first night, counted from the first submission. [default: the last nights up to the last submission]",
-)
-@click.option("--until", help="The last night, named like its page, such as 1997-08-30.")
+@click.option("--until", help="The last night, named like its page, such as 1997-08-30. [default: that after the last submission]")
 @home_option
 @click.option("--seed", type=int, default=0, show_default=True)
 @click.option("--starts", is_flag=True, help="Learn when jobs start, too; a night then takes seconds longer.")
@@ -30,7 +25,6 @@ from sim.settings import TraceSettings
 def nights(
     settings: TraceSettings,
     count: int,
-    start: int | None,
     until: str | None,
     home: Path | None,
     seed: int,
@@ -47,8 +41,6 @@ def nights(
     from pipelines.training.ledger import replay
     from pipelines.training.night import NightConfig, replay_nights
 
-    if start is not None and until is not None:
-        raise InputError("--start and --until both say which nights: give one of them")
     source = replay(load(settings))
     place = (home or local_home() / "replays" / source.clean.name).absolute()
     midnights = source.midnights
@@ -60,12 +52,8 @@ def nights(
             else f"night of {source.clean.name} is {labels[0]}"
         )
         raise InputError(f"--until {until}: the {which}")
-    default = source.up_to_the_last_submission() if start is None else start - 1 + count
-    last = labels.index(until) + 1 if until is not None else default
-    first = max(last - count, 0) if start is None else start - 1
-    chosen = midnights[first:last]
-    if not chosen:
-        raise InputError(f"--start {start}: {source.clean.name} has {_nights(len(labels))}")
+    last = labels.index(until) + 1 if until is not None else source.up_to_the_last_submission()
+    chosen = midnights[max(last - count, 0) : last]
     lake = Lake(place / "lake")
     if lake.has("nights", source.clean.name):
         done = lake.read("nights", source.clean.name)[0]["night"].iloc[-1]

@@ -16,9 +16,9 @@ from features.errors import InputError
 from features.statistics import COVERS, FEWEST_BLOCKS
 from pipelines.lake.files import figures_text
 from pipelines.lake.places import write
-from pipelines.report.table import Cell, Row, Table
+from pipelines.report.table import Cell, Row, Table, changed
 from sim.campaigns.results import SETTING, Results, by_setting
-from sim.metrics.formats import change, interval, number
+from sim.metrics.formats import number
 from sim.metrics.names import METRICS, READ_FIRST
 from sim.metrics.verdict import policy_labels, verdict
 from sim.policy import NAMES
@@ -72,10 +72,9 @@ def _by_key(changes: pd.DataFrame) -> dict[Any, Any]:
     return {(tuple(row[name] for name in NAMES), row["metric"]): row for row in changes.to_dict("records")}
 
 
-def _cell(row: Mapping[str, Any], baseline: bool) -> Cell:
-    """Return a value and, except for the baseline, its change, marked if sure, and the change's interval below it."""
-    moved = () if baseline else (change(row["relative"]) + "*" * row["sure"], interval(row["low"], row["high"], row["coverage"]))
-    return Cell(number(row["value"], METRICS[row["metric"]].kind), tuple((line, "") for line in moved))
+def _cell(row: Mapping[str, Any], baseline: bool) -> str | Cell:
+    """Return a value with its change, of the baseline the value alone."""
+    return number(row["value"], METRICS[row["metric"]].kind) if baseline else changed(row, sure=bool(row["sure"]))
 
 
 def summary_tables(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:

@@ -18,7 +18,8 @@ from rich.text import Text
 
 from features.deferred import pd
 from features.errors import printable
-from sim.metrics.formats import number, sentence
+from sim.metrics.formats import change, interval, number, sentence
+from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import nothing_waits
 
 if TYPE_CHECKING:
@@ -155,6 +156,15 @@ class Table:
                 r"\end{table}",
             ]
         )
+
+
+def changed(row: Mapping[Any, Any], tone: str = "", *, sure: bool, best: bool = False) -> Cell:
+    """Return a metric's value and, below it, its change from the baseline and the change's interval.
+
+    ``row`` is one of a comparison; a change that is ``sure`` has a star.
+    """
+    lines = change(row["relative"]) + "*" * sure, interval(row["low"], row["high"], row.get("coverage"))
+    return Cell(number(row["value"], METRICS[row["metric"]].kind), tuple((line, tone) for line in lines), best)
 
 
 def markdown_of(table: pd.DataFrame, form: str = ".4g", empty: str = "none") -> str:

@@ -10,7 +10,6 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
-from features.statistics import covers
 from pipelines.report import plots
 from pipelines.report.page import MOST_ROWS, Front, Key, Looks, Picture, data_uri, key, looks, render
 from pipelines.report.table import (
@@ -18,6 +17,7 @@ from pipelines.report.table import (
     Row,
     Table,
     brief,
+    changed,
     escaped,
     kind_of_jobs,
     not_modelled,
@@ -26,7 +26,7 @@ from pipelines.report.table import (
     takes_correction,
 )
 from sim.campaigns.quality import STAGES
-from sim.metrics.formats import change, interval, number, predictions
+from sim.metrics.formats import change, number, predictions
 from sim.metrics.names import METRICS, READ_FIRST, TAU_S, Metric
 from sim.metrics.verdict import WEIGHED, Verdict, is_bound, verdict
 from sim.policy import NAMES
@@ -100,30 +100,16 @@ def metric_table(
         kind = "baseline" if combination == keys[0] else "recorded" if not predictor else "bound" if is_bound(predictor) else ""
         words = [f"correction: {correction}"] if kind == "" and correction and takes_correction(scheduler) else []
         words += ["a bound, which knows the runtimes"] if kind == "bound" else filter(None, [(kinds or {}).get(predictor, "")])
-        cells = [
-            Cell(
-                number(row["value"], METRICS[metric].kind),
-                () if kind == "baseline" else _changes(row, weighed.tone(combination, metric)),
-                best=kind in ("", "baseline") and row["value"] == best.get(metric),
-            )
-            for metric in metrics
-            for row in [records[at[*combination, metric]]]
-        ]
+        cells = []
+        for metric in metrics:
+            row, tone = records[at[*combination, metric]], weighed.tone(combination, metric)
+            cell = changed(row, tone, sure=bool(tone), best=kind in ("", "baseline") and row["value"] == best.get(metric))
+            cells.append(cell._replace(below=()) if kind == "baseline" else cell)
         look = looks[combination]
         rows.append([Cell(look.label, tuple((text, "") for text in words), colour=look.colour), *cells])
         classes.append(kind)
     headings = [Cell(METRICS[name].title + (", s" if name.endswith("_s") else ""), tip=name) for name in metrics]
     return Table("Metrics", ["combination", *headings], rows, classes=classes)
-
-
-def _changes(row: Mapping[Any, Any], tone: str) -> tuple[tuple[str, str], ...]:
-    """Return the change from the baseline, its interval, and the coverage if that is low."""
-    lines = (
-        change(row["relative"]) + "*" * bool(tone),
-        interval(row["low"], row["high"]),
-        "" if pd.isna(row["low"]) else covers(row["coverage"]).strip(),
-    )
-    return tuple((line, tone) for line in lines)
 
 
 def intervals_hint(comparison: pd.DataFrame, baseline: str, confidence: float) -> str:

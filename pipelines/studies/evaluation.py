@@ -8,7 +8,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
@@ -23,8 +22,6 @@ from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.simulation import simulate_policy
 
-KIND = "evaluation"
-"""The kind of Parquet file that holds the figures."""
 _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_high")
 
 
@@ -80,7 +77,7 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
     """Return one record per part and predictor, in plain Python values for JSON.
 
     It has identity, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline. Missing values
-    are None. :func:`as_table` has groups and levels, too.
+    are None.
     """
     records = []
     for quality in evaluation.qualities:
@@ -93,21 +90,6 @@ def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
                 record |= {measure + ("" if name == "value" else f"_{name}"): row[name] for name in _FIGURES}
             records.append({key: _plain(value) for key, value in record.items()})
     return records
-
-
-def as_table(evaluation: Evaluation) -> pd.DataFrame:
-    """Return every figure in one tidy table: one row per part, predictor, group, measure.
-
-    The columns are the identity, and those of ``Quality.measures``.
-    """
-    tables = []
-    for quality in evaluation.qualities:
-        for schedule in evaluation.schedules:
-            rows = quality.measures[quality.measures["predictor"] == schedule.predictor].reset_index(drop=True)
-            identity = _identity(evaluation, quality, schedule)
-            own = pd.DataFrame([{name: identity[name] for name in identity if name not in rows}] * len(rows))
-            tables.append(pd.concat([own, rows], axis=1))
-    return pd.concat(tables, ignore_index=True).astype({"starvation_s": "Int64"})
 
 
 def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> dict[str, Any]:

@@ -14,9 +14,9 @@ import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
+from pipelines.readers.slurm.as_json import release_of
 from pipelines.readers.slurm.jobs import SlurmJobs, read_slurm_jobs
 from pipelines.readers.slurm.lines import ABSENT
-from pipelines.readers.slurm.sacct_json import release_of
 from pipelines.readers.slurm.site import load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
 from pipelines.readers.text import load

@@ -27,7 +27,7 @@ from pipelines.lake.tables import Lake
 from pipelines.readers import SIMULATED
 from pipelines.readers.simulated_site import CLUSTER, SEED
 from pipelines.report.page import BLUE, GREEN, INK, ORANGE, figure
-from pipelines.report.table import Cell, Row, Table
+from pipelines.report.table import Cell, Row, Table, changed
 from pipelines.training.compare import KEYS, ROW
 from sim.cluster.applications import APPLICATIONS, INPUTS
 from sim.cluster.experiments import as_schedules, compare_trials, trials, usual
@@ -225,12 +225,11 @@ def overall(table: pd.DataFrame, title: str = "") -> Table:
     return Table(title, ["scheduler, and what it knows", *headings], rows, classes=classes)
 
 
-def _cell(row: Mapping[Any, Any], *, baseline: bool) -> Cell:
-    value = number(row["value"], METRICS[row["metric"]].kind)
+def _cell(row: Mapping[Any, Any], *, baseline: bool) -> str | Cell:
     if baseline:
-        return Cell(value)
+        return number(row["value"], METRICS[row["metric"]].kind)
     tone = "" if not row["sure"] else "better" if row["relative"] < 0 else "worse"
-    return Cell(value, ((change(row["relative"]) + "*" * bool(row["sure"]), tone), (interval(row["low"], row["high"]), tone)))
+    return changed(row, tone, sure=bool(row["sure"]))
 
 
 def drawn(table: pd.DataFrame) -> Figure:

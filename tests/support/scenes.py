@@ -131,8 +131,12 @@ def _prepare_run(place: Path) -> None:
 
 def night(place: Path, day: int) -> int:
     """Do the night of a day of the accounting that is there, in the home directory itself."""
+    from tests.support.arriving import source
+
+    trace = source(jobs=JOBS)
+    label = trace.label(trace.midnights[day - 1])
     less = ("--nights", "1", "--home", str(place / "home"))
-    return queuecast(place, "nights", str(place / "arriving.parquet"), "--start", str(day), *less)
+    return queuecast(place, "nights", str(place / "arriving.parquet"), "--until", label, *less)
 
 
 def _prepare_night(place: Path) -> None:

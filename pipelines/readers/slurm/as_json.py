@@ -1,14 +1,15 @@
-"""``sacct --json`` as the columns that ``sacct --parsable2`` prints.
+"""``sacct --json`` and ``squeue --json`` as the columns that both print as text.
 
 Slurm's data parsers differ by version: a number is plain (22.05), or an object ``{"set", "infinite", "number"}``; a state is a word
-or a list of words. Times are Unix seconds and are written in UTC; a time limit is in minutes.
+or a list of words. Times are Unix seconds; a time limit is in minutes.
 """
 
 import json
 import re
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, tzinfo
 from typing import Any
+from zoneinfo import ZoneInfo
 
 from features.errors import InputError, one_line, shown
 from pipelines.readers.text import Source
@@ -23,6 +24,12 @@ _LATER = ("Eligible", "Priority", "Constraints", "Flags", "Reservation", "Submit
 _DELIMITER = "\x1f"  # no value has it; a comma or a bar is in names
 _BETWEEN = re.compile(r"[\x1f\r\n]")
 _STARTED = {"STARTED_ON_SUBMIT": "SchedSubmit", "STARTED_ON_SCHEDULE": "SchedMain", "STARTED_ON_BACKFILL": "SchedBackfill"}
+
+
+_QUEUE = (
+    *("JOBID", "STATE", "USER", "PARTITION", "CPUS", "TIME_LIMIT", "SUBMIT_TIME", "START_TIME", "ACCOUNT", "QOS", "TRES_ALLOC"),
+    *("PRIORITY", "NODELIST", "REASON", "RESERVATION", "DEPENDENCY", "FEATURES"),
+)
 
 
 def is_json(source: Source) -> bool:
@@ -94,7 +101,7 @@ def _row(job: Mapping[str, Any]) -> list[object]:
         *(job.get("account") or "", job.get("partition") or "", job.get("qos") or ""),
         *(
             " ".join(state[:1]) if isinstance(state, list) else state,
-            *(_utc(time[name]) for name in ("submission", "start", "end")),
+            *(_time(time[name]) for name in ("submission", "start", "end")),
         ),
         *(_number(time["elapsed"]), _number(time.get("limit")), required or requested.get("cpu", ""), allocated.get("cpu", 0)),
         *(_number(nodes), ",".join(f"{name}={count}{'M' * (name == 'mem')}" for name, count in requested.items())),
@@ -106,7 +113,7 @@ def _later(job: Mapping[str, Any]) -> list[object]:
     """Return the values of :data:`_LATER`."""
     reserved = (job.get("reservation") or {}).get("name")
     return [
-        *(_utc(job["time"].get("eligible")), _number(job.get("priority")), job.get("constraints") or ""),
+        *(_time(job["time"].get("eligible")), _number(job.get("priority")), job.get("constraints") or ""),
         ",".join(_STARTED[flag] for flag in job.get("flags") or () if flag in _STARTED),
         *(reserved if isinstance(reserved, str) else "", job.get("submit_line") or ""),
     ]
@@ -115,7 +122,7 @@ def _later(job: Mapping[str, Any]) -> list[object]:
 def _number(value: object) -> object:
     """Return a whole number, "" if missing or infinite; raise ValueError for other values."""
     if isinstance(value, Mapping):
-        value = value["number"] if value.get("set") and not value.get("infinite") else None
+        value = value["number"] if value.get("set", True) and not value.get("infinite") else None
     if value is None:
         return ""
     if isinstance(value, bool) or not isinstance(value, (int, float)) or value != int(value):
@@ -123,9 +130,9 @@ def _number(value: object) -> object:
     return int(value)
 
 
-def _utc(value: object) -> str:
+def _time(value: object, place: tzinfo = UTC) -> str:
     second = _number(value)
-    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%dT%H:%M:%S") if second else ""  # type: ignore[arg-type]
+    return datetime.fromtimestamp(second, place).strftime("%Y-%m-%dT%H:%M:%S") if second else ""  # type: ignore[arg-type]
 
 
 def _tres(counted: object) -> dict[str, object]:
@@ -136,3 +143,37 @@ def _tres(counted: object) -> dict[str, object]:
         if name.split("/")[0] in ("cpu", "mem", "node", "gres"):
             resources[name] = _number(resource["count"])
     return resources
+
+
+def as_lines(text: str, path: str, place: ZoneInfo) -> list[str]:
+    """Return the jobs of ``text`` as lines under a header, with times local to ``place``.
+
+    Raises InputError for text that is not what squeue writes.
+    """
+    try:
+        jobs = json.loads(text)["jobs"]
+        return ["|".join(_QUEUE), *("|".join(_queued(job, place)) for job in jobs)]
+    except json.JSONDecodeError as error:
+        raise InputError(f"{path}, line {error.lineno}: is not whole JSON, as squeue --json writes it") from error
+    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+        raise InputError(f"{path}: is JSON, but not that of squeue --json: {error!r}") from error
+
+
+def _queued(job: dict[str, Any], place: ZoneInfo) -> list[str]:
+    number, state = str(job["job_id"]), job["job_state"]
+    array, task, tasks = _number(job.get("array_job_id")), _number(job.get("array_task_id")), job.get("array_task_string")
+    if array and (task != "" or tasks):
+        most = _number(job.get("array_max_tasks"))
+        waiting = "[" + re.sub(r"%\d+$", "", str(tasks)) + (f"%{most}" if most else "") + "]"
+        number = f"{array}_{waiting if tasks else task}"
+    elif het := _number(job.get("het_job_id")):
+        number = f"{het}+{_number(job.get('het_job_offset')) or 0}"
+    limit = job.get("time_limit")
+    minutes = _number(limit)
+    values = [number, state[0] if isinstance(state, list) else state, job.get("user_name"), job.get("partition")]
+    values += [_number(job["cpus"]), 60 * minutes if isinstance(minutes, int) else "UNLIMITED"]
+    values += [_time(job.get(name), place) for name in ("submit_time", "start_time")]
+    values += [job.get(name) for name in ("account", "qos")] + [job.get("tres_alloc_str") or job.get("tres_req_str")]
+    values += [_number(job.get("priority"))]
+    values += [job.get(name) for name in ("nodes", "state_reason", "resv_name", "dependency", "features")]
+    return ["" if value is None else str(value) for value in values]
