@@ -359,7 +359,8 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
                 raise KeyboardInterrupt from error
             raise error.__cause__ or error from None  # a stage's own error, which it wraps for Dagster
         except (KeyboardInterrupt, dg.DagsterExecutionInterruptedError) as error:
-            _cancel(running, run_id)
+            if (run := running.get_run_by_id(run_id)) is not None and not run.is_finished:
+                running.report_run_canceled(run)
             raise KeyboardInterrupt from error
         except DagsterAssetCheckFailedError:
             _say_checks(_checks(running, run_id))
@@ -377,12 +378,6 @@ def _checks(running: dg.DagsterInstance, run_id: str) -> list[dg.AssetCheckEvalu
     """Return the checks that a run evaluated."""
     entries = running.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_CHECK_EVALUATION)
     return [entry.dagster_event.asset_check_evaluation_data for entry in entries if entry.dagster_event]
-
-
-def _cancel(running: dg.DagsterInstance, run_id: str) -> None:
-    """Report to the instance that the run was interrupted."""
-    if (run := running.get_run_by_id(run_id)) is not None and not run.is_finished:
-        running.report_run_canceled(run)
 
 
 def _say_checks(checks: Sequence[dg.AssetCheckEvaluation]) -> bool:

@@ -16,9 +16,10 @@ from features.errors import InputError, printable
 from features.names import check_name
 from models.variability.classifiers import OPTIONS
 from pipelines.cli import LazyGroup, importing, note, record
-from pipelines.cli.options import check_outputs, json_option, options, out_option, system_option
+from pipelines.cli.options import json_option, options, system_option
 from pipelines.cli.progress import shown_progress
 from pipelines.readers.systems import PLACES, System, remember_system
+from pipelines.readers.text import some
 
 if TYPE_CHECKING:
     from pipelines.lake.tables import Lake
@@ -29,7 +30,6 @@ _COMMANDS = {
     "ingest": ("variability", "read counters, control runs and probe results"),
     "evaluate": ("variability", "cross-validate classifiers on the control runs"),
     "ask": ("variability", "would a job vary if it started now? The champion's answer"),
-    "emit": ("variability", "write what monitoring would record of a simulated cluster"),
 }
 
 
@@ -105,7 +105,7 @@ def _read_tables(lake: Lake, system: System) -> None:
         note(
             f"{ingested.path}: {len(ingested.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
             + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict stored ones, which stay'}"
-               f" ({_few(kept.contradicting)})" if kept.contradicting else "")
+               f" ({some(kept.contradicting)})" if kept.contradicting else "")
             + (f"; left out: {left}" if left else "")
         )  # fmt: skip
         for text in ingested.read.notes:
@@ -148,10 +148,6 @@ def _print_report(report: IngestReport) -> None:
         note(f"and {more:,} more")
 
 
-def _few(names: tuple[str, ...]) -> str:
-    return ", ".join(names[:3]) + (", ..." if len(names) > 3 else "")
-
-
 @click.command()
 @click.option("--system", required=True, help="System of the ingested counters and control runs.")
 @click.option(
@@ -171,9 +167,6 @@ def evaluate(system: str, names: tuple[str, ...], as_json: bool) -> None:
         from pipelines.cli.variability_evaluating import evaluate_classifiers
 
     evaluate_classifiers(system, names, as_json)
-
-
-_FEW = 3
 
 
 @click.command()
@@ -244,57 +237,6 @@ def _print_answer(answer: VariationAnswer) -> None:
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
     click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
     if answer.silent:
-        few = ", ".join(answer.silent[:_FEW]) + (", ..." if len(answer.silent) > _FEW else "")
-        note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before, so nothing is known of them: {few}")
+        note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before: {some(answer.silent)}")
     if answer.missing:
-        few = ", ".join(answer.missing[:_FEW]) + (", ..." if len(answer.missing) > _FEW else "")
-        note(f"{len(answer.missing)} columns have no value, and the model takes usual values: {few}")
-
-
-@click.command()
-@click.option(
-    "--cluster",
-    "cluster_name",
-    type=click.Choice(["congested", "congested-small"]),
-    default="congested",
-    show_default=True,
-    help="The simulated cluster; congested-small is a quarter of it.",
-)
-@click.option("--days", type=click.FloatRange(0, min_open=True), default=1.0, show_default=True, help="Days of users' load.")
-@click.option("--seed", type=click.IntRange(0), default=0, show_default=True)
-@click.option("--gzip", "packed", is_flag=True, help="Pack the counters' files.")
-@out_option(
-    "A new or empty directory, or one with fewer days of the same, to which the others are added.",
-    type=click.Path(path_type=Path, file_okay=False),
-    required=True,
-)
-def emit(cluster_name: str, days: float, seed: int, packed: bool, out: Path) -> None:
-    """Simulate a cluster and its users, and write what a site would record.
-
-    It writes counters as LDMS CSV, accounting, control runs, probe results, application types and the topology. A day of the 512
-    nodes of congested is some 135 million values: 1.6 GB of text, and half of that packed. A day of the 128 nodes of
-    congested-small, which are sampled a quarter as often, is 8 million values and 0.1 GB.
-    """
-    with importing():  # a wrong option is refused before the simulator is imported
-        from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
-        from sim.cluster.presets import CONGESTED, CONGESTED_SMALL
-
-    check_outputs({"--out": out}, [])
-    cluster = CONGESTED if cluster_name == CONGESTED.name else CONGESTED_SMALL
-    with shown_progress("seconds of the cluster", after_s=1.0) as progress:
-        emitted = emit(cluster, out, days=days, seed=seed, packed=packed, progress=progress)
-    jobs, runs = len(emitted.recorded.jobs), len(emitted.recorded.runs)
-    note(
-        f"simulated cluster {cluster.name}, {days:g} days: {emitted.values:,} values in {emitted.files:,} new files, "
-        f"{jobs:,} jobs, {runs:,} of them control runs"
-    )
-    named = {
-        "counters": COUNTERS,
-        "accounting": JOBS,
-        "control runs": RUNS,
-        "probe results": PROBE_RESULTS,
-        "types": TYPES,
-        "topology": TOPOLOGY,
-    }
-    for what, name in named.items():
-        click.echo(f"{what:<18}{out / name}")
+        note(f"{len(answer.missing)} columns have no value, and the model takes usual values: {some(answer.missing)}")

@@ -66,11 +66,6 @@ def is_url(place: Path) -> bool:
     return not isinstance(place, Path)
 
 
-def is_outage(error: BaseException) -> bool:
-    """Tell whether an error is one of a store or database that does not answer as it should."""
-    return type(error).__module__.partition(".")[0] in _OUTAGES
-
-
 @contextmanager
 def store_errors(place: Path) -> Iterator[None]:
     """Turn errors at a URL into InputErrors of one line, but FileNotFoundError."""
@@ -79,7 +74,8 @@ def store_errors(place: Path) -> Iterator[None]:
     except FileNotFoundError:
         raise
     except Exception as error:
-        if is_url(place) and (isinstance(error, OSError) or is_outage(error)):
+        library = type(error).__module__.partition(".")[0]
+        if is_url(place) and (isinstance(error, OSError) or library in _OUTAGES):
             raise InputError(f"{place}: the object store does not answer as it should: {_one_line(error)}") from error
         raise
 

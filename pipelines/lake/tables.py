@@ -132,9 +132,6 @@ class Lake:
         """Tell whether tables of ``subject`` are read from and written to its draft."""
         return self.maker != "" and subject.partition("-")[0] not in GROWING
 
-    def _pinned(self, subject: str) -> Version | None:
-        return self.seen[1] if self.seen is not None and self.seen[0] == subject else None
-
     def _made_from(self, subject: str) -> dict[str, str]:
         return self._used.get(subject, {})
 
@@ -191,7 +188,8 @@ class Lake:
         versions = self.versions(subject)
         if self._drafts(subject):
             return versions.draft().files.get(table)
-        return (self._pinned(subject) or versions.current()).files.get(table)
+        seen = self.seen[1] if self.seen is not None and self.seen[0] == subject else versions.current()
+        return seen.files.get(table)
 
     def write_for(self, clean: CleanTrace, table: str, frame: pd.DataFrame, metadata: Mapping[str, Any] | None = None) -> Path:
         """Write a table made from ``clean``, with its jobs' fingerprint and ``generated``."""

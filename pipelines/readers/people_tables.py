@@ -29,7 +29,12 @@ def read_table(path: Path, wanted: Sequence[str]) -> tuple[pd.DataFrame, str, Pl
     if not path.exists():
         raise InputError(f"{path}: no such file")
     try:
-        table, head, place = _read_parquet(path) if path.suffix == ".parquet" else _read_csv(path)
+        if path.suffix == ".parquet":
+            from pipelines.lake.files import read_foreign
+
+            table, head, place = read_foreign(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"
+        else:
+            table, head, place = _read_csv(path)
     except (ValueError, OSError) as error:
         if isinstance(error, InputError):
             raise
@@ -77,12 +82,6 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
         except csv.Error as error:
             raise InputError(f"{path}:{line}: {error}") from error
     return pd.DataFrame(rows, columns=names, dtype="str"), f"{path}:1", lambda row: f"{path}:{lines[row]}"
-
-
-def _read_parquet(path: Path) -> tuple[pd.DataFrame, str, Place]:
-    from pipelines.lake.files import read_foreign
-
-    return read_foreign(path).reset_index(drop=True), str(path), lambda row: f"{path}: row {row + 1}"
 
 
 PREFIX = "table:"

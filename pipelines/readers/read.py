@@ -274,7 +274,8 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
     for doubt in doubts(cleaned.jobs, cleaned.procs, cleaned.rejected_jobs):
         note(f"{name}: WARNING: {doubt}")
-    _change(lambda tables: tables.update({name: table}))
+    with changing(remembered()) as document:
+        document.setdefault("traces", tomlkit.table(is_super_table=True))[name] = table
     return name
 
 
@@ -378,9 +379,3 @@ def _from_home(path: Path) -> str:
     home = remembered().parent
     own = not is_url(home) and path.is_relative_to(home)
     return str(path.relative_to(home) if own else path)
-
-
-def _change(change: Callable[[Any], object]) -> None:
-    """Change the tables of remembered traces."""
-    with changing(remembered()) as document:
-        change(document.setdefault("traces", tomlkit.table(is_super_table=True)))

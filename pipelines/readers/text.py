@@ -239,33 +239,21 @@ def read_settings(path: Path, what: str = "settings") -> dict[str, Any]:
     return toml_tables(path, text)
 
 
-def editable(path: Path) -> TOMLDocument:
-    """Return a settings file for editing, with its comments; a new one if there is none."""
-    return _document(path, read(path))
-
-
 @contextmanager
 def changing(path: Path) -> Iterator[TOMLDocument]:
-    """Yield :func:`editable`, then write the changed document; one process at a time."""
+    """Yield a settings file with its comments, then write it; one process at a time."""
     import tomlkit
 
     from pipelines.lake.locks import held
 
     with held(path.with_suffix(".lock")):
         before = read(path)
-        document = _document(path, before)
+        if before is not None:
+            read_settings(path)
+        document = tomlkit.document() if before is None else tomlkit.parse(before.decode())
         yield document
         if (text := tomlkit.dumps(document).encode()) != before:
             write(path, text)
-
-
-def _document(path: Path, content: bytes | None) -> TOMLDocument:
-    import tomlkit
-
-    if content is None:
-        return tomlkit.document()
-    read_settings(path)
-    return tomlkit.parse(content.decode())
 
 
 def counted(notes: list[str], sentence: str, matches: int | np.ndarray) -> None:
@@ -276,6 +264,6 @@ def counted(notes: list[str], sentence: str, matches: int | np.ndarray) -> None:
         notes.append(f"{sentence}: {count:,}.")
 
 
-def some(numbers: Sequence[int]) -> str:
-    """Return the first five of ``numbers`` as text, and ... for the rest."""
-    return ", ".join(map(str, numbers[:5])) + (", ..." if len(numbers) > 5 else "")
+def some(things: Sequence[object]) -> str:
+    """Return the first five of ``things`` as text, and ... for the rest."""
+    return ", ".join(map(str, things[:5])) + (", ..." if len(things) > 5 else "")

@@ -143,12 +143,15 @@ def render_night(night: Night, run_id: str) -> str:
         },
     )
     schedules = [*compared.answer, compared.table, f"{compared.hint} {_REPLAYED}"] if compared else []
+    columns = {"version": "{version}", "method": "{method}", "alias": "{alias}", "why": "{why}"}
+    registered = night.registered.assign(alias=night.registered["alias"].replace("", "–")).to_dict("records")
+    versions = Table.of("Versions", columns, registered, left=["method", "alias", "why"])
     performance = [_performance(night.performance), _WORST] if len(night.performance) else []
     return render(
         front,
         [
             ("What it does to the schedule: the last 30 days", schedules),
-            ("Versions that serve" if night.nothing_new else "New versions", [_versions(night.registered), _rule()]),
+            ("Versions that serve" if night.nothing_new else "New versions", [versions, _rule()]),
             ("Drift", [_drift(night.drift), _DRIFT, *performance]),
         ],
     )
@@ -218,11 +221,6 @@ def _rule() -> str:
         "worse beyond its interval. The interval beside a difference is of that night alone and decides nothing. Otherwise the "
         "champion's model stays and gets the night's histories."
     )
-
-
-def _versions(registered: pd.DataFrame) -> Table:
-    rows = [(str(row["version"]), row["method"], row["alias"] or "–", row["why"]) for row in registered.to_dict("records")]
-    return Table("Versions", ["version", "method", "alias", "why"], rows, left=["method", "alias", "why"])
 
 
 def _accuracies(accuracies: Mapping[str, float]) -> Table:

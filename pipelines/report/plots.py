@@ -72,7 +72,7 @@ def figure_of_changes(
                     continue
                 panel.plot(1.0 + row[["low", "high"]], [place, place], color=look.colour, linewidth=1.8, alpha=0.7)
                 panel.plot(x, place, look.marker, color=look.colour, markersize=6)
-        rows_named(panels[0], [_folded(table[key].label) for key in shown])
+        rows_named(panels[0], ["\n".join(_short(part, _LONGEST) for part in table[key].label.split(" / ")) for key in shown])
         for panel in panels[: len(metrics or WEIGHED)]:
             panel.tick_params(axis="y", labelsize=8)
     return drawing
@@ -82,11 +82,6 @@ def picture_of_changes(comparison: pd.DataFrame, keys: Sequence[Key], generated:
     """Return :func:`figure_of_changes` as a page's picture; None for the baseline alone."""
     caption = f"Changes against {table[keys[0]].label}; left is better. A line that reaches an edge goes on beyond it."
     return Picture(data_uri(figure_of_changes(comparison, keys, generated, table)), caption) if len(keys) > 1 else None
-
-
-def _folded(label: str) -> str:
-    """Return a label with scheduler and predictor on separate lines, cut if they are long."""
-    return "\n".join(_short(part, _LONGEST) for part in label.split(" / "))
 
 
 def _short(label: str, most: int) -> str:

@@ -159,7 +159,7 @@ class Table:
 
 
 def changed(row: Mapping[Any, Any], tone: str = "", *, sure: bool, best: bool = False) -> Cell:
-    """Return a metric's value and, below it, its change from the baseline and the change's interval.
+    """Return a metric's value and, below it, its change and the change's interval.
 
     ``row`` is one of a comparison; a change that is ``sure`` has a star.
     """

@@ -155,7 +155,8 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
         ]
         for name in measures:
             row = values.loc[name]
-            cells.append(_measure(name, row["value"]) + (_bounds(row) if name == "accuracy" else ""))
+            bounds = f" [{100 * row['low']:.1f}, {100 * row['high']:.1f}]" if name == "accuracy" and pd.notna(row["low"]) else ""
+            cells.append(_measure(name, row["value"]) + bounds)
         shares = levels[levels["predictor"] == predictor].set_index("group")["value"]
         rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in quantile_levels)])
     return Table("Predictions", headings, rows)
@@ -173,10 +174,6 @@ def experience_table(quality: pd.DataFrame) -> Table | None:
         cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
         rows.append([predictions(str(predictor)), *cells])
     return Table("Accuracy by experience", ["predictor", *(STAGES.get(group, group) for group in groups)], rows)
-
-
-def _bounds(row: pd.Series) -> str:
-    return "" if pd.isna(row["low"]) else f" [{100 * row['low']:.1f}, {100 * row['high']:.1f}]"
 
 
 def cleaning_table(counts: pd.Series) -> Table | None:

@@ -129,7 +129,8 @@ def answer(study: WhatIf) -> list[str]:
     wait = f"the mean wait of {metrics[WEIGHED[0]].baseline:,.0f} s by {_of(metrics[WEIGHED[0]])}"
     others = ", ".join(f"{_SHORT[metric]} by {_of(metrics[metric])}" for metric in WEIGHED[1:])
     verdict, what = study.verdict(name), study.candidates[name].what or name
-    span = "" if study.several else f"A record of {_span(study)} tells of these very jobs alone, not of those of other days: "
+    length = duration(float(np.ptp(study.jobs.table["submit_s"])))
+    span = "" if study.several else f"A record of {length} tells of these very jobs alone, not of those of other days: "
     if name in study.better:
         lead = f"Change to “{name}”: {what}." if name == study.ranked[0] else f"No setting is surely better; “{name}” is: {what}."
     elif verdict == "mixed":
@@ -167,12 +168,6 @@ def _kills(study: WhatIf, name: str) -> str:
     most = "at most " if any(isinstance(limit, MinTimeLimits) for limit in study.candidates[name].limits) else ""
     clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
     return clause + (f"; {never:,} job{'s' * (never > 1)} would never start" if never else "")
-
-
-def _span(study: WhatIf) -> str:
-    """Return how long the record is, in words."""
-    submit = study.jobs.table["submit_s"]
-    return duration(float(submit.max() - submit.min()))
 
 
 def _payers(study: WhatIf, name: str) -> str:

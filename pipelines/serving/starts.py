@@ -232,9 +232,10 @@ def at_once(columns: Mapping[str, list[Any]], submit: np.ndarray, start: np.ndar
 
 def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, np.ndarray]:
     """Return submissions and starts, seconds of the wall clock, int64 [jobs]; a job that started in this second runs."""
+    clock = [None if time is None else timegm(time.timetuple()) for time in columns["submit_time"]]
     submit, waits, ran = (
         np.array([-1 if seconds is None else seconds for seconds in values], np.int64)
-        for values in (map(_clock_s, columns["submit_time"]), columns["waits_s"], columns["running_s"])
+        for values in (clock, columns["waits_s"], columns["running_s"])
     )
     has_time = submit >= 0
     for field, why, wrong in (
@@ -246,11 +247,6 @@ def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, 
     start = np.where(ran < 0, NOT_YET, clock_s - np.maximum(ran, 1))
     until = np.minimum(start, clock_s)
     return np.where(has_time, np.minimum(submit, until), until - waits), start
-
-
-def _clock_s(time: datetime | None) -> int | None:
-    """Return a wall clock in seconds since 1970-01-01 00:00, None without one."""
-    return None if time is None else timegm(time.timetuple())
 
 
 def _codes(names: Sequence[str | None]) -> np.ndarray:

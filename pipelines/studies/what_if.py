@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError, unknown
@@ -232,7 +231,7 @@ def measure(
         progress("effects", row, len(passed))
         if name not in idle:
             effects[name] = effect(today, late[name], starts[0], starts[row + 1], shake_s, seeds, from_s)
-    waits_s = starts[0] - np.stack([_submitted(table, shake_s, seed) for seed in seeds])
+    waits_s = starts[0] - np.stack([shaken(table, shake_s, seed)["submit_s"].to_numpy(np.float64) for seed in seeds])
     ran = (submit >= from_s) & np.isfinite(waits_s).all(axis=0) & (table["start_s"].to_numpy() >= 0)
     return WhatIf(
         site=site,
@@ -282,10 +281,6 @@ def _fit(site: Site, jobs: SlurmJobs, replays: int, seed: int, spread: Map, prog
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")
     progress("single decisions", 0, 1)
     return {**replayed.summary(), **decisions(site, jobs.runs, seed).summary(), "phases_from_log": False}
-
-
-def _submitted(table: pd.DataFrame, shake_s: int, seed: int) -> np.ndarray:
-    return shaken(table, shake_s, seed)["submit_s"].to_numpy(np.float64)
 
 
 def _before(changed: Changed, until_s: int) -> Changed:

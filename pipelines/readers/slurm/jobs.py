@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -202,16 +201,14 @@ def _happened(lines: JobColumns, at: int, row: dict[str, str]) -> dict[str, Any]
 
 def _limited(jobs: pd.DataFrame, site: Site) -> pd.DataFrame:
     """Give jobs without a limit the longest of their partitions, or a year."""
-    longest = {text: _longest_s(site, text.split(",")) for text in jobs["partition"].unique()}
+    parts = site.partitions
+    longest = {
+        text: max((parts[name].max_s for name in text.split(",") if name in parts), default=UNLIMITED)
+        for text in jobs["partition"].unique()
+    }
     unlimited, most = jobs["limit_s"] >= UNLIMITED, jobs["partition"].map(longest).clip(upper=365 * 86_400)
     limit_s = jobs["limit_s"].mask(unlimited, most)
     return jobs.assign(limit_s=limit_s, least_limit_s=np.minimum(jobs["least_limit_s"], limit_s))
-
-
-def _longest_s(site: Site, partitions: Sequence[str]) -> int:
-    if partitions[0] not in site.partitions:
-        return UNLIMITED
-    return max(site.partitions[name].max_s for name in partitions if name in site.partitions)
 
 
 def _each_row_once(runs: pd.DataFrame, notes: list[str]) -> pd.DataFrame:
