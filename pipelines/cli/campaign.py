@@ -14,15 +14,7 @@ import click
 
 from features.errors import InputError
 from pipelines.cli import note
-from pipelines.cli.options import (
-    check_outputs,
-    on_option,
-    options,
-    out_option,
-    restart_option,
-    simulating,
-    workers_option,
-)
+from pipelines.cli.options import check_outputs, on_option, options, out_option, restart_option, simulating, workers_option
 from pipelines.cli.progress import shown_progress
 from sim.metrics.names import READ_FIRST
 from sim.settings import Campaign

@@ -102,16 +102,7 @@ def _of_table(name: str, table: Any, where: str) -> System:
 
 def simulated_system(home: Path) -> System:
     """Return the system that :mod:`pipelines.readers.simulated_site` writes."""
-    from pipelines.readers.simulated_site import (
-        CLUSTER,
-        COUNTERS,
-        JOBS,
-        PROBE_RESULTS,
-        RUNS,
-        TOPOLOGY,
-        TYPES,
-        site_folder,
-    )
+    from pipelines.readers.simulated_site import CLUSTER, COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, site_folder
 
     folder = site_folder(home)
     return System(

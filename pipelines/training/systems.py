@@ -20,12 +20,7 @@ from models.registry.tracking import Tracking
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
 from models.registry.variability_registration import VARIABILITY, VariabilityContent, load_version
 from models.variability.classifiers import OPTIONS
-from models.variability.evaluation import (
-    ClassifierTraining,
-    forward,
-    measured,
-    predictions,
-)
+from models.variability.evaluation import ClassifierTraining, forward, measured, predictions
 from models.variability.model import VariabilityModel, times_of
 from pipelines.studies.progress import progress_reporter
 from pipelines.studies.variability_table import MODEL_TABLE, TrainingTable

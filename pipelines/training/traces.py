@@ -27,13 +27,7 @@ from pipelines.lake.registry import submissions
 from pipelines.report.table import instant
 from pipelines.studies.progress import progress_reporter
 from pipelines.training import promote
-from pipelines.training.judge import (
-    instants_of_nights,
-    job_keys,
-    judge,
-    judging_instants,
-    mean_accuracy,
-)
+from pipelines.training.judge import instants_of_nights, job_keys, judge, judging_instants, mean_accuracy
 from pipelines.training.ledger import Ledger
 from pipelines.training.promote import MADE_FROM, CandidateScore, Outdated, PromotionVerdict, made_from
 from pipelines.training.work import Cutoff, date_of
