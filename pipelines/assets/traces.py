@@ -26,8 +26,8 @@ from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import read_known
 from pipelines.report import plots
 from pipelines.report.table import escaped, markdown_of
-from pipelines.report.tables import changes_table, leading
-from pipelines.training.compare import BASELINE, keep_comparison
+from pipelines.report.tables import BASELINE, changes_table, leading
+from pipelines.training.compare import keep_comparison
 from pipelines.training.ledger import accounting_of, arrived, days_arrived, days_to_come, later_night
 from pipelines.training.pages import write_pages
 from pipelines.training.policy import learn_by_the_date

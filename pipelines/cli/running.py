@@ -33,7 +33,6 @@ from pipelines.studies.progress import listening
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, TODAY, RunSettings
 from sim.settings import TraceSettings
 
-BASELINE = ("EASY", "requested")
 VERDICT_WIDTH = 100
 """Of the verdict, three lines at most."""
 LEFT_OUT = (
@@ -71,7 +70,7 @@ def print_site(lake: Lake, name: str) -> None:
         for sentence in lake.read("parity", name)[1]["answer"]:
             click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
         click.echo(f"  {home() / 'reports' / f'{name}-parity.html'}\n")
-    from pipelines.training.pages import pooled
+    from pipelines.report.tables import pooled
 
     if sentence := pooled(name):
         click.echo(sentence)
@@ -81,7 +80,7 @@ def print_comparison(lake: Lake, name: str) -> None:
     """Print the comparison of a trace: the table of its page, and the verdict."""
     from pipelines.report.page import looks
     from pipelines.report.table import nothing_waited
-    from pipelines.report.tables import leading, metric_table
+    from pipelines.report.tables import BASELINE, leading, metric_table
     from sim.metrics.verdict import verdict
 
     table, settings = lake.read("comparison", name)

@@ -24,13 +24,12 @@ from pipelines.lake.provenance import code_version, software
 from pipelines.report.page import Front, looks, render
 from pipelines.report.plots import picture_of_changes
 from pipelines.report.table import Table, instant
-from pipelines.report.tables import interval_notes, intervals_hint, leading, metric_table
+from pipelines.report.tables import BASELINE, interval_notes, intervals_hint, leading, metric_table
 from sim.metrics.formats import number, sentence, signed
 from sim.metrics.names import Kind
 from sim.metrics.verdict import verdict
 from sim.policy import NAMES
 
-_BASELINE = ("EASY", "requested")
 _INPUTS = {
     "procs": "processors",
     "requested_s": "requested time",
@@ -159,7 +158,7 @@ def render_night(night: Night, run_id: str) -> str:
 
 def _schedules(table: pd.DataFrame, generated: bool) -> Front:
     """Return the comparison of the last days' schedules as the front of a page."""
-    weighed = verdict(table, _BASELINE)
+    weighed = verdict(table, BASELINE)
     first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
     return Front(
         title="",

@@ -10,6 +10,10 @@ import pandas as pd
 
 from features.clock import DAY_S
 from features.errors import InputError
+from features.jobs.cleaning import CleanTrace
+from features.statistics import CONFIDENCE
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import is_accounting
 from pipelines.report import plots
 from pipelines.report.page import MOST_ROWS, Front, Key, Looks, Picture, data_uri, key, looks, render
 from pipelines.report.table import (
@@ -32,6 +36,8 @@ from sim.metrics.verdict import WEIGHED, Verdict, is_bound, verdict
 from sim.policy import NAMES
 from sim.schedule import Schedule
 
+BASELINE = ("EASY", "requested")
+"""Scheduler and predictor that all others are compared with."""
 _ACCURACY = (
     "Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs; by experience: by how many jobs of its user had ended in "
     "that schedule when a job was submitted."
@@ -205,52 +211,48 @@ def _measure(name: str, value: float) -> str:
     return number(value, "share" if name.endswith(_SHARES) else "seconds" if name.endswith("_s") else "ratio")
 
 
+def pooled(trace: str) -> str:
+    """Return the sentence above a Slurm site's comparison on one pool; "" for other traces."""
+    entry = load_catalogue().get(trace)
+    if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
+        return ""
+    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
+
+
 def render_report(
-    *,
-    trace: str,
+    clean: CleanTrace,
     comparison: pd.DataFrame,
     schedules: Sequence[Schedule],
     quality: pd.DataFrame,
-    cleaning_counts: pd.Series,
     provenance: Mapping[str, object],
-    notes: Sequence[str],
-    generated: bool,
+    notes: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
     since: str = "",
-    requests_from_runtimes: int = 0,
-    baseline: tuple[str, str] = ("EASY", "requested"),
-    confidence: float = 0.95,
-    tau_s: float = TAU_S,
-    data: str = "",
-    above: str = "",
 ) -> str:
-    """Return the page of a comparison; reads no files.
+    """Return the page of a comparison of ``schedules`` of a cleaned trace; reads no files.
 
-    ``comparison`` comes from :func:`sim.metrics.comparison.compare` of ``schedules`` at ``baseline``, ``confidence`` and
-    ``tau_s``, with its default metrics, and ``data`` is the file beside the page that holds it; ``quality`` has the
-    ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor,
-    ``since`` is the date from which jobs are judged, if not all are; ``cleaning_counts`` counts jobs by (action, rule);
-    ``requests_from_runtimes`` is the number of jobs whose requested time was taken from their runtime. ``above`` stands on top.
+    ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
+    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor;
+    ``since`` is the date from which jobs are judged, if not all are.
     """
-    generated = generated or any(schedule.generated for schedule in schedules)
+    generated = clean.generated or any(schedule.generated for schedule in schedules)
     table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
-    weighed = verdict(comparison, baseline, confidence)
+    weighed = verdict(comparison, BASELINE)
     first = leading(comparison, weighed)
-    base = by_key[weighed.baseline]
+    base, taken = by_key[weighed.baseline], clean.touched().get("request-from-runtime altered", 0)
     drawn = [by_key[policy] for policy in first if not is_bound(policy[1])][: plots.CURVES]
     submit = base.jobs["submit_s"]
     front = Front(
-        title=f"{trace}: schedulers and predictors compared",
+        title=f"{clean.name}: schedulers and predictors compared",
         answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
         table=metric_table(comparison, table, first, weighed, kinds=kinds),
-        hint=intervals_hint(comparison, table[weighed.baseline].label, confidence)
+        hint=intervals_hint(comparison, table[weighed.baseline].label, CONFIDENCE)
         + (f" Judged are the jobs submitted from {since} on." if since else "")
-        + f" τ of bounded slowdown is {tau_s:g} s.",
+        + f" τ of bounded slowdown is {TAU_S:g} s.",
         picture=plots.picture_of_changes(comparison, first, generated, table),
-        data=data,
+        data=f"{clean.name}.csv",
         generated="pipeline" if generated else "",
-        warnings=([above] if above else [])
-        + ([requests_warning(requests_from_runtimes, len(base.jobs), baseline)] if requests_from_runtimes else []),
+        warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(base.jobs), BASELINE)] if taken else [])],
         facts=[
             (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
             (f"{base.procs:,}", "processors"),
@@ -261,12 +263,12 @@ def render_report(
         provenance=provenance,
     )
     tails = Picture(
-        data_uri(plots.distributions(drawn, tau_s, table)),
+        data_uri(plots.distributions(drawn, TAU_S, table)),
         "Share of jobs beyond each value: means are decided in the tail.",
     )
     metrics = metrics_of(comparison)
     others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
-    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(cleaning_counts)
+    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(clean.counts())
     meanings = {metric.title: f"{metric.meaning} {metric.source}" for metric in metrics.values()}
     return render(
         front,

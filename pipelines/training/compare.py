@@ -11,13 +11,12 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.workload_changes import moves
 from features.statistics import CONFIDENCE
 from pipelines.lake.tables import Lake
+from pipelines.report.tables import BASELINE
 from pipelines.training.work import Cutoff, cutoff_of, date_of
 from sim.campaigns.quality import judge
 from sim.metrics.comparison import compare
 from sim.schedule import Schedule, recorded, schedule_table
 
-BASELINE = ("EASY", "requested")
-"""Scheduler and predictor that all others are compared with."""
 JUDGED_LEVELS = (0.5, 0.8)
 """Levels of the quantiles that predictions are judged by."""
 

@@ -11,12 +11,10 @@ from models.registry.as_served import CHAMPION
 from pipelines.lake.files import figures_text
 from pipelines.lake.provenance import code_version, software
 from pipelines.lake.registry import PREFIX
-from pipelines.readers.catalogue import load_catalogue
-from pipelines.readers.read import is_accounting
 from pipelines.report import plots
 from pipelines.report.night import Night, render_night
 from pipelines.report.page import encode
-from pipelines.report.tables import leading, render_report
+from pipelines.report.tables import BASELINE, leading, render_report
 from pipelines.training.compare import judged_schedules
 from pipelines.training.ledger import nights_before, slowdowns
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
@@ -36,7 +34,7 @@ def write_pages(work: Work, clean: CleanTrace) -> str:
     work.lake.write_page(f"{clean.name}.html", work.subject, html)
     comparison = work.lake.read_for(clean, "comparison")[0]
     work.lake.write_page(f"{clean.name}.csv", work.subject, figures_text(comparison))
-    first = leading(comparison, verdict(comparison, ("EASY", "requested")))
+    first = leading(comparison, verdict(comparison, BASELINE))
     work.lake.write_page(
         f"{clean.name}.png", work.subject, encode(plots.figure_of_changes(comparison, first, clean.generated), "png")
     )
@@ -91,13 +89,10 @@ def run_page(work: Work, clean: CleanTrace) -> str:
         *clean.notes,
     ]
     return render_report(
-        trace=clean.name,
-        comparison=table,
-        schedules=schedules,
-        quality=quality,
-        kinds={schedule.predictor: kind_of(schedule.predictor) for schedule in schedules},
-        since=since,
-        cleaning_counts=clean.counts(),
+        clean,
+        table,
+        schedules,
+        quality,
         provenance={
             "trace": clean.source or clean.name,
             "data fingerprint": fingerprint(clean.jobs),
@@ -113,20 +108,9 @@ def run_page(work: Work, clean: CleanTrace) -> str:
             "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         },
         notes=notes,
-        generated=clean.generated,
-        requests_from_runtimes=clean.touched().get("request-from-runtime altered", 0),
-        confidence=settings["confidence"],
-        data=f"{clean.name}.csv",
-        above=pooled(clean.name),
+        kinds={schedule.predictor: kind_of(schedule.predictor) for schedule in schedules},
+        since=since,
     )
-
-
-def pooled(trace: str) -> str:
-    """Return the sentence above a Slurm site's comparison on one pool; "" for other traces."""
-    entry = load_catalogue().get(trace)
-    if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
-        return ""
-    return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
 
 
 def kind_of(predictor: str) -> str:

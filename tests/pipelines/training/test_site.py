@@ -14,8 +14,8 @@ from models.registry import tracking
 from pipelines.assets.sensors import alerts_file, drift
 from pipelines.assets.stages import NIGHT_TAG, applicable
 from pipelines.definitions import defs
+from pipelines.report.tables import pooled
 from pipelines.training import site as dated_site
-from pipelines.training.pages import pooled
 from pipelines.training.site import _as_of, site_of
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
