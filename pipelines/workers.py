@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
 from models.runtime.options import named, whole
-from pipelines.lake.provenance import code_version, software
+from pipelines import code_version, software
 from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:

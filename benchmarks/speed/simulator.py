@@ -25,8 +25,8 @@ from typing import Any
 import numpy as np
 
 from features.jobs.cleaning import CleanTrace, clean
+from pipelines import code_version, software
 from pipelines.lake import places
-from pipelines.lake.provenance import code_version, software
 from pipelines.readers.read import find_entry, read_trace
 from pipelines.readers.text import trace_name
 from pipelines.report.table import Table

@@ -22,7 +22,7 @@ from sim.metrics.timeline import busy_procs
 from sim.schedule import Schedule, recorded
 
 if TYPE_CHECKING:
-    from pipelines.studies.variability_table import TrainingTable
+    from pipelines.studies.monitored import TrainingTable
 
 # partitions of checks are marked as a preview; without them one trace would hide another's failure
 warnings.filterwarnings("ignore", "Specifying a partitions_def on an AssetCheckSpec", dg.PreviewWarning)
@@ -187,7 +187,7 @@ def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.A
 
 def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     """Check the features of a training table."""
-    from pipelines.studies.variability_table import coverage, still_metrics
+    from pipelines.studies.monitored import coverage, still_metrics
 
     seen = coverage(table)
     least = float(seen[["nodes", "minutes"]].min().min())

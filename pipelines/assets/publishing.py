@@ -123,7 +123,7 @@ def published_system(
     row = _row(work) if work.night else {}
     facts, checks = _published(context, work)
     if row:
-        from pipelines.studies.variability_table import MODEL_TABLE
+        from pipelines.studies.monitored import MODEL_TABLE
 
         key = dg.MultiPartitionKey({"day": work.night, "system": work.name})
         registered = work.lake.read(MODEL_TABLE, work.name)[0].drop(columns="why")
@@ -136,7 +136,7 @@ def published_system(
 
 def _row(work: Work) -> dict[str, Any]:
     """Return the row of a system's night, and write it to the table of nights."""
-    from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+    from pipelines.studies.monitored import FEATURES_TABLE, MODEL_TABLE, unpack_table
 
     tables, name, model = work.lake, work.name, work.subject
     decided = tables.read(MODEL_TABLE, name)[1]

@@ -38,7 +38,7 @@ from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 from pipelines.training.promote import RULES
 
 if TYPE_CHECKING:
-    from pipelines.studies.variability_ingest import IngestedFile
+    from pipelines.studies.monitored import IngestedFile
 
 BY_DAY = "counters_by_day"
 _SHOWN = 20
@@ -85,7 +85,7 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
     """Read new counters; report them by day."""
     from pipelines.lake.counters import CountersStore
     from pipelines.readers.systems import system
-    from pipelines.studies.variability_ingest import read_counters, sampled
+    from pipelines.studies.monitored import read_counters, sampled
 
     name = system_lake.name
     _simulated_if_needed(system_lake)
@@ -135,8 +135,7 @@ def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -
     """Keep new rows of the system's tables; report the number of runs per application."""
     from pipelines.lake.run_store import PROBE_RESULTS, RUNS, application_types, stored
     from pipelines.readers.systems import system
-    from pipelines.studies.variability_ingest import read_tables
-    from pipelines.studies.variability_table import label_balance
+    from pipelines.studies.monitored import label_balance, read_tables
 
     name = system_lake.name
     _simulated_if_needed(system_lake)
@@ -190,7 +189,7 @@ TOP = 25
 def variability_features(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Compute the features in one pass over the counters, one row per run or job, and scope."""
     from features.monitoring.window_kernel import KINDS
-    from pipelines.studies.variability_table import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
+    from pipelines.studies.monitored import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
 
     name = system_lake.name
     table = training_table(system_lake.place(), name)
@@ -240,7 +239,7 @@ def variability_model(
     from models.variability.classifiers import thresholds_of
     from models.variability.evaluation import ClassifierTraining
     from pipelines.readers.systems import system
-    from pipelines.studies.variability_table import FEATURES_TABLE, MODEL_TABLE, unpack_table
+    from pipelines.studies.monitored import FEATURES_TABLE, MODEL_TABLE, unpack_table
     from pipelines.training.systems import train
 
     name = system_lake.name

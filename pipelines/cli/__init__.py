@@ -107,7 +107,7 @@ _COMMANDS = {
 def _tell_version(context: click.Context, _: click.Parameter, wanted: bool) -> None:
     """Print the version, in a git checkout with its commit, and end."""
     if wanted:
-        from pipelines.lake.provenance import code_version
+        from pipelines import code_version
 
         click.echo(f"queuecast {code_version()}")
         context.exit()

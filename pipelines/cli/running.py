@@ -106,7 +106,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 def print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
-    from pipelines.studies.variability_table import MODEL_TABLE
+    from pipelines.studies.monitored import MODEL_TABLE
     from pipelines.training.trials import answer, overall
 
     models, settings = lake.read(MODEL_TABLE, name)

@@ -90,7 +90,7 @@ def ingest(system: System) -> None:
 
 def _read_tables(lake: Lake, system: System) -> None:
     from pipelines.lake.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
-    from pipelines.studies.variability_ingest import read_tables
+    from pipelines.studies.monitored import read_tables
 
     named = {
         RUNS: "control runs",
@@ -115,7 +115,7 @@ def _read_tables(lake: Lake, system: System) -> None:
 
 def _read_counters(lake: Lake, system: System) -> IngestReport:
     from pipelines.lake.version import COUNTERS
-    from pipelines.studies.variability_ingest import read_counters
+    from pipelines.studies.monitored import read_counters
 
     with shown_progress("bytes", "reading counters") as progress:
         report = read_counters(lake.root.parent, system, progress)

@@ -21,13 +21,13 @@ from models.variability.evaluation import (
 from pipelines.cli import note, record
 from pipelines.cli.progress import shown_progress
 from pipelines.report.table import Table
-from pipelines.studies.variability_table import TrainingTable
+from pipelines.studies.monitored import TrainingTable
 
 
 def evaluate_classifiers(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print the measures of each classifier, by default of all published ones."""
     from pipelines.lake.places import home
-    from pipelines.studies.variability_table import training_table
+    from pipelines.studies.monitored import training_table
 
     note(f"{system}: computing the features of each run from its counters")
     table = training_table(home(), system)

@@ -22,8 +22,8 @@ from features.errors import InputError, first_line, is_plain, masked, one_line, 
 from features.jobs.cleaning import CleanTrace
 from models.policies import MOST_BYTES, Feature, PolicyFile, dumps, loads
 from models.runtime.protocol import TablePredictor
+from pipelines import code_version
 from pipelines.lake.places import home, local_home, write
-from pipelines.lake.provenance import code_version
 from pipelines.readers.text import opened
 from sim.schedulers.names import scheduler
 from sim.schedulers.scores import FEATURES, score

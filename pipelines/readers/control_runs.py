@@ -24,9 +24,8 @@ from features.monitoring.situation import RATES
 from features.node_list import expand_nodes
 from pipelines.readers.delimited import NOWHERE, AccountingTable, seconds
 from pipelines.readers.localtime import MISSING_TIME, zone
-from pipelines.readers.slurm.ids import job_steps
 from pipelines.readers.slurm.sacct import FREE_TEXT, RUNTIME, states
-from pipelines.readers.slurm.times import END, START, job_times
+from pipelines.readers.slurm.times import END, START, job_steps, job_times
 from pipelines.readers.text import Source, counted, load
 from sim.slurm.lines import conf_lines, expand
 

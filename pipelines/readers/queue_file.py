@@ -20,8 +20,8 @@ from pipelines.readers.delimited import UNBOUNDED, duration
 from pipelines.readers.localtime import to_unix
 from pipelines.readers.slurm import COMMAND
 from pipelines.readers.slurm.as_json import as_lines
-from pipelines.readers.slurm.ids import TASKS
 from pipelines.readers.slurm.requests import after_of, nodes_and_memory, with_type
+from pipelines.readers.slurm.times import TASKS
 from pipelines.readers.text import counted, text_of
 from sim.slurm.site import UNLIMITED, Site
 from sim.starts.reasons import STANDING_STILL, class_of

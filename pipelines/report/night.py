@@ -20,7 +20,7 @@ from models.registry.promotion import (
     TIE,
     UNDERPREDICTION_MARGIN,
 )
-from pipelines.lake.provenance import code_version, software
+from pipelines import code_version, software
 from pipelines.report.page import Front, looks, render
 from pipelines.report.plots import picture_of_changes
 from pipelines.report.table import Table, instant

@@ -23,9 +23,9 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.runtime.protocol import TablePredictor
+from pipelines import code_version
 from pipelines.lake.files import write_parquet
 from pipelines.lake.places import made_folder, regular, writing
-from pipelines.lake.provenance import code_version
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.text import read_settings
 from sim.campaigns.campaign import Progress, points, predictor_name, run_campaign

@@ -26,7 +26,7 @@ from pipelines.lake.publishing import check_registry, version_of
 from pipelines.lake.run_store import RUNS, application_types, machine_of, stored
 from pipelines.lake.tables import Lake
 from pipelines.readers.systems import settings_of
-from pipelines.studies.variability_table import newest_before, windows_before
+from pipelines.studies.monitored import newest_before, windows_before
 
 _ASKED = "asked"
 """The identifier of the run that is asked about."""

@@ -8,8 +8,8 @@ import pandas as pd
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.registry.as_served import CHAMPION
+from pipelines import code_version, software
 from pipelines.lake.files import figures_text
-from pipelines.lake.provenance import code_version, software
 from pipelines.lake.registry import PREFIX
 from pipelines.report import plots
 from pipelines.report.night import Night, render_night

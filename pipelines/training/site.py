@@ -6,7 +6,7 @@ from typing import NamedTuple
 import pandas as pd
 
 from features.clock import DAY_S
-from pipelines.lake.provenance import code_version, software
+from pipelines import code_version, software
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.report import parity as parity_page

@@ -22,8 +22,8 @@ from models.registry.variability_registration import VARIABILITY, VariabilityCon
 from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import ClassifierTraining, forward, measured, predictions
 from models.variability.model import VariabilityModel, times_of
+from pipelines.studies.monitored import MODEL_TABLE, TrainingTable
 from pipelines.studies.progress import progress_reporter
-from pipelines.studies.variability_table import MODEL_TABLE, TrainingTable
 from pipelines.training.promote import (
     MADE_FROM,
     CandidateScore,

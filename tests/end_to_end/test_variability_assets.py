@@ -30,13 +30,14 @@ from pipelines.readers import simulated_site
 from pipelines.readers import systems as systems_file
 from pipelines.readers.simulated_site import emit
 from pipelines.readers.systems import SIMULATED, System, remember_system, remembered, system, systems
-from pipelines.studies.variability_ingest import read_counters, read_tables
-from pipelines.studies.variability_table import (
+from pipelines.studies.monitored import (
     FEATURES_TABLE,
     MODEL_TABLE,
     TrainingTable,
     coverage,
     pack_table,
+    read_counters,
+    read_tables,
     still_metrics,
     training_table,
     unpack_table,

@@ -21,7 +21,6 @@ from features.jobs.damage import LEFT_OUT, file_clock, repeats
 from pipelines.readers.delimited import AccountingTable
 from pipelines.readers.localtime import MISSING_TIME
 from pipelines.readers.slurm.as_json import as_table, is_json
-from pipelines.readers.slurm.ids import tasks_in
 from pipelines.readers.slurm.lines import ABSENT, NAMES, JobColumns, read_lines
 from pipelines.readers.slurm.requests import (
     after_of,
@@ -34,6 +33,7 @@ from pipelines.readers.slurm.requests import (
     words_of,
 )
 from pipelines.readers.slurm.sacct import FREE_TEXT
+from pipelines.readers.slurm.times import tasks_in
 from pipelines.readers.text import counted, load, some
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS

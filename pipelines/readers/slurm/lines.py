@@ -12,10 +12,9 @@ import numpy as np
 from features.errors import InputError
 from pipelines.readers.delimited import NOWHERE, AccountingTable, whole
 from pipelines.readers.localtime import MISSING_TIME, to_unix, zone
-from pipelines.readers.slurm.ids import RAW, count_tasks, job_ids, job_steps, tasks_in
 from pipelines.readers.slurm.requests import CPUS, GPUS, NODES, READ, resources
 from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, of_cluster
-from pipelines.readers.slurm.times import END, START, SUBMIT, JobTimes, job_times
+from pipelines.readers.slurm.times import END, RAW, START, SUBMIT, JobTimes, count_tasks, job_ids, job_steps, job_times, tasks_in
 from pipelines.readers.text import counted
 
 NAMES = {

@@ -31,9 +31,20 @@ from pipelines.readers.delimited import (
 )
 from pipelines.readers.localtime import MISSING_TIME, zone
 from pipelines.readers.slurm.as_json import as_table, is_json
-from pipelines.readers.slurm.ids import RAW, is_id, job_ids, job_steps, note_kinds, written_ids
 from pipelines.readers.slurm.requests import ALLOCATED, ALLOCATED_CPUS, ALLOCATED_TRES, CPUS, NODES, READ, TRES, asked, resources
-from pipelines.readers.slurm.times import END, START, SUBMIT, JobTimes, job_times
+from pipelines.readers.slurm.times import (
+    END,
+    RAW,
+    START,
+    SUBMIT,
+    JobTimes,
+    is_id,
+    job_ids,
+    job_steps,
+    job_times,
+    note_kinds,
+    written_ids,
+)
 from pipelines.readers.text import Source, counted, some
 
 PROCESSORS = ("cpus", "nodes")

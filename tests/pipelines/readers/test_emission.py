@@ -22,8 +22,7 @@ from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.read import read_file
 from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
 from pipelines.readers.systems import remember_system
-from pipelines.studies.variability_ingest import read_counters, read_tables
-from pipelines.studies.variability_table import pack_table, training_table
+from pipelines.studies.monitored import pack_table, read_counters, read_tables, training_table
 from sim.cluster.presets import CONGESTED
 from sim.cluster.recorded import ORIGIN_S
 from sim.cluster.users import CONTROL, population, submissions

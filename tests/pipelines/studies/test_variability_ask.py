@@ -28,8 +28,8 @@ from pipelines.readers.control_runs import read_topology
 from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.systems import remember_system
 from pipelines.studies import variability_ask
+from pipelines.studies.monitored import training_table
 from pipelines.studies.variability_ask import ask
-from pipelines.studies.variability_table import training_table
 
 FIRST_S, RUNS = 1_600_000_000, 40
 

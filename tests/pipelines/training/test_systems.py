@@ -20,8 +20,8 @@ from models.variability.evaluation import ClassifierTraining, forward
 from pipelines.cli.variability import evaluate as evaluate_command
 from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
-from pipelines.studies import variability_table
-from pipelines.studies.variability_table import TrainingTable
+from pipelines.studies import monitored
+from pipelines.studies.monitored import TrainingTable
 from pipelines.training.systems import retrain
 from tests.support.contention import Runs, control_runs
 
@@ -114,7 +114,7 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
 def test_the_command_says_what_was_found(control, monkeypatch):
     monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
     monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
+    monkeypatch.setattr(monitored, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
     arguments = ["--system", "sixth", "--classifier", "ordinal"]
     done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
     order = [
@@ -124,7 +124,7 @@ def test_the_command_says_what_was_found(control, monkeypatch):
     ]
     assert sorted(order, key=done.output.index) == order, "a line for each as soon as it is judged, cheapest first"
     assert "sixth: 3 runs left out: no counter sampled in the window" in done.output
-    monkeypatch.setattr(variability_table, "training_table", lambda *_: table_of(control, slice(0, 60), "sixth", every=30))
+    monkeypatch.setattr(monitored, "training_table", lambda *_: table_of(control, slice(0, 60), "sixth", every=30))
     done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "lightgbm", "--json"], catch_exceptions=False)
     rows = [json.loads(line) for line in done.stdout.splitlines()]
     assert {"system", "generated", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
@@ -157,12 +157,12 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
         }
     )
     keep(lake, "control_runs", "small", runs)
-    assert variability_table.training_table(tmp_path, "small").features["own"].filter(like="probe").isna().all(axis=None)
+    assert monitored.training_table(tmp_path, "small").features["own"].filter(like="probe").isna().all(axis=None)
     probes = pd.DataFrame({"run_id": ["a", "c", "c"], "node": ["n0", "n0", "n1"]})
     keep(lake, "probes", "small", probes.assign(send_s=[1.0, 2.0, 4.0], recv_s=0.5, allreduce_s=0.25))
     kinds = pd.DataFrame({"application": ["AMG", "LBANN"], "type": ["network", "io"]})
     keep(lake, "application_types", "small", kinds)
-    table = variability_table.training_table(tmp_path, "small")
+    table = monitored.training_table(tmp_path, "small")
     assert table.runs["run_id"].tolist() == ["a", "b", "c"]
     assert table.left_out == {"nodes not known": 1, "no counter sampled in the window": 1}
     assert not table.generated
@@ -172,6 +172,6 @@ def test_a_table_is_made_of_what_was_ingested(tmp_path):
     assert table.features["all"][f"{column}.mean"].tolist() == pytest.approx([150, 150, 150])
     assert table.features["own"]["probe.send_s.max"].tolist() == pytest.approx([1, np.nan, 4], nan_ok=True)
     assert table.features["own"]["type.io"].tolist() == [0, 1, 0]
-    assert set(variability_table.training_table(tmp_path, "small", ("all",)).features) == {"all"}
+    assert set(monitored.training_table(tmp_path, "small", ("all",)).features) == {"all"}
     with pytest.raises(InputError, match="no control runs of other: ingest them first"):
-        variability_table.training_table(tmp_path, "other")
+        monitored.training_table(tmp_path, "other")

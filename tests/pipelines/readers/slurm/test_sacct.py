@@ -22,8 +22,8 @@ from pipelines.readers.canonical import read_canonical, write_canonical
 from pipelines.readers.delimited import duration
 from pipelines.readers.localtime import to_unix
 from pipelines.readers.read import read_trace
-from pipelines.readers.slurm.ids import tasks_in
 from pipelines.readers.slurm.sacct import STATUS, UNFINISHED, parse_sacct
+from pipelines.readers.slurm.times import tasks_in
 from pipelines.readers.text import Source, load
 from pipelines.report.inspection import inspect_trace
 from tests.conftest import SHARED, needs_shared

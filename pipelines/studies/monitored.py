@@ -1,12 +1,14 @@
-"""Training tables of a system: control runs and jobs, with the counters before each.
+"""A monitored system: what is ingested, and the training table made of it.
 
-A table is made from the ingested data by one pass over the counters, and kept in the lake.
+Counters, control runs, probes, types and topology are kept as ingested: they only grow, by whole files, and reading a file again
+changes nothing. A training table has control runs and jobs with the counters before each. It is made by one pass over the counters,
+and kept in the lake.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -18,12 +20,100 @@ from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, feature_matrix, labels, z_scores
 from features.monitoring.samplers import NEWEST_FEATURES, SAMPLERS, WINDOW_S, sampler_of
 from features.monitoring.window_kernel import LONGEST_INTERVAL_S
+from pipelines.lake.counters import CountersStore
+from pipelines.lake.run_store import (
+    JOBS,
+    PROBE_RESULTS,
+    RUNS,
+    TOPOLOGY,
+    TYPES,
+    KeptRows,
+    application_types,
+    keep,
+    machine_of,
+    stored,
+)
 from pipelines.lake.tables import Lake
+from pipelines.readers import SIMULATED
+from pipelines.readers.control_runs import (
+    ControlRuns,
+    read_accounting_jobs,
+    read_accounting_runs,
+    read_probes,
+    read_runs,
+    read_topology,
+    read_types,
+)
+from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
+from pipelines.readers.systems import System, settings_of
 
 if TYPE_CHECKING:
     from features.monitoring.situation import MonitoredMachine
     from features.monitoring.windows import WindowFeatures
-    from pipelines.lake.counters import CountersStore
+
+Progress = Callable[[int, int], None]
+
+
+@dataclass(frozen=True)
+class IngestedFile:
+    """A file of runs, jobs, probe results, types or a topology: its rows, and what was stored."""
+
+    path: Path
+    table: str
+    read: ControlRuns
+    kept: KeptRows
+
+
+def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:
+    """Read new content of the system's LDMS files.
+
+    Raises InputError if its places name no file; the report lists broken files.
+    """
+    if not system.counters:
+        raise InputError(
+            f"{system.name}: no counters are known; read some by queuecast variability ingest --system {system.name} --counters ..."
+        )
+    store = CountersStore(home / "lake", system.name)
+    return ingest_counters(
+        store, system.counters, sampler=system.sampler or None, progress=lambda name, done, total: progress(done, total)
+    )
+
+
+def read_tables(lake: Lake, system: System) -> list[IngestedFile]:
+    """Read the system's control runs, jobs, probe results, types and topology; store them.
+
+    All are read before any is stored, so that an error in one changes nothing.
+    """
+    places: tuple[tuple[str, str, Callable[[Path], ControlRuns]], ...] = (
+        (system.runs, RUNS, read_runs),
+        (
+            system.accounting if system.job_name else "",
+            RUNS,
+            lambda path: read_accounting_runs(path, system.job_name, system.time_zone or None),
+        ),
+        (system.accounting, JOBS, lambda path: read_accounting_jobs(path, system.time_zone or None)),
+        (system.probes, PROBE_RESULTS, lambda path: ControlRuns(read_probes(path))),
+        (system.types, TYPES, lambda path: ControlRuns(read_types(path))),
+        (system.topology, TOPOLOGY, lambda path: ControlRuns(read_topology(path))),
+    )
+    contents = [(Path(place), table, read(Path(place))) for place, table, read in places if place]
+    return [IngestedFile(path, table, read, keep(lake, table, system.name, read.runs)) for path, table, read in contents]
+
+
+def sampled(store: CountersStore, report: IngestReport) -> pd.DataFrame:
+    """Return what is stored of each sampler and day with new data, or else of each last day.
+
+    Columns: ``sampler day rows values new``.
+    """
+    days = []
+    for sampler in store.samplers:
+        new = report.samplers[sampler].days if sampler in report.samplers else set()
+        for day in sorted(new) or store.days(sampler)[-1:]:
+            parts = store.parts(sampler, day)
+            rows, values = sum(part.rows for part in parts), sum(part.values for part in parts)
+            days.append({"sampler": sampler, "day": day, "rows": rows, "values": values, "new": day in new})
+    return pd.DataFrame(days)
+
 
 SCOPES = ("own", "all")
 FEATURES_TABLE, MODEL_TABLE = "variability_features", "variability_model"
@@ -61,11 +151,6 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
     table also has MORE_FEATURES; neighbours are all jobs of the accounting, and control runs. Raises InputError without ingested
     control runs or counters.
     """
-    from pipelines.lake.counters import CountersStore
-    from pipelines.lake.run_store import JOBS, PROBE_RESULTS, RUNS, application_types, machine_of, stored
-    from pipelines.readers import SIMULATED
-    from pipelines.readers.systems import settings_of
-
     lake = Lake(home / "lake")
     every = stored(lake, RUNS, system)
     if len(every) == 0:
