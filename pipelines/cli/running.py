@@ -23,14 +23,26 @@ from dagster._core.storage.tags import REPOSITORY_LABEL_TAG
 
 from features.errors import InputError, unknown
 from features.statistics import FEWEST_BLOCKS
+from models.runtime.names import predictor as named_predictor
 from pipelines.cli import note
+from pipelines.cli.nights import line_of
 from pipelines.cli.progress import stage_bars
+from pipelines.lake.instance import LOCATION, instance
 from pipelines.lake.places import home
-from pipelines.lake.registry import PREFIX, tracking
+from pipelines.lake.publishing import check_registry
+from pipelines.lake.registry import PREFIX, registered_name, tracking
 from pipelines.lake.tables import Lake
-from pipelines.report.table import Table
+from pipelines.readers import SIMULATED
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.read import remember
+from pipelines.readers.systems import system as known_system
+from pipelines.report.table import Table, console, nothing_waited
+from pipelines.studies.monitored import MODEL_TABLE
 from pipelines.studies.progress import listening
+from pipelines.training.ledger import days_to_come, later_night
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, TODAY, RunSettings
+from sim.metrics.verdict import verdict
+from sim.policy import Policy
 from sim.settings import TraceSettings
 
 VERDICT_WIDTH = 100
@@ -79,9 +91,7 @@ def print_site(lake: Lake, name: str) -> None:
 def print_comparison(lake: Lake, name: str) -> None:
     """Print the comparison of a trace: the table of its page, and the verdict."""
     from pipelines.report.page import looks
-    from pipelines.report.table import nothing_waited
     from pipelines.report.tables import BASELINE, leading, metric_table
-    from sim.metrics.verdict import verdict
 
     table, settings = lake.read("comparison", name)
     weighed = verdict(table, BASELINE, settings["confidence"])
@@ -106,7 +116,6 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 def print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
-    from pipelines.studies.monitored import MODEL_TABLE
     from pipelines.training.trials import answer, overall
 
     models, settings = lake.read(MODEL_TABLE, name)
@@ -134,9 +143,6 @@ def variability_versions(registered: pd.DataFrame, title: str) -> Table:
 
 def print_news(lake: Lake, trace: str) -> None:
     """Print how many days of a log that arrives are to come, and how they come."""
-    from pipelines.readers.catalogue import load_catalogue
-    from pipelines.training.ledger import days_to_come
-
     entry = load_catalogue()[trace]
     if days := days_to_come(lake, entry):
         click.echo(
@@ -162,13 +168,6 @@ LEADS = "QUEUECAST_BESIDE"
 
 def run_pipeline(settings: RunSettings, system: str | None, night: str | None) -> None:
     """Do what the options of ``queuecast run`` say; exit with 1 if that failed."""
-    from pipelines.lake.places import home
-    from pipelines.lake.publishing import check_registry
-    from pipelines.lake.registry import tracking
-    from pipelines.readers import SIMULATED
-    from pipelines.readers.read import remember
-    from pipelines.readers.systems import system as known_system
-
     changed, both = settings.model_fields_set - {"trace", "seed"}, not settings.trace and system is None
     if night is not None:
         day = _day(night)
@@ -231,12 +230,6 @@ def _day(night: str) -> str:
 
 def _night(day: str, trace: str, system: str | None) -> bool:
     """Do a night of a trace or a system that was run before; return False if a check is an error."""
-    from pipelines.cli.nights import line_of
-    from pipelines.lake.places import home
-    from pipelines.readers.catalogue import load_catalogue
-    from pipelines.readers.systems import system as known_system
-    from pipelines.training.ledger import later_night
-
     lake = Lake(home() / "lake")
     if system is not None:
         known_system(home(), system)
@@ -259,8 +252,6 @@ def _night(day: str, trace: str, system: str | None) -> bool:
 
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
-    from pipelines.lake.places import home
-
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
     print_site(lake, name)
     print_comparison(lake, name)
@@ -275,9 +266,6 @@ def _run_system(name: str, seed: int) -> bool:
 
     A trace of its name, which is its accounting, is run before it.
     """
-    from pipelines.lake.places import home
-    from pipelines.readers.catalogue import load_catalogue
-
     fine = True
     if name in load_catalogue():
         policies = {"schedulers": ["EASY", "EASY-SJBF"], "predictors": ["requested"], "corrections": ["requested"]}
@@ -291,10 +279,6 @@ def _run_system(name: str, seed: int) -> bool:
 
 def check_named(schedulers: Sequence[str], predictors: Sequence[str], corrections: Sequence[str]) -> None:
     """Raise InputError for an unknown name, and for a correction that cannot ask a predictor."""
-    from models.runtime.names import predictor as named_predictor
-    from pipelines.lake.registry import registered_name
-    from sim.policy import Policy
-
     for name in predictors:
         if name.startswith(PREFIX):
             registered_name(name)
@@ -308,8 +292,6 @@ def check_named(schedulers: Sequence[str], predictors: Sequence[str], correction
 @contextmanager
 def _also(*arguments: str) -> Iterator[None]:
     """Do ``queuecast run`` with other ``arguments`` in another process during the body; then print its output."""
-    from pipelines.report.table import console
-
     command = [sys.executable, "-m", "pipelines", "run", *arguments]
     environment = {**os.environ, "COLUMNS": str(console().width), LEADS: "yes"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as running:
@@ -334,7 +316,6 @@ def _materialise(job: str, name: str, ops: Mapping[str, Any], night: str = "") -
     from pipelines.assets.starts import NOT_LEARNED
     from pipelines.cli.compiling import announce_compilation
     from pipelines.definitions import defs
-    from pipelines.lake.instance import LOCATION, instance
 
     announce_compilation()
     began = time.perf_counter()

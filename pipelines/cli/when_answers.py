@@ -15,10 +15,23 @@ import pandas as pd
 
 from features import limits
 from features.errors import InputError, shown
+from models.packed.site_names import as_stored
 from models.packed.start_predictor import EASY, SLURM
 from pipelines.cli import note
+from pipelines.cli.compiling import announce_compilation
+from pipelines.cli.site import load_site_jobs
+from pipelines.lake.places import home
+from pipelines.lake.registry import tracking
+from pipelines.lake.tables import Lake, read_features
+from pipelines.readers.catalogue import load_catalogue
+from pipelines.readers.delimited import duration
+from pipelines.readers.localtime import to_unix
+from pipelines.readers.queue_file import OF_SLURM, named_second, read_queue
 from pipelines.readers.slurm import COMMAND
 from pipelines.studies.questions import WhenSettings
+from pipelines.studies.when import Record, clock_of, like, past_limits, queue_of, record_of
+from sim.site.ahead import SiteAhead
+from sim.starts.closings import closed
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
@@ -65,10 +78,7 @@ def tell(settings: WhenSettings, as_json: bool) -> None:
 
 def answered(settings: WhenSettings) -> Answers:
     """Read a record and a queue, run the queue ahead, and log and return answers."""
-    from models.packed.site_names import as_stored
-    from pipelines.cli.compiling import announce_compilation
     from pipelines.serving.asked_log import AskedLog, asked_place, start_entry, started
-    from pipelines.studies.when import clock_of, like, past_limits, queue_of
 
     path = settings.queue
     record, queue, learned, version, ledger = _read(settings.trace, path, settings.machine, settings.timezone, settings.model)
@@ -139,11 +149,6 @@ def _read(
 
     A Slurm site is not used if the snapshot lacks a column that it needs. Its model must have learned with its scheduler.
     """
-    from pipelines.cli.site import load_site_jobs
-    from pipelines.readers.catalogue import load_catalogue
-    from pipelines.readers.queue_file import read_queue
-    from pipelines.studies.when import Record, record_of
-
     entry = load_catalogue().get(trace)
     if machine is None and entry is not None:
         machine = entry.site
@@ -156,8 +161,6 @@ def _read(
             learned, version, past = _learned(trace, model, SLURM) if entry or model else _NOT_LEARNED
             return record, queue, learned, version, past
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")
-    from pipelines.lake.tables import read_features
-
     learned, lake = _learned(trace, model, EASY), _lake(trace)
     clean = lake.read_clean(trace)
     ahead = EASY if learned[0] is None or learned[0].ahead == SLURM else learned[0].ahead
@@ -175,7 +178,6 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
     """
     from models.registry.registration import registered_version
     from models.registry.start_registration import START, load
-    from pipelines.lake.registry import tracking
 
     lake = _lake(trace)
     if model is None and not lake.has("starts", trace):
@@ -198,17 +200,11 @@ def _learned(trace: str, model: str | None, ahead: str) -> tuple[StartModel | No
 
 
 def _lake(trace: str) -> Lake:
-    from pipelines.lake.places import home
-    from pipelines.lake.tables import Lake
-
     return Lake(home() / "lake").at_once(f"runtime-{trace}")
 
 
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
     from zoneinfo import ZoneInfo
-
-    from pipelines.readers.localtime import to_unix
-    from pipelines.readers.queue_file import named_second
 
     if moment is None:
         return (named_second(path) or int(path.stat().st_mtime)) - (clean.origin_unix_s or 0)
@@ -226,9 +222,6 @@ def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
 
 def _job(text: str, number: int, now_unix_s: int) -> dict[str, Any]:
     """Return the job of ``--job``, submitted now, as a row of a snapshot."""
-    from pipelines.readers.delimited import duration
-    from pipelines.readers.queue_file import OF_SLURM
-
     keys = ("procs", "time", "user", "queue", "account", "qos", "tres", "features", "reservation", "priority")
     fields = dict(part.split("=", 1) for part in text.split() if "=" in part)
     if set(fields) - set(keys) or not {"procs", "time"} <= set(fields) or len(fields) != len(text.split()):
@@ -262,8 +255,6 @@ _SHOWN = ("wait_10_s", "wait_25_s", "wait_50_s", "wait_75_s", "wait_90_s")
 
 def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     """Return the time of an answer and its predicted starts, as the site's clock shows them."""
-    from pipelines.studies.when import clock_of
-
     return {"now": clock_of(clean, at_s)[:-3]} | {
         f"at_{name[5:7]}": clock_of(clean, at_s + wait)[:-3] for name, wait in zip(_SHOWN, waits_s, strict=True)
     }
@@ -271,8 +262,6 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
 
 def _earlier(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, Any]:
     """Return the second of an earlier answer, its predicted waits, and its times."""
-    from pipelines.studies.when import clock_of
-
     return {"at": clock_of(clean, at_s), **dict(zip(_SHOWN, waits_s, strict=True)), **_times(clean, at_s, *waits_s)}
 
 
@@ -296,9 +285,6 @@ def _as_record(answer: PredictedStart, queue: TraceQueue, before: dict[str, floa
 
 def _by(queue: TraceQueue, name: str, version: str) -> str:
     """Return the model that answered, and the simulations that it read."""
-    from sim.site.ahead import SiteAhead
-    from sim.starts.closings import closed
-
     ahead = queue.ahead
     if isinstance(ahead, SiteAhead):
         ran = f"{ahead.scenarios} simulations of the next {ahead.within_s // 3600} h with the Slurm of cluster {shown(ahead.site.name)}"

@@ -95,8 +95,8 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
     monkeypatch.setattr(running, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
     for name in ("print_comparison", "print_site", "serves", "print_variability", "look_at"):
         monkeypatch.setattr(running, name, lambda *_: "")
-    monkeypatch.setattr("pipelines.lake.registry.tracking", lambda *_: None)
-    monkeypatch.setattr("pipelines.lake.publishing.check_registry", lambda *_: None)
+    monkeypatch.setattr("pipelines.cli.running.tracking", lambda *_: None)
+    monkeypatch.setattr("pipelines.cli.running.check_registry", lambda *_: None)
     done = CliRunner().invoke(cli, ["run", *asked], catch_exceptions=False)
     assert done.exit_code == 0
     assert (runs, beside) == (jobs, other)
