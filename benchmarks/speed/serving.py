@@ -142,10 +142,9 @@ async def load(
 
 def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame:
     """Register versions of KTH-SP2 as of 30 days before its end; return the first submissions since then."""
-    from models.registry.accounting import accounting
-    from models.registry.candidates import fit
+    from models.registry.candidates import accounting, fit
     from models.registry.registration import Training, log_and_register
-    from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot
+    from models.registry.runtime_registration import RUNTIME, Snapshot, runtime_content
     from pipelines.lake.registry import submissions, tracking
 
     cleaned = clean(read_trace(shared / TRACE))
@@ -156,7 +155,7 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     snapshot = Snapshot(past.snapshot(at_s), at_s, cleaned.origin_unix_s, cleaned.timezone, data)
     training = Training(MODEL.removeprefix("runtime-"), data, len(past.ended(at_s)), (0, at_s))
     for name in methods:
-        candidate = log_and_register(store, RUNTIME, RuntimeContent(fit(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
+        candidate = log_and_register(store, RUNTIME, runtime_content(fit(name, past, at_s, 0), snapshot), training, (0.5, 1), {})
         store.client.set_registered_model_alias(MODEL, "champion", candidate.version)
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 
@@ -179,7 +178,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     from models.packed.start_distribution import EDGES_S
     from models.packed.start_predictor import HAZARD, STATE, StartModel
     from models.registry.registration import Training, log_and_register
-    from models.registry.start_registration import START, StartContent
+    from models.registry.start_registration import START, start_content
     from models.starts.model import LEARNED, Growth, grow
     from pipelines.lake.registry import tracking
     from sim.starts.questions import queued
@@ -203,7 +202,7 @@ def register_starts(shared: Path, trees: int = 250) -> None:
     site, recent = (cleaned.procs, cleaned.origin_unix_s, cleaned.timezone), np.zeros((2, len(EDGES_S)))
     model = StartModel(HAZARD, tuple(FEATURES), PLANS, {STATE: hazard}, {}, recent, until_s, until_s, *site)
     training = Training(STARTS.removeprefix("start-"), fingerprint(cleaned.jobs), len(rows), (int(at_s[0]), until_s))
-    candidate = log_and_register(tracking(), START, StartContent(model), training, (0.5, 1), {})
+    candidate = log_and_register(tracking(), START, start_content(model), training, (0.5, 1), {})
     tracking().client.set_registered_model_alias(STARTS, "champion", candidate.version)
 
 

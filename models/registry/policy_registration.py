@@ -6,7 +6,6 @@ data.
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import pandas as pd
@@ -36,42 +35,23 @@ POLICY = Kind(
 _LONGEST_TAG = 4000
 
 
-@dataclass(frozen=True)
-class PolicyContent(Content):
-    """A policy whose formula was checked and whose features are described."""
+def policy_content(policy: PolicyFile) -> Content:
+    """Return the content of a policy with a checked formula and described features."""
+    facts = {"policy": policy.name, "score": policy.score, "behind": policy.behind.removeprefix("-"), "predictor": policy.predictor}
+    inputs = [ColSpec(DataType.double, name) for name in policy.features]
 
-    policy: PolicyFile
-
-    @property
-    def method(self) -> str:
-        return POLICY.name
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        """Return the entries for tables of versions."""
-        policy = self.policy
-        tags = {
-            "policy": policy.name,
-            "score": policy.score,
-            "behind": policy.behind.removeprefix("-"),
-            "predictor": policy.predictor,
-        }
-        return {key: one_line(value, _LONGEST_TAG) for key, value in tags.items()}
-
-    @property
-    def signature(self) -> ModelSignature:
-        inputs = [ColSpec(DataType.double, name) for name in self.policy.features]
-        return ModelSignature(inputs=Schema(inputs), outputs=Schema([ColSpec(DataType.double, "score")]))  # type: ignore[arg-type]
-
-    @property
-    def example(self) -> pd.DataFrame:
-        return pd.DataFrame({name: [1.0, 2.0] for name in self.policy.features})
-
-    def write(self, directory: Path) -> Mapping[str, object]:
-        (directory / FILE).write_text(dumps(self.policy), encoding="utf-8")
-        policy = self.policy
+    def write(directory: Path) -> Mapping[str, object]:
+        (directory / FILE).write_text(dumps(policy), encoding="utf-8")
         units = {name: feature.unit for name, feature in policy.features.items()}
         return {"formula": policy.formula, "parameters": dict(policy.parameters), "features": units}
+
+    return Content(
+        method=POLICY.name,
+        facts={key: one_line(value, _LONGEST_TAG) for key, value in facts.items()},
+        signature=ModelSignature(inputs=Schema(inputs), outputs=Schema([ColSpec(DataType.double, "score")])),  # type: ignore[arg-type]
+        example=lambda: pd.DataFrame({name: [1.0, 2.0] for name in policy.features}),
+        write=write,
+    )
 
 
 def spans(weeks: Sequence[int]) -> str:
@@ -102,7 +82,7 @@ def register(tracking: Tracking, policy: PolicyFile, trace: str, *, tags: Mappin
     judged = (evidence.relative, len(evidence.weeks)) if evidence is not None else (math.nan, 0)
     why = f"{policy.name}: SCORE({policy.score}); {gain(policy)}"
     return log_and_register(
-        tracking, POLICY, PolicyContent(policy), training, judged, {}, tags=tags, why=one_line(why, _LONGEST_TAG)
+        tracking, POLICY, policy_content(policy), training, judged, {}, tags=tags, why=one_line(why, _LONGEST_TAG)
     )
 
 

@@ -6,12 +6,11 @@ and ``models.registry.variability_registration``. All champions but the first ar
 
 import re
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib import metadata
 from pathlib import Path
-from typing import Protocol
 
 import mlflow
 import mlflow.artifacts
@@ -97,31 +96,21 @@ class Candidate:
     tags: Mapping[str, str] = field(default_factory=dict)
 
 
-class Content(Protocol):
+@dataclass(frozen=True)
+class Content:
     """The data of a version, and what it records beside its :class:`Training`.
 
-    ``facts`` become tags, ``numbers`` metrics; ``requirements`` are packages beyond mlflow, numpy and pandas.
+    ``facts`` become tags, ``numbers`` metrics; ``requirements`` are packages beyond mlflow, numpy and pandas. ``example`` returns
+    inputs of the model, ``write`` writes the data to a directory and returns the settings.
     """
 
-    @property
-    def method(self) -> str: ...
-    @property
-    def facts(self) -> Mapping[str, str]: ...
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return {}
-
-    @property
-    def requirements(self) -> Sequence[str]:
-        return ()
-
-    @property
-    def signature(self) -> ModelSignature: ...
-    @property
-    def example(self) -> pd.DataFrame: ...
-
-    def write(self, directory: Path) -> Mapping[str, object]:
-        """Write the data to ``directory``; return the settings."""
+    method: str
+    facts: Mapping[str, str]
+    signature: ModelSignature
+    example: Callable[[], pd.DataFrame]
+    write: Callable[[Path], Mapping[str, object]]
+    numbers: Mapping[str, float] = field(default_factory=dict)
+    requirements: Sequence[str] = ()
 
 
 def unrecorded(tags: Mapping[str, str], kind: Kind) -> str:
@@ -202,7 +191,7 @@ def log_and_register(
             code_paths=[str(parts.code)],
             artifacts={artifact(kind.name): str(parts.data)},
             signature=content.signature,
-            input_example=content.example,
+            input_example=content.example(),
             metadata={CONTENT: data_hash(parts.data)},
             pip_requirements=[f"{package}=={version(package)}" for package in ("mlflow", "numpy", "pandas", *content.requirements)],
         )

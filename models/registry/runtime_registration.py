@@ -73,48 +73,19 @@ class Snapshot:
     hashed_with: str = ""
 
 
-@dataclass(frozen=True)
-class RuntimeContent(Content):
-    """A method and the snapshot that it predicts from.
+def runtime_content(trained: Method, snapshot: Snapshot, refreshed_from: str = "") -> Content:
+    """Return the content of a method and the snapshot that it predicts from.
 
     ``refreshed_from`` is the version that was trained, if it is another.
     """
+    names = {HASHED: snapshot.hashed_with} if snapshot.hashed_with else {}
+    facts = {"snapshot_s": str(snapshot.at_s), "snapshot_fingerprint": snapshot.fingerprint, READS: " ".join(trained.columns)}
+    if refreshed_from:
+        facts[REFRESHED_FROM] = refreshed_from
 
-    trained: Method
-    snapshot: Snapshot
-    refreshed_from: str = ""
-
-    @property
-    def method(self) -> str:
-        return self.trained.name
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        refreshed = {REFRESHED_FROM: self.refreshed_from} if self.refreshed_from else {}
-        return {
-            "snapshot_s": str(self.snapshot.at_s),
-            "snapshot_fingerprint": self.snapshot.fingerprint,
-            READS: " ".join(self.trained.columns),
-            **refreshed,
-            **self._names,
-        }
-
-    @property
-    def _names(self) -> dict[str, str]:
-        return {HASHED: self.snapshot.hashed_with} if self.snapshot.hashed_with else {}
-
-    @property
-    def requirements(self) -> Sequence[str]:
-        return ["pyarrow", *(["tzdata"] if self.snapshot.timezone else [])]
-
-    @property
-    def signature(self) -> ModelSignature:
-        return signature(self.trained.outputs)
-
-    @property
-    def example(self) -> pd.DataFrame:
-        users = self.snapshot.states.users["user"].tolist()
-        local = local_clock_s(np.full(2, self.snapshot.at_s), self.snapshot.origin_unix_s, self.snapshot.timezone)
+    def example() -> pd.DataFrame:
+        users = snapshot.states.users["user"].tolist()
+        local = local_clock_s(np.full(2, snapshot.at_s), snapshot.origin_unix_s, snapshot.timezone)
         return pd.DataFrame(
             {
                 "user": [users[0] if users else "a user", "a user without history"],
@@ -124,17 +95,21 @@ class RuntimeContent(Content):
             }
         )
 
-    def write(self, directory: Path) -> Mapping[str, object]:
-        self.snapshot.states.users.to_parquet(directory / USERS, index=False)
-        self.snapshot.states.groups.to_parquet(directory / GROUPS, index=False)
-        self.trained.write(directory)
-        return {
-            "method": self.trained.name,
-            "snapshot_s": int(self.snapshot.at_s),
-            "origin_unix_s": self.snapshot.origin_unix_s,
-            "timezone": self.snapshot.timezone,
-            **self._names,
-        }
+    def write(directory: Path) -> Mapping[str, object]:
+        snapshot.states.users.to_parquet(directory / USERS, index=False)
+        snapshot.states.groups.to_parquet(directory / GROUPS, index=False)
+        trained.write(directory)
+        clock = {"origin_unix_s": snapshot.origin_unix_s, "timezone": snapshot.timezone}
+        return {"method": trained.name, "snapshot_s": int(snapshot.at_s), **clock, **names}
+
+    return Content(
+        method=trained.name,
+        facts={**facts, **names},
+        signature=signature(trained.outputs),
+        example=example,
+        write=write,
+        requirements=["pyarrow", *(["tzdata"] if snapshot.timezone else [])],
+    )
 
 
 def signature(outputs: Sequence[str]) -> ModelSignature:

@@ -1,9 +1,5 @@
 """The content of a version of ``start-<trace>``, and how to register and load it."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from pathlib import Path
-
 import numpy as np
 import pandas as pd
 from mlflow.models import ModelSignature
@@ -65,42 +61,30 @@ _ASKED = {
 }
 
 
-@dataclass(frozen=True)
-class StartContent(Content):
-    """A model of starts; ``refreshed_from`` is the version that was trained, if it is another."""
+def start_content(model: StartModel, refreshed_from: str = "") -> Content:
+    """Return the content of a model of starts.
 
-    model: StartModel
-    refreshed_from: str = ""
+    ``refreshed_from`` is the version that was trained, if it is another.
+    """
+    refreshed = {REFRESHED_FROM: refreshed_from} if refreshed_from else {}
+    inputs: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in REQUIRED) for name, kind in _ASKED.items()]
+    answers: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
 
-    @property
-    def method(self) -> str:
-        return self.model.method
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        refreshed = {REFRESHED_FROM: self.refreshed_from} if self.refreshed_from else {}
-        return {"snapshot_s": str(self.model.at_s), **refreshed}
-
-    @property
-    def requirements(self) -> Sequence[str]:
-        return ["tzdata"] if self.model.timezone else []
-
-    @property
-    def signature(self) -> ModelSignature:
-        inputs: list[ColSpec | TensorSpec] = [ColSpec(kind, name, required=name in REQUIRED) for name, kind in _ASKED.items()]
-        answers: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in (*QUANTILES, *CHANCES)]
-        return ModelSignature(inputs=Schema(inputs), outputs=Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")]))
-
-    @property
-    def example(self) -> pd.DataFrame:
-        at_s = self.model.at_s - np.array([[7200, 0], [3600, 0]])
-        submitted, started = local_clock_s(at_s, self.model.origin_unix_s, self.model.timezone).astype("datetime64[s]")
+    def example() -> pd.DataFrame:
+        at_s = model.at_s - np.array([[7200, 0], [3600, 0]])
+        submitted, started = local_clock_s(at_s, model.origin_unix_s, model.timezone).astype("datetime64[s]")
         queue = pd.DataFrame({"procs": np.array([1, 1], np.int64), "requested_s": np.array([9000, 600], np.int64)})
         queue = queue.assign(user=["a user", "another"], submit_time=submitted, start_time=started)
         return queue.assign(start_time=queue["start_time"].where(queue["requested_s"] > 600))
 
-    def write(self, directory: Path) -> Mapping[str, object]:
-        return self.model.write(directory)
+    return Content(
+        method=model.method,
+        facts={"snapshot_s": str(model.at_s), **refreshed},
+        signature=ModelSignature(inputs=Schema(inputs), outputs=Schema([*answers, ColSpec(DataType.long, "snapshot_age_s")])),
+        example=example,
+        write=model.write,
+        requirements=["tzdata"] if model.timezone else [],
+    )
 
 
 def load(tracking: Tracking, name: str, alias: str = "champion") -> StartModel:

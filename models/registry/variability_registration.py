@@ -3,7 +3,7 @@
 A version is self-contained: settings as JSON, plain arrays, and the code that walks them (``models.packed``).
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -48,57 +48,24 @@ KIND = "kind"
 VARIABILITY = Kind("variability", "system", "f1", "runs", "F1", CLASSIFIERS, "the one named first", _DESCRIPTION, "variability")
 
 
-@dataclass(frozen=True)
-class VariabilityContent(Content):
-    """A classifier of the features of ``scope`` (``own`` or ``all`` nodes), with an example.
+def variability_content(model: VariabilityModel, scope: str, thresholds: tuple[float, ...], features: pd.DataFrame) -> Content:
+    """Return the content of a classifier of features of ``scope``: ``own`` or ``all`` nodes.
 
     Its labels are those of ``thresholds`` on z. ``features`` has at least one row, which is the example.
     """
+    inputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in model.columns]
+    inputs.append(ColSpec(DataType.string, "application", required=False))
+    answers: list[ColSpec | TensorSpec] = [
+        *(ColSpec(DataType.double, f"probability_{label}") for label in range(model.classes)),
+        ColSpec(DataType.long, "predicted_class"),
+        ColSpec(DataType.boolean, "predicted_to_vary"),
+        ColSpec(DataType.double, "varies_above_s", required=False),
+    ]
 
-    model: VariabilityModel
-    scope: str
-    thresholds: tuple[float, ...]
-    features: pd.DataFrame
-    requirements: Sequence[str] = ()
-
-    @property
-    def method(self) -> str:
-        return self.model.classifier
-
-    @property
-    def facts(self) -> Mapping[str, str]:
-        return {
-            "scope": self.scope,
-            "thresholds": " ".join(map(str, self.thresholds)),
-            "columns": str(len(self.model.columns)),
-            "cutoffs": " ".join(map(repr, self.model.cutoffs)),
-            "filled_values": str(int(self.model.missing.sum())),
-        }
-
-    @property
-    def numbers(self) -> Mapping[str, float]:
-        return {"cutoff": self.model.cutoff}
-
-    @property
-    def signature(self) -> ModelSignature:
-        inputs: list[ColSpec | TensorSpec] = [ColSpec(DataType.double, name) for name in self.model.columns]
-        inputs.append(ColSpec(DataType.string, "application", required=False))
-        answers: list[ColSpec | TensorSpec] = [
-            *(ColSpec(DataType.double, f"probability_{label}") for label in range(self.model.classes)),
-            ColSpec(DataType.long, "predicted_class"),
-            ColSpec(DataType.boolean, "predicted_to_vary"),
-            ColSpec(DataType.double, "varies_above_s", required=False),
-        ]
-        return ModelSignature(inputs=Schema(inputs), outputs=Schema(answers))
-
-    @property
-    def example(self) -> pd.DataFrame:
-        return self.features.loc[:, list(self.model.columns)].head(_EXAMPLES).astype(np.float64).reset_index(drop=True)
-
-    def write(self, directory: Path) -> Mapping[str, object]:
-        model, usual = self.model, self.model.baselines
+    def write(directory: Path) -> Mapping[str, object]:
         if model.arrays is None:
             raise ValueError(f"{model.classifier} can be compared, not registered")
+        usual = model.baselines
         np.savez_compressed(directory / ARRAYS, **{name: part for name, part in model.arrays._asdict().items() if name != KIND})
         return {
             "classifier": model.classifier,
@@ -107,7 +74,7 @@ class VariabilityContent(Content):
             "cutoffs": list(model.cutoffs),
             "cutoff_rows": model.cutoff_rows,
             "variation": model.variation,
-            "thresholds": [float(threshold) for threshold in self.thresholds],
+            "thresholds": [float(threshold) for threshold in thresholds],
             "baselines": {
                 "application": usual.index.tolist(),
                 **{name: usual[name].tolist() for name in ("mean_s", "sigma_s", "runs")},
@@ -116,6 +83,21 @@ class VariabilityContent(Content):
             "importance": None if np.isnan(model.importance).any() else model.importance.tolist(),
             KIND: model.arrays.kind,
         }
+
+    return Content(
+        method=model.classifier,
+        facts={
+            "scope": scope,
+            "thresholds": " ".join(map(str, thresholds)),
+            "columns": str(len(model.columns)),
+            "cutoffs": " ".join(map(repr, model.cutoffs)),
+            "filled_values": str(int(model.missing.sum())),
+        },
+        signature=ModelSignature(inputs=Schema(inputs), outputs=Schema(answers)),
+        example=lambda: features.loc[:, list(model.columns)].head(_EXAMPLES).astype(np.float64).reset_index(drop=True),
+        write=write,
+        numbers={"cutoff": model.cutoff},
+    )
 
 
 @dataclass(frozen=True)
@@ -151,7 +133,7 @@ def load_version(name: str, number: str) -> VariabilityModel:
 
 
 def from_directory(directory: Path) -> VariabilityModel:
-    """Read the files that :meth:`VariabilityContent.write` wrote.
+    """Read the files that :func:`variability_content` wrote.
 
     Raises ValueError for another format, OSError for a missing file.
     """

@@ -21,7 +21,7 @@ from models.packed.start_distribution import EDGES_S, at_waits, given_waiting
 from models.packed.start_predictor import HAZARD, RECENT, StartModel, answers
 from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS, Comparison, compare, served_evidence, user_days
 from models.registry.registration import Candidate, Training, log_and_register, number_in
-from models.registry.start_registration import START, StartContent, load_version
+from models.registry.start_registration import START, load_version, start_content
 from models.registry.tracking import Tracking, aliases
 from models.starts.evaluation import WAITED_S, ranked_scores
 from models.starts.model import SPARE_AT, Questions, Uncalibrated, best_kind, fit, predict, refresh, restricted, uncalibrated
@@ -167,7 +167,7 @@ class StartJudge:
         clean, until = self.clean, instant(window[1], self.clean.origin_unix_s)
         training = Training(self.subject, fingerprint(clean.jobs), len(questions), window, clean.generated, self.seed, until)
         tags = {**self.tags, MADE_FROM: self.key}
-        return log_and_register(self.store, START, StartContent(model, of), training, judged, metrics, tags=tags)
+        return log_and_register(self.store, START, start_content(model, of), training, judged, metrics, tags=tags)
 
     def load_back(self, candidate: Candidate) -> None:
         back, questions = load_version(START.registered(self.subject), candidate.version), self.questions

@@ -18,7 +18,7 @@ from models.registry.promotion import Evidence
 from models.registry.registration import Candidate, Kind, Training, log_and_register, number_in
 from models.registry.tracking import Tracking
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence, f1_scores
-from models.registry.variability_registration import VARIABILITY, VariabilityContent, load_version
+from models.registry.variability_registration import VARIABILITY, load_version, variability_content
 from models.variability.classifiers import OPTIONS
 from models.variability.evaluation import ClassifierTraining, forward, measured, predictions
 from models.variability.model import VariabilityModel, times_of
@@ -192,7 +192,7 @@ class ClassifierJudge:
         return log_and_register(
             self.store,
             self.kind,
-            VariabilityContent(model, self.scope, tuple(learning.thresholds), self.features),
+            variability_content(model, self.scope, tuple(learning.thresholds), self.features),
             Training(self.subject, self.fingerprint, len(rows), window_s, self.table.generated, learning.seed),
             (score.value, score.judged),
             score.metrics,

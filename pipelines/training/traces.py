@@ -16,11 +16,10 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.packed.methods import METHODS, Method
 from models.packed.settings import FORMAT
-from models.registry.accounting import Accounting
 from models.registry.as_served import Models, answer_columns, by_column, judged_window, predict_served, record, serve
-from models.registry.candidates import TRAINERS, fit, outdated, refresh
+from models.registry.candidates import TRAINERS, Accounting, fit, outdated, refresh
 from models.registry.registration import Candidate, Kind, Training, log_and_register, trained_number
-from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, load_version, trained_method
+from models.registry.runtime_registration import RUNTIME, Snapshot, load_version, runtime_content, trained_method
 from models.registry.tracking import Tracking, all_versions, run_of
 from models.runtime.evaluation import evaluate_predictions
 from pipelines.lake.registry import submissions
@@ -230,7 +229,7 @@ class TraceJudge:
         return PromotionVerdict(challenger, score, duel, vetoes)
 
     def register(self, name: str, score: CandidateScore) -> Candidate:
-        content, judged = RuntimeContent(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
+        content, judged = runtime_content(self.trained[name], snapshot_of(self.clean, self.records)), (score.value, score.judged)
         tags, parameters = {**self.tags, MADE_FROM: self.key, **score.tags}, TRAINERS[name].get_params(self.seed)
         return log_and_register(
             self.store, self.kind, content, self.training, judged, score.metrics, parameters=parameters, tags=tags
@@ -316,7 +315,7 @@ def refreshed(
     candidate = log_and_register(
         store,
         RUNTIME,
-        RuntimeContent(current, snapshot_of(clean, records), trained),
+        runtime_content(current, snapshot_of(clean, records), trained),
         Training(clean.name, data, jobs, (first, learned), clean.generated, seed),
         (accuracy, count),
         numbers,

@@ -15,7 +15,7 @@ from features.errors import InputError
 from models.packed.methods import Last2
 from models.registry.packing import content_hash, modules_in
 from models.registry.registration import Training, log_and_register
-from models.registry.runtime_registration import RUNTIME, RuntimeContent, Snapshot, load_version, trained_method
+from models.registry.runtime_registration import RUNTIME, Snapshot, load_version, runtime_content, trained_method
 
 HOUSE = Path(__file__).parents[3]
 
@@ -32,7 +32,7 @@ ASKED = pd.DataFrame(
 @pytest.fixture(scope="module")
 def sound(opened, learned):
     """Return the files of a sound version, and a user that it knows."""
-    content = RuntimeContent(Last2(), Snapshot(learned.states, learned.at, 0, "UTC"))
+    content = runtime_content(Last2(), Snapshot(learned.states, learned.at, 0, "UTC"))
     log_and_register(opened, RUNTIME, content, Training("t", "abc", 300, (0, learned.at), generated=True), (0.5, 9), {})
     home = Path(download_artifacts(opened.client.get_model_version("runtime-t", "1").source))
     return home, learned.states.users["user"].iloc[0]

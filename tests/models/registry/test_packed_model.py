@@ -16,7 +16,7 @@ from models.packed.methods import Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
 from models.registry.packing import assemble, content_hash, modules_in
-from models.registry.runtime_registration import RuntimeContent, Snapshot, signature
+from models.registry.runtime_registration import Snapshot, runtime_content, signature
 from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 
 
@@ -25,7 +25,7 @@ def pack(directory, learned, method="lightgbm", table=None):
     methods = Boosting(learned.trees), Last2(), Requested(), Quantile(learned.forest)
     [chosen] = [each for each in methods if each.name == method]
     states = learned.states if table is None else learned.states._replace(users=table)
-    return assemble(directory, "runtime", RuntimeContent(chosen, Snapshot(states, learned.at, ORIGIN_S, ZONE)).write)
+    return assemble(directory, "runtime", runtime_content(chosen, Snapshot(states, learned.at, ORIGIN_S, ZONE)).write)
 
 
 def submission(learned, **changes):

@@ -16,9 +16,9 @@ from models.registry import packing
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates
 from models.registry.runtime_registration import (
     RUNTIME,
-    RuntimeContent,
     Snapshot,
     load,
+    runtime_content,
     signature,
     trained_method,
 )
@@ -31,7 +31,7 @@ JOBS = 6000
 
 def registered(opened, learned, trace, method, metrics, judged, **tags):
     training = Training(trace, "0123456789abcdef", JOBS, (0, learned.at), generated=True)
-    content = RuntimeContent(method, Snapshot(learned.states, learned.at, ORIGIN_S, ZONE))
+    content = runtime_content(method, Snapshot(learned.states, learned.at, ORIGIN_S, ZONE))
     return log_and_register(opened, RUNTIME, content, training, judged, metrics, tags=tags)
 
 

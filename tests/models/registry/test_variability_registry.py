@@ -18,14 +18,14 @@ from models.registry.packing import assemble
 from models.registry.policy_registration import register
 from models.registry.promotion import decide
 from models.registry.registration import Candidate, Training, log_and_register
-from models.registry.start_registration import START, StartContent
+from models.registry.start_registration import START, start_content
 from models.registry.variability_promotion import JUDGED_DAYS, compare_classifiers, f1_evidence
 from models.registry.variability_registration import (
     VARIABILITY,
-    VariabilityContent,
     from_directory,
     load_version,
     registered_classifier,
+    variability_content,
 )
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.model import fit
@@ -61,7 +61,7 @@ def classifiers(runs):
 def packed(directory, model):
     """Where a version's data lies."""
     return assemble(
-        directory, "variability", VariabilityContent(model, "own", THRESHOLDS.get(model.classifier, BINARY), pd.DataFrame()).write
+        directory, "variability", variability_content(model, "own", THRESHOLDS.get(model.classifier, BINARY), pd.DataFrame()).write
     ).data
 
 
@@ -113,7 +113,7 @@ def test_another_format_and_broken_rows_are_refused(tmp_path, runs, classifiers)
 def registered(opened, runs, model, system="ours", f1=0.7) -> Candidate:
     window = (int(runs.start_s[0]), int(runs.start_s[-1] + runs.runtime_s[-1]))
     training = Training(system, "abc", 400, window, generated=True, seed=7)
-    content = VariabilityContent(model, "own", (1.5,), runs.features)
+    content = variability_content(model, "own", (1.5,), runs.features)
     return log_and_register(
         opened, VARIABILITY, content, training, (f1, 300), {"f1": f1}, why="because", tags={"dagster_run_id": "r1"}
     )
@@ -122,13 +122,13 @@ def registered(opened, runs, model, system="ours", f1=0.7) -> Candidate:
 @pytest.mark.slow
 def test_versions_of_each_kind_answer_where_queuecast_cannot_be_imported(tmp_path, opened, runs, classifiers, learned):
     model, one = classifiers["lightgbm"], submission(learned)
-    starts = StartContent(start_model(learned.at, 64, ORIGIN_S, ZONE))
+    starts = start_content(start_model(learned.at, 64, ORIGIN_S, ZONE))
     log_and_register(opened, START, starts, Training("alone", "", 9, (0, learned.at)), (0.5, 9), {})
     registered(opened, runs, model, "alone")
     register(opened, LEARNED, "alone")
     policy = pd.DataFrame({"n": [4.0, 1.0], "r": [3600.0, 60.0]})
     questions = []
-    for kind, asked in (("variability", asked_of(runs, model)), ("start", starts.example), ("policy", policy)):
+    for kind, asked in (("variability", asked_of(runs, model)), ("start", starts.example()), ("policy", policy)):
         version = opened.client.get_model_version(f"{kind}-alone", "1")
         home = mlflow.artifacts.download_artifacts(version.source, dst_path=str(tmp_path / "copy" / kind))
         questions.append((Path(home), asked))

@@ -9,7 +9,7 @@ from models.packed.queue_state import NOT_YET, QueueJobs, states
 from models.packed.start_predictor import StartPredictor, answers
 from models.packed.submitted import read_queue
 from models.registry.packing import assemble
-from models.registry.start_registration import StartContent
+from models.registry.start_registration import start_content
 from tests.support.queues import start_model
 
 PROCS, ORIGIN_S, ZONE = 64, 1_711_800_000, "Europe/Stockholm"
@@ -20,7 +20,7 @@ AT_S = 50_000
 @pytest.fixture(scope="module")
 def predictor(tmp_path_factory) -> StartPredictor:
     model = start_model(AT_S - 3_600, PROCS, ORIGIN_S, ZONE)
-    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model).write).data)
+    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", start_content(model).write).data)
 
 
 def some_queue(count: int = 70) -> tuple[pd.DataFrame, QueueJobs]:

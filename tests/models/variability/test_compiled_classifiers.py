@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 
 from features.errors import InputError
-from models.registry.variability_registration import VariabilityContent
+from models.registry.variability_registration import variability_content
 from models.variability.classifiers import CLASSIFIERS
 from models.variability.compiled_classifiers import probabilities_of
 from models.variability.learners import learn
@@ -207,6 +207,6 @@ def test_nearest_neighbours_are_scikit_learns_own_and_are_not_registered(runs):
     )
     asked = scaler.transform(features.fillna(holed.median()))
     np.testing.assert_allclose(model.predict_proba(features), theirs.predict_proba(asked), rtol=0, atol=1e-9)
-    content = VariabilityContent(model, "own", (1.5,), features)
+    content = variability_content(model, "own", (1.5,), features)
     with pytest.raises(ValueError, match="knn can be compared, not registered"):
         content.write(Path())

@@ -12,10 +12,9 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import start_s
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.site_names import VARIABLE, check_value, hashed
-from models.registry.accounting import accounting
-from models.registry.candidates import TRAINERS, fit
+from models.registry.candidates import TRAINERS, accounting, fit
 from models.registry.packing import assemble
-from models.registry.runtime_registration import RuntimeContent, Snapshot
+from models.registry.runtime_registration import Snapshot, runtime_content
 from pipelines.lake.registry import submissions
 from pipelines.lake.tables import Lake
 from pipelines.readers.canonical import write_canonical
@@ -63,7 +62,7 @@ def predictor(clean: CleanTrace, method: str, directory) -> RuntimePredictor:
     record = accounting(clean.jobs, start, clean.origin_unix_s, clean.timezone)
     at = record.until_s - 2 * DAY_S
     users = Snapshot(record.snapshot(at), at, clean.origin_unix_s, clean.timezone, hashed_with=clean.hashed_with)
-    content = RuntimeContent(fit(method, record, at, 0), users)
+    content = runtime_content(fit(method, record, at, 0), users)
     directory.mkdir()
     return RuntimePredictor(assemble(directory, "runtime", content.write).data)
 

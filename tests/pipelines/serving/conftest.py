@@ -15,10 +15,9 @@ from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
 from models.packed.methods import METHODS, Boosting, Last2, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
-from models.registry.accounting import accounting
-from models.registry.candidates import fit
+from models.registry.candidates import accounting, fit
 from models.registry.packing import assemble
-from models.registry.runtime_registration import RuntimeContent, Snapshot
+from models.registry.runtime_registration import Snapshot, runtime_content
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 NOW_S = ORIGIN_S + 30 * DAY_S
@@ -63,7 +62,7 @@ def versions(tmp_path_factory) -> dict[str, RuntimePredictor]:
     }
     states, predictors = history.snapshot(at), {}
     for name in METHODS:
-        content = RuntimeContent(trained[name], Snapshot(states, at, ORIGIN_S, ZONE))
+        content = runtime_content(trained[name], Snapshot(states, at, ORIGIN_S, ZONE))
         predictors[KIND[name]] = RuntimePredictor(assemble(tmp_path_factory.mktemp("version"), "runtime", content.write).data)
     return predictors
 

@@ -12,7 +12,7 @@ import pytest
 from features.clock import DAY_S, local_clock_s
 from models.packed.start_predictor import StartPredictor
 from models.registry.packing import assemble
-from models.registry.start_registration import StartContent
+from models.registry.start_registration import start_content
 from pipelines.serving.app import Service, application
 from pipelines.serving.models import Served
 from tests.pipelines.serving.conftest import KIND, NOW_S, Registry, asked
@@ -40,7 +40,7 @@ def models(versions, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[Se
     for taken_s in (NOW_S - DAY_S, NOW_S):
         (tmp_path / "kept" / f"{stamp(taken_s)}.txt").write_text(SNAPSHOT.format(**times(taken_s)))
     model = start_model(NOW_S - ORIGIN_S - DAY_S, MACHINE, ORIGIN_S, ZONE)
-    predictor = StartPredictor(assemble(tmp_path / "packed", "start", StartContent(model).write).data)
+    predictor = StartPredictor(assemble(tmp_path / "packed", "start", start_content(model).write).data)
     registry = Registry({**versions, "9": predictor.model}, {"champion": "9", "running": KIND["quantile(order=accuracy)"]})
     served = [Served("start-made", "champion"), Served("runtime-made", "running")]
     for each in served:

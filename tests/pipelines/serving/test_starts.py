@@ -15,7 +15,7 @@ from features.clock import DAY_S, local_clock_s
 from models.packed.queue_state import NOT_YET, QueueJobs
 from models.packed.start_predictor import CHANCES, HAZARD, QUANTILES, RECENT, StartPredictor
 from models.registry.packing import assemble
-from models.registry.start_registration import StartContent
+from models.registry.start_registration import start_content
 from models.starts.evaluation import quality
 from pipelines.serving.app import Service, application
 from pipelines.serving.asked_log import AskedLog, started
@@ -32,7 +32,7 @@ CLOCK_S = int(local_clock_s(np.array([NOW_S - ORIGIN_S]), ORIGIN_S, ZONE)[0])
 def predictor(tmp_path_factory) -> StartPredictor:
     """Return a packed model of made states."""
     model = start_model(NOW_S - ORIGIN_S - DAY_S, MACHINE, ORIGIN_S, ZONE)
-    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", StartContent(model).write).data)
+    return StartPredictor(assemble(tmp_path_factory.mktemp("starts"), "start", start_content(model).write).data)
 
 
 @pytest.fixture

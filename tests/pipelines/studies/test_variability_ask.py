@@ -15,7 +15,7 @@ from click.testing import CliRunner
 from features.errors import InputError
 from features.monitoring.labels import DELAYS, baselines, labels, z_scores
 from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES
-from models.registry.variability_registration import Registered, VariabilityContent
+from models.registry.variability_registration import Registered, variability_content
 from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.evaluation import ClassifierTraining
 from models.variability.model import fit, times_of
@@ -109,7 +109,7 @@ def test_a_champion_of_delays_answers_by_what_runs_beside_it(tree: Path, monkeyp
     model = learning.fit("ordinal", features, labels(z, DELAYS), times_of(table.runs), usual)
     assert model.columns == tuple(name for name in DELAY_FEATURES if name in features)
     assert (model.cutoff, model.variation) == (ORDINAL_CUTOFF, 3)
-    content = VariabilityContent(model, "own", DELAYS, features)
+    content = variability_content(model, "own", DELAYS, features)
     assert "beside.io" in content.signature.inputs.input_names()
     version = Registered("variability-small", "8", model, "own", DELAYS)
     monkeypatch.setattr(variability_ask, "registered_classifier", lambda *_: version)

@@ -14,7 +14,7 @@ from features.clock import DAY_S
 from features.jobs.cleaning import CleanTrace
 from models.packed.start_distribution import EDGES_S
 from models.packed.start_predictor import EASY
-from models.registry.start_registration import StartContent, load
+from models.registry.start_registration import load, start_content
 from models.registry.tracking import Tracking, aliases
 from models.starts.evaluation import ranked_scores
 from models.starts.model import best_kind
@@ -76,7 +76,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     point_start_champion(lake, "waited", store)
     assert aliases(store, NAME) == {"champion": "2", "challenger": "1"}
     model = mlflow.pyfunc.load_model(f"models:/{NAME}/2")
-    answers = pd.DataFrame(model.predict(StartContent(load(store, NAME)).example))
+    answers = pd.DataFrame(model.predict(start_content(load(store, NAME)).example()))
     assert answers["wait_50_s"].isna().tolist() == [True, False], "the first job runs"
     assert 0 <= answers["chance_1h"][1] <= answers["chance_24h"][1] <= 1
     assert (answers["snapshot_age_s"] == 0).all()
