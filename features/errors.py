@@ -1,4 +1,9 @@
-"""The one exception for bad input, and functions that make foreign text safe to print."""
+"""The one exception for bad input, text that is safe to print, and the one rule for names.
+
+Names of traces and systems become keys of catalogues, file names, partition keys and names of registered models.
+"""
+
+from __future__ import annotations
 
 import re
 from collections.abc import Iterable
@@ -110,3 +115,34 @@ def _masked(address: re.Match[str]) -> str:
 
 def _ends(text: str, most: int) -> str:
     return " ... ".join(" ".join(part.split()) for part in (text[:most], text[-most:]))
+
+
+LONGEST = 100
+RULE = f"a name is at most {LONGEST} lower-case letters, digits, hyphens and single dots, the first a letter or digit"
+_NAME = re.compile(rf"(?!.*\.\.)[a-z0-9][a-z0-9.-]{{0,{LONGEST - 1}}}")
+
+
+def is_name(text: str) -> bool:
+    """Tell whether ``text`` follows :data:`RULE`."""
+    return _NAME.fullmatch(text) is not None
+
+
+def check_name(text: str, where: str) -> str:
+    """Return ``text`` if it is a name, else raise InputError.
+
+    The error gives ``where`` the text stands, the rule, and a similar valid name.
+    """
+    if not is_name(text):
+        like = re.sub(r"\.\.+", ".", with_hyphens(text)).lstrip(".-")[:LONGEST]
+        raise InputError(
+            f"{where}: {shown(text)} is not a name{f' (such as {like})' if is_name(like) and len(like) <= 40 else ''}: {RULE}"
+        )
+    return text
+
+
+def with_hyphens(text: str) -> str:
+    """Return ``text`` in lower case, with hyphens for characters not allowed in names.
+
+    The result may still not be a name.
+    """
+    return re.sub(r"[^a-z0-9.-]", "-", text.lower())

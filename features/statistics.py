@@ -97,13 +97,13 @@ def interval_of_change(
     return _around(centre, error, freedom, logarithms, confidence, _coverage(sample, centre, logarithms, confidence))
 
 
-def interval_of_replicates(terms: Ratio, base: Ratio, confidence: float = CONFIDENCE) -> Interval:
+def interval_of_replicates(terms: Ratio, base: Ratio) -> Interval:
     """Return the interval of the change ``terms`` over ``base`` on these very blocks, less 1.
 
     Arguments are as in :func:`interval_of_change`, with any number of blocks. Student's t of the replicates' changes, or of their
     logarithms. It covers a schedule's chaos and says nothing about other weeks. None from one replicate.
     """
-    return interval_of_mean(replicate_changes(terms, base) + 1.0, confidence)
+    return interval_of_mean(replicate_changes(terms, base) + 1.0)
 
 
 def interval_of_mean(ratios: np.ndarray, confidence: float = CONFIDENCE) -> Interval:
@@ -130,10 +130,14 @@ def range_of_next(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 def _around(centre: float, error: float, freedom: float, logarithms: bool, confidence: float, coverage: float | None) -> Interval:
     """Return the interval around ``centre``, given on its scale, as a change."""
+    from scipy.special import stdtr  # slow to import; metrics import this module and need no intervals
+
     reach = _quantile(confidence, freedom) * error
     ends = [centre - reach, centre + reach]
     away = centre if logarithms else centre - 1.0
-    p = _two_sided(away / error, freedom) if error > 0 else 1.0 if away == 0 else None  # nothing varies: unknown how sure
+    p = (
+        float(2.0 * stdtr(freedom, -abs(away / error))) if error > 0 else 1.0 if away == 0 else None
+    )  # nothing varies: unknown how sure
     with np.errstate(over="ignore"):  # a few very different replicates give an open end: infinity
         low, high = np.exp(ends) if logarithms else ends
     return Interval(max(float(low) - 1.0, -1.0), float(high) - 1.0, coverage, p)
@@ -277,15 +281,9 @@ def _satterthwaite(variances: np.ndarray, degrees: np.ndarray) -> np.ndarray:
 
 
 def _quantile(confidence: float, freedom: np.ndarray | float) -> np.ndarray:
-    from scipy.special import stdtrit  # slow to import; metrics import this module and need no intervals
+    from scipy.special import stdtrit
 
     return np.asarray(stdtrit(freedom, (1.0 + confidence) / 2.0))
-
-
-def _two_sided(t: float, freedom: float) -> float:
-    from scipy.special import stdtr
-
-    return float(2.0 * stdtr(freedom, -abs(t)))
 
 
 @lru_cache(_KEPT)

@@ -8,16 +8,15 @@ import json
 import math
 import re
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, asdict, dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
 from typing import Annotated, Any, NoReturn
 
 from pydantic import Strict
 
 from features import limits
 from features.clock import WEEK_S
-from features.errors import InputError, one_line, shown
-from features.names import check_name
+from features.errors import InputError, check_name, one_line, shown
 from features.validation import validated
 
 FORMAT = 1
@@ -150,16 +149,17 @@ def loads(text: str | bytes, where: str) -> PolicyFile:
     for key in document.keys() - set(known_keys):
         raise InputError(f"{where}: {shown(key)} is unknown; known: {', '.join(known_keys)}")
     plain = {key: value for key, value in document.items() if key not in ("format", "order", "arithmetic", "features", *shapes)}
-    whole = _table(PolicyFile, plain, where, ("features", *shapes))
+    whole = validated(PolicyFile, plain, where, left_out=("features", *shapes))
     described = document.get("features", {})
     if not isinstance(described, dict):
         raise InputError(f"{where}: features must be a table, not {shown(described)}")
     whole["features"] = {
-        name: Feature(**_table(Feature, table, f"{where}: features.{one_line(name, 40)}")) for name, table in described.items()
+        name: Feature(**validated(Feature, table, f"{where}: features.{one_line(name, 40)}", left_out=()))
+        for name, table in described.items()
     }
     for key, shape in shapes.items():
         if document.get(key) is not None:
-            whole[key] = shape(**_table(shape, document[key], f"{where}: {key}"))
+            whole[key] = shape(**validated(shape, document[key], f"{where}: {key}", left_out=()))
     policy = PolicyFile(**whole)
     _check(policy, where)
     return policy
@@ -192,15 +192,6 @@ def _parsed(text: str | bytes, where: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise InputError(f"{where}: must be a table such as {{...}}, not {shown(document)}")
     return document
-
-
-def _table(shape: type, table: Any, where: str, left_out: Sequence[str] = ()) -> dict[str, Any]:
-    """Return ``table`` as fields of ``shape``; InputError if one without a default is missing."""
-    settings = validated(shape, table, where, left_out=left_out)
-    for part in fields(shape):
-        if part.default is MISSING and part.default_factory is MISSING and part.name not in settings:
-            raise InputError(f"{where}: {part.name} is missing")
-    return settings
 
 
 def _check(policy: PolicyFile, where: str) -> None:

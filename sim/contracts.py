@@ -19,7 +19,7 @@ from features.limits import PROCESSORS, SECONDS
 from models.runtime.names import predictor as named
 from models.runtime.protocol import OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.campaign import campaign_schedules
-from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
+from sim.campaigns.learned_order import MIXED, PreparedSweep, random_weights
 from sim.machine.description import Cluster, Machine, NodeGroup
 from sim.metrics.timeline import busy_procs
 from sim.policy import SEMANTICS

@@ -23,18 +23,17 @@ from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predicto
 from sim.inputs.estimates import Conversation, Foreknown, as_predictor, told_quantiles
 from sim.inputs.planner import Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
-from sim.kernel.loop import DECIDE, DONE, NEVER, PAUSE, POLICY, RETRAIN, SEARCH, Settings
+from sim.kernel.loop import DECIDE, DONE, PAUSE, POLICY, RETRAIN, SEARCH, Settings
 from sim.kernel.outside import StartDecision, decide
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
 from sim.kernel.scenarios import NO_SCENARIOS
 from sim.kernel.scratch import Scratch, WorkArrays
-from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, UNUSABLE, Estimates, Jobs, State
+from sim.kernel.state import CLAMPED, ENDED, EVENTS, MOST_SKIPS, NEVER, UNUSABLE, Estimates, Jobs, State
 from sim.machine.nodes import NO_LAYOUT, NO_REQUESTS, Nodes
 from sim.policy import Policy, applied, kernel_settings
 from sim.schedulers.harm import as_scenarios
-from sim.schedulers.names import PLANNERS, PLANNING, Scheduler
-from sim.schedulers.planning import PlanRS
+from sim.schedulers.names import PLANNERS, PLANNING, PlanRS, Scheduler
 
 Progress: TypeAlias = Callable[[int, int], None]
 """Called with the jobs that have ended and all jobs, several times a second."""

@@ -22,22 +22,21 @@ from features import limits
 from features.errors import InputError, unknown
 from features.validation import flag, text, whole
 from models.runtime.dispatch import ANSWERS_APART, OUTSIDE
-from models.runtime.options import check_known, chosen, named
-from models.runtime.options import whole as whole_number
+from models.runtime.options import Option, named, read
 from sim.kernel.corrections import CORRECTIONS
-from sim.kernel.loop import NEVER, Settings
+from sim.kernel.loop import Settings
 from sim.kernel.orders import FCFS, Scoring
+from sim.kernel.state import NEVER
 from sim.schedulers.names import ALGORITHMS, BACKFILLING, PLANNERS, Scheduler, spelled
 from sim.schedulers.names import scheduler as named_scheduler
 from sim.schedulers.scores import as_scoring
-from sim.users.names import OPEN
-from sim.users.names import users as named_users
+from sim.users.closed import OPEN_LOOP
+from sim.users.closed import users as named_users
 
 SEMANTICS = ("per-second", "per-event")
 EXPIRY = ("plan", "pass")
 """Effects of an expired prediction: a longer plan, or also a pass."""
-_USUAL = {"expiry": "plan", "every": "0"}
-_LONGEST_S = 10**9
+_OPTIONS = {"expiry": Option("plan", words=EXPIRY), "every": Option(0, minimum=1, maximum=10**9)}
 
 
 @dataclass(frozen=True)
@@ -73,15 +72,10 @@ def semantics(name: str) -> Semantics:
             "semantics", name, SEMANTICS, f"{', '.join(SEMANTICS)}, with options as in {SEMANTICS[0]}(expiry=pass,every=30)"
         )
     try:
-        for option in options:
-            check_known(option, tuple(_USUAL))
-        expiry = chosen(f"expiry={options.get('expiry')}", options.get("expiry", _USUAL["expiry"]), EXPIRY)
-        every_s = (
-            whole_number(f"every={options['every']}", options["every"], minimum=1, maximum=_LONGEST_S) if "every" in options else 0
-        )
+        values = read(options, _OPTIONS)
     except InputError as error:
         raise InputError(f"semantics {name}: {error}") from error
-    return Semantics(plain == "per-event", expiry == "pass", every_s)
+    return Semantics(plain == "per-event", values["expiry"] == "pass", values["every"])
 
 
 NAMES = ("scheduler", "predictor", "correction")
@@ -103,7 +97,7 @@ class Policy(NamedTuple):
     dependencies: bool = False
     seed: int = 0
     shake_s: int = 0
-    users: str = OPEN
+    users: str = OPEN_LOOP
     load: float = 1.0
     squeeze: float = 1.0
 
@@ -113,7 +107,7 @@ class Policy(NamedTuple):
     @property
     def changes(self) -> str:
         """Return what changes the workload, such as ``users closed, load 2``; empty for nothing."""
-        changed = [f"users {self.users}"] if self.users != OPEN else []
+        changed = [f"users {self.users}"] if self.users != OPEN_LOOP else []
         changed += [f"{name} {factor:g}" for name, factor in (("load", self.load), ("squeeze", self.squeeze)) if factor != 1]
         return ", ".join(changed)
 
@@ -152,7 +146,7 @@ class Policy(NamedTuple):
         if self.correction not in CORRECTIONS:
             raise unknown("correction", self.correction, CORRECTIONS)
         semantics(self.semantics)
-        if named_users(self.users).loop != OPEN and self.dependencies:
+        if named_users(self.users).loop != OPEN_LOOP and self.dependencies:
             raise InputError(f"users {self.users} and dependencies both say when jobs are submitted: give one of them")
         if self.starvation_s is not None and not 0 <= self.starvation_s <= limits.SECONDS:
             raise InputError(f"a starvation threshold of {self.starvation_s:,} s: must be 0 to {limits.SECONDS:,}")

@@ -15,7 +15,6 @@ from features.errors import InputError
 from features.limits import LARGEST, MISSING_REQUEST, SHAKE_S
 from features.validation import refusal
 from sim.metrics.names import TAU_S
-from sim.users.names import OPEN
 
 if TYPE_CHECKING:
     from sim.policy import Policy
@@ -152,7 +151,7 @@ class Campaign(TraceSettings):
         json_schema_extra={"metavar": "[SECONDS]", "bare": SHAKE_S},
     )
     users: str = Field(
-        default=OPEN,
+        default="open",
         description="open: submissions as recorded; closed: users submit when what they waited for has ended, at recorded times or, as "
         "in closed(ends=EASY), those by a scheduler.",
     )
@@ -192,8 +191,8 @@ class Campaign(TraceSettings):
 
     @model_validator(mode="after")
     def _check(self) -> Campaign:
-        from sim.replays import check_seed
         from sim.schedulers.names import SLURM
+        from sim.simulation import check_seed
 
         if self.replicates is not None and self.seeds != (0,):
             raise InputError("--replicates and --seed exclude each other")

@@ -1,26 +1,193 @@
-"""The simulator's entry: tables and names in, a :class:`~sim.schedule.Schedule` out."""
+"""The simulator's entry: tables and names in, a :class:`~sim.schedule.Schedule` out.
+
+Before, a trace is prepared for its policy: at another load, shaken, with reacting users. What a job waits for comes
+from the trace as recorded; times are scaled and submissions moved afterwards. Moving them
+(:mod:`features.jobs.workload_changes`) changes the order of submissions, in which the kernel takes jobs: predictions
+known beforehand are those of the trace as recorded, and a schedule is returned in the order of the trace, so that
+replays can be compared job by job.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from features.clock import Clock
 from features.deferred import pd
 from features.errors import InputError
-from features.jobs.columns import Table
-from features.jobs.schema import start_s
-from features.jobs.workload_changes import moves
-from models.runtime.protocol import Predictor
+from features.jobs.columns import Table, framed
+from features.jobs.dependencies import OPEN, Graph, preceding_rows
+from features.jobs.schema import codes, start_s
+from features.jobs.workload_changes import divided, moves, scaled, shaken
+from models.runtime.names import predictor as named_predictor
+from models.runtime.names import takes_seed
+from models.runtime.protocol import Predictor, TablePredictor
 from sim.inputs.estimates import as_predictor
+from sim.inputs.prepare import Prepared, as_arrays, check_limit, prepare
 from sim.kernel.outside import StartDecision
 from sim.kernel.scratch import Scratch
 from sim.machine.nodes import Description
-from sim.outcome import TRACE_SECONDS, Decider, Progress, simulation
+from sim.outcome import TRACE_SECONDS, Decider, Outcome, Progress, simulation
 from sim.policy import Policy
-from sim.replays import as_replay, check_scaled, check_seed, in_order, restored, seeded
 from sim.schedule import Schedule, as_schedule
+from sim.schedulers.names import scheduler
+from sim.users.closed import OPEN_LOOP, RECORDED, Batches, Facts, Users, facts_of, users
+from sim.users.closed import graph as reacting
+
+
+class ReplayInput(NamedTuple):
+    """Jobs to be simulated: ``workload``, and ``jobs`` in the order of the trace.
+
+    ``jobs`` have scaled times. If shaken, ``workload`` has the ``rows`` of ``jobs``, else ``rows`` is None.
+    """
+
+    workload: Prepared
+    jobs: Table
+    rows: np.ndarray | None
+
+
+def check_scaled(predictor: object, squeeze: float) -> None:
+    """Raise InputError if runtimes are squeezed and predictions are a given table."""
+    if squeeze != 1 and isinstance(predictor, TablePredictor):
+        raise InputError(
+            "squeeze divides runtimes, and given predictions are of the runtimes as recorded: name a predictor instead"
+        )
+
+
+def as_replay(
+    jobs: Table, policy: Policy, procs: int, moves_s: np.ndarray | None = None, machine: Description | None = None
+) -> ReplayInput:
+    """Return ``jobs`` as ``policy`` submits them, moved by ``moves_s`` [jobs] if given.
+
+    For a job that waits for others a move changes the think time, unless the job names another (``dependencies``).
+    Errors are those of :func:`sim.simulate`.
+    """
+    if policy.as_recorded and moves_s is None:
+        return ReplayInput(prepare(jobs, procs, machine), jobs, None)
+    recorded = framed(jobs)
+    if policy.changes:
+        as_arrays(recorded, procs)  # checked before anything is made of it
+    table, waits = scaled(recorded, policy.load, policy.squeeze), graph_of(recorded, policy, procs)
+    if waits is not None:
+        waiting = waits.after_s != OPEN
+        after_s = divided(waits.after_s, policy.load * policy.squeeze)
+        if moves_s is not None and not policy.dependencies:
+            after_s = np.maximum(after_s + moves_s, 0)
+        waits = waits._replace(after_s=np.where(waiting, after_s, OPEN))
+    if moves_s is None:
+        return ReplayInput(prepare(table, procs, machine)._replace(waits=waits), table, None)
+    moved, rows = shaken(table, moves_s, policy.dependencies)
+    return ReplayInput(prepare(moved, procs, machine)._replace(waits=waits and waits.of_rows(rows)), table, rows)
+
+
+def graph_of(jobs: pd.DataFrame, policy: Policy, procs: int) -> Graph | None:
+    """Return what ``jobs`` wait for under ``policy``; None if all are submitted as recorded."""
+    rule = users(policy.users)
+    if rule.loop != OPEN_LOOP:
+        return user_graph(jobs, rule, procs)[0]
+    if not policy.dependencies:
+        return None
+    preceding = preceding_rows(jobs)
+    check_limit(jobs, "think_s", preceding.think_s)
+    return preceding.graph()
+
+
+def user_facts(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> Facts:
+    """Return facts of the users of a cleaned table.
+
+    Arguments and errors are those of :func:`user_graph`.
+    """
+    return facts_of(*user_graph(jobs, rule, procs), unnamed=int(jobs["user"].isna().sum()))
+
+
+def user_graph(jobs: pd.DataFrame, rule: Users, procs: int | None = None) -> tuple[Graph, Batches]:
+    """Return what users wait for in a cleaned table, and their batches.
+
+    Raises InputError if no job has a user, or if a recorded wait is needed and missing. Ends of a scheduler need
+    ``procs``.
+    """
+    user = codes(jobs, "user")
+    if len(user) and (user < 0).all():
+        raise InputError("no job names its user: without users there are no batches")
+    submit = jobs["submit_s"].to_numpy(np.int64)
+    if rule.ends == RECORDED:
+        start = start_s(jobs)
+        if start is None:
+            missing = int(jobs["wait_s"].isna().sum())
+            raise InputError(
+                f"{missing:,} of {len(jobs):,} jobs record no wait, so it is unknown when they ended and what users waited for: "
+                f"take a scheduler's ends, as in users closed(ends=EASY)"
+            )
+        return reacting(user, submit, start + jobs["runtime_s"].to_numpy(np.int64))
+    assert procs is not None
+    outcome = simulation(prepare(jobs, procs), Policy(rule.ends)).outcome()
+    return reacting(user, submit, outcome.start + outcome.runtime)
+
+
+def check_seed(predictors: Iterable[object], seeds: Iterable[int], shake_s: int, schedulers: Iterable[str]) -> None:
+    """Raise InputError for a negative seed, and for a seed other than 0 that changes nothing."""
+    sources, ruling = list(predictors), list(schedulers)
+    for seed in seeds:
+        if seed < 0:
+            raise InputError(f"seed {seed}: must be 0 or more")
+        if seed and not any(moved_by_seed(source, shake_s, ruling) for source in sources):
+            names = ", ".join(source if isinstance(source, str) else str(getattr(source, "name", "given")) for source in sources)
+            raise InputError(
+                f"seed {seed} changes nothing: nothing is random in a schedule with predictions by {names}; move the submissions "
+                "(shake), take a predictor that learns at random (lightgbm, quantile) or a scheduler that draws scenarios (Harm), "
+                "or leave the seed out"
+            )
+
+
+def moved_by_seed(predictor: object, shake_s: int, schedulers: Iterable[str]) -> bool:
+    """Tell whether a schedule with ``predictor`` by any of ``schedulers`` depends on the seed."""
+    learns = isinstance(predictor, str) and takes_seed(predictor)
+    return shake_s > 0 or learns or any(map(_draws, schedulers))
+
+
+def _draws(name: str) -> bool:
+    """Tell whether a scheduler draws; a name that is none is a policy of the caller's own, which may."""
+    try:
+        return scheduler(name).draws
+    except InputError:
+        return True
+
+
+def seeded(predictor: Any, seed: int) -> Any:
+    """Return a predictor given by name with the ``seed``, if it takes one; others unchanged."""
+    return named_predictor(predictor, seed) if isinstance(predictor, str) else predictor
+
+
+def in_order(source: Predictor, recorded: Table, rows: np.ndarray) -> Predictor:
+    """Return ``source`` for jobs that are the ``rows`` of ``recorded``.
+
+    Predictions known beforehand are reordered with their jobs.
+    """
+    if not isinstance(source, TablePredictor):
+        return source
+    predicted_by, quantiles, table = source.estimate, source.quantiles, framed(recorded)
+
+    def estimate(_: pd.DataFrame) -> np.ndarray:
+        predicted = np.asarray(predicted_by(table), np.float64)
+        return predicted[rows] if predicted.shape == (len(table),) else predicted
+
+    return replace(
+        source, estimate=estimate, quantiles=quantiles and (lambda _: quantiles(table).iloc[rows].reset_index(drop=True))
+    )
+
+
+def restored(outcome: Outcome, rows: np.ndarray) -> Outcome:
+    """Return the outcome of jobs that are the ``rows`` of a trace, in the order of the trace."""
+    back = np.empty_like(rows)
+    back[rows] = np.arange(len(rows))
+    columns = ("submit", "start", "runtime", "predicted", "corrections", "skips")
+    reordered = {name: getattr(outcome, name)[back] for name in columns if len(getattr(outcome, name))}
+    if outcome.quantiles is not None:
+        reordered["quantiles"] = outcome.quantiles.iloc[back].reset_index(drop=True)
+    return outcome._replace(**reordered)
 
 
 def simulate(
@@ -76,11 +243,9 @@ def simulate(
     shake_s
         Move submissions by up to this many seconds: one of many possible replays (:mod:`features.jobs.workload_changes`). 0: as recorded.
     machine
-        A machine of clusters of nodes (:class:`sim.machine.description.Machine`), which has its number of processors; None: one
-        pool of ``procs``.
+        A machine of clusters of nodes (:class:`sim.machine.description.Machine`); None: one pool of ``procs``.
     users
-        How users react: ``open`` (submissions as recorded), or ``closed``, with an option as in ``closed(ends=EASY)``
-        (:mod:`sim.users.closed`).
+        How users react (:mod:`sim.users.closed`): ``open`` (submissions as recorded), ``closed``, or ``closed(ends=EASY)``.
     load
         Divide times between submissions, and think times, by this (:mod:`features.jobs.workload_changes`). The trace's name then says so.
     squeeze
@@ -167,14 +332,14 @@ def processors(procs: int | None, machine: Description | None) -> int:
     return machine.procs
 
 
-RECORDED = "recorded"
 SIMULATED = "simulated: EASY with requested times"
 
 
 def history_starts(jobs: pd.DataFrame, procs: int) -> tuple[np.ndarray, str]:
     """Return start times, int64 [jobs] in trace seconds, and where they come from.
 
-    That is ``RECORDED``, ``SIMULATED``, or a sentence where only some waits are missing: these jobs start as under EASY.
+    That is ``RECORDED``, ``SIMULATED``, or a sentence where only some waits are missing: these jobs start as under
+    EASY.
 
     If a job were taken to start at its submission, predictors would learn of its end before it could have ended.
     """

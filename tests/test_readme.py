@@ -12,9 +12,8 @@ import pandas as pd
 import pytest
 
 from pipelines.cli import cli
-from sim.metrics.formats import change, interval, number, predictions
 from sim.metrics.names import METRICS
-from sim.metrics.verdict import WEIGHED, verdict
+from sim.metrics.verdict import WEIGHED, change, interval, number, predictions, verdict
 from sim.policy import NAMES
 
 HOUSE = Path(__file__).parents[1]

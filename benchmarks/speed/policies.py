@@ -20,7 +20,7 @@ from benchmarks.papers.legrand.mixed import grid
 from benchmarks.papers.legrand.mixed_policies import SOURCES
 from benchmarks.papers.legrand.optimisers import Search, optimise_week
 from sim import split_windows
-from sim.campaigns.sweep import PreparedSweep, random_weights
+from sim.campaigns.learned_order import PreparedSweep, random_weights
 
 LAST = {"kth-sp2": 45, "sdsc-sp2": 100}
 """The last week that the paper takes of each trace."""

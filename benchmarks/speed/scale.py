@@ -21,7 +21,7 @@ import pandas as pd
 
 from benchmarks.speed.simulator import apart, peak_bytes
 from features.jobs.cleaning import clean
-from models.registry import accounting as of_jobs
+from models.registry import candidates as of_jobs
 from models.registry.candidates import fit
 from pipelines.readers.read import read_trace
 from pipelines.report.page import encode, figure

@@ -13,7 +13,7 @@ import numpy as np
 
 from models.packed.start_distribution import LEVELS
 from models.packed.start_predictor import QUANTILES
-from models.runtime.distribution import losses
+from models.runtime.evaluation import pinball
 from models.starts.evaluation import INTERVALS
 from pipelines.readers.queue_file import is_held, queue_at
 from pipelines.studies.parity import read_site_jobs
@@ -55,7 +55,7 @@ def main(arguments: list[str]) -> None:
             f"{share:.0%}": float(((waited_s >= at[low]) & (waited_s <= at[high])).mean())
             for share, (low, high) in INTERVALS.items()
         }
-        loss_s = losses(quantiles, np.array(LEVELS), waited_s).mean()
+        loss_s = pinball(quantiles, waited_s[:, None], np.array(LEVELS)).mean()
         figures = ", ".join(f"{name} hold {100 * share:.0f} %" for name, share in held.items())
         print(f"{run}: {len(waited_s):,} answers; intervals of {figures}; loss {loss_s:.2f} s", flush=True)
 

@@ -11,22 +11,9 @@ from typing import NamedTuple
 import numpy as np
 
 from features.deferred import pd
+from features.jobs import like_jobs
 from features.jobs.history import events_of, walk
-from features.jobs.like_jobs import (
-    COUNT,
-    HISTORY,
-    KEYS,
-    LAST_END,
-    LEVELS,
-    PEOPLE,
-    RECENT,
-    RING,
-    SPREAD,
-    STATE,
-    UNKNOWN,
-    columns_of,
-    history,
-)
+from features.jobs.like_jobs import columns_of, history
 from features.jobs.schema import alike, masked
 
 
@@ -36,7 +23,7 @@ def distinct(jobs: pd.DataFrame) -> dict[tuple[str, ...], tuple[str, ...]]:
     Keys that are empty throughout a trace are left out. Of levels with the same keys left the first is returned.
     """
     first: dict[tuple[str, ...], tuple[str, ...]] = {}
-    for level in LEVELS:
+    for level in like_jobs.LEVELS:
         present = tuple(key for key in level if not jobs[key].isna().all())
         if present:
             first.setdefault(present, level)
@@ -53,14 +40,14 @@ def numbered(jobs: pd.DataFrame, levels: tuple[tuple[str, ...], ...]) -> tuple[n
     for position, level in enumerate(levels):
         if not level:
             continue
-        complete = np.all([codes[key] >= (0 if key in PEOPLE else -1) for key in level], axis=0)
+        complete = np.all([codes[key] >= (0 if key in like_jobs.PEOPLE else -1) for key in level], axis=0)
         group = alike([codes[key][complete] for key in level])
         groups[complete, position] = group + count
         count += int(group.max(initial=-1)) + 1
     return groups, count
 
 
-FEATURES = ("requested_s", "procs", *columns_of(), SPREAD, *HISTORY)
+FEATURES = ("requested_s", "procs", *columns_of(), like_jobs.SPREAD, *like_jobs.HISTORY)
 """Columns of :func:`runtime_features` behind the keys, in order."""
 
 
@@ -110,8 +97,8 @@ def runtime_features(
     alike = matrix[:, 2:of_people]
     alike[:] = like
     del like
-    alike[alike == UNKNOWN] = np.nan
-    columns = dict(zip(STATE, state.T, strict=True))
+    alike[alike == like_jobs.UNKNOWN] = np.nan
+    columns = dict(zip(like_jobs.STATE, state.T, strict=True))
     local_s = questions["local_s"].astype(np.float64)
     for column, values in enumerate(history(columns, matrix[:, 1], now.astype(np.float64), local_s).values(), of_people):
         matrix[:, column] = values
@@ -127,11 +114,11 @@ def states_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndar
     present = _present(jobs)
     keys, count = numbered(jobs, present)
     walked = walk(events_of(jobs, start_s, None, end_s), keys, count, rows=np.zeros(0, np.int64), until_s=at_s, running=running)
-    state = pd.DataFrame(walked.users, columns=list(STATE))
+    state = pd.DataFrame(walked.users, columns=list(like_jobs.STATE))
     has_jobs = ((state["completed_jobs"] > 0) | (state["running_jobs"] > 0)).to_numpy()
     names = jobs["user"].cat.categories[: len(has_jobs)][has_jobs].astype("str")
     state = state[has_jobs].reset_index(drop=True)
-    whole = [name for name in STATE if name.endswith(("_jobs", "_s", "procs"))]
+    whole = [name for name in like_jobs.STATE if name.endswith(("_jobs", "_s", "procs"))]
     users = state.assign(**{name: masked(state[name].fillna(0).to_numpy(), state[name].notna().to_numpy()) for name in whole})
     users.insert(0, "user", names.to_numpy())
     users.insert(1, "at_s", np.int64(at_s))
@@ -141,21 +128,25 @@ def states_at(jobs: pd.DataFrame, start_s: np.ndarray, at_s: int, end_s: np.ndar
 def _present(jobs: pd.DataFrame) -> tuple[tuple[str, ...], ...]:
     """Return for each level the keys that the trace fills."""
     filled = {key for level in distinct(jobs).values() for key in level}
-    return tuple(tuple(key for key in level if key in filled) for level in LEVELS)
+    return tuple(tuple(key for key in level if key in filled) for level in like_jobs.LEVELS)
 
 
 def _groups(jobs: pd.DataFrame, keys: np.ndarray, present: tuple[tuple[str, ...], ...], states: np.ndarray) -> pd.DataFrame:
     tables = []
     for number, level in enumerate(present):
         group, row = np.unique(keys[:, number], return_index=True)
-        row = row[(group >= 0) & (states[group, COUNT] > 0)]
-        table = jobs[list(level)].iloc[row].reset_index(drop=True).reindex(columns=list(KEYS))
+        row = row[(group >= 0) & (states[group, like_jobs.COUNT] > 0)]
+        table = jobs[list(level)].iloc[row].reset_index(drop=True).reindex(columns=list(like_jobs.KEYS))
         tables.append(table.assign(level=np.int64(number), number=keys[row, number]))
     table = pd.concat(tables, ignore_index=True)
-    text = {name: table[name].astype("str") for name in KEYS[:3]}
-    number_keys = {name: table[name].astype("Int64") for name in KEYS[3:]}
+    text = {name: table[name].astype("str") for name in like_jobs.KEYS[:3]}
+    number_keys = {name: table[name].astype("Int64") for name in like_jobs.KEYS[3:]}
     past = states[table["number"].to_numpy(np.int64)]
-    ring = np.where(np.arange(RECENT) < past[:, [COUNT]], past[:, RING : RING + RECENT], np.nan)
-    ends = {"ended": past[:, COUNT].astype(np.int64), "last_end_s": past[:, LAST_END].astype(np.int64)}
-    runtimes = {f"runtime_{slot}_log_s": ring[:, slot] for slot in range(RECENT)}
+    ring = np.where(
+        np.arange(like_jobs.RECENT) < past[:, [like_jobs.COUNT]],
+        past[:, like_jobs.RING : like_jobs.RING + like_jobs.RECENT],
+        np.nan,
+    )
+    ends = {"ended": past[:, like_jobs.COUNT].astype(np.int64), "last_end_s": past[:, like_jobs.LAST_END].astype(np.int64)}
+    runtimes = {f"runtime_{slot}_log_s": ring[:, slot] for slot in range(like_jobs.RECENT)}
     return pd.DataFrame({"level": table["level"], **text, **number_keys, **ends, **runtimes})

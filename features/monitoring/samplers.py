@@ -11,7 +11,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Literal
 
 from features.errors import InputError
 
@@ -67,21 +66,16 @@ _GAUGES = {
 """A sampler's gauges, as a regular expression for the whole name; all other metrics are cumulative."""
 
 
-def sampler_of(name: str, metrics: Iterable[str], kind: Literal["gauge", "cumulative"] | None = None) -> Sampler:
+def sampler_of(name: str, metrics: Iterable[str]) -> Sampler:
     """Return a site's sampler with its metrics in order and its documented gauges.
 
-    Gauges are the metrics that Linux, LDMS and the vendors document as such. ``kind`` overrides this for all metrics. It is
-    required for an unknown sampler; without it InputError lists the known ones, because values never decide. If the cumulative
-    metrics were stored as differences already, ``kind`` must be "gauge".
+    Gauges are the metrics that Linux, LDMS and the vendors document as such. InputError for an unknown sampler, because values
+    never decide.
     """
     metrics = tuple(metrics)
-    if kind is None and name not in _GAUGES:
-        samplers = " ".join(sorted(_GAUGES))
-        raise InputError(f"unknown sampler {name!r}; known: {samplers}; state whether its metrics are 'gauge' or 'cumulative'")
-    if kind not in (None, "gauge", "cumulative"):
-        raise InputError(f"the metrics of sampler {name!r} are 'gauge' or 'cumulative', not {kind!r}")
-    pattern = {"gauge": ".*", "cumulative": ""}[kind] if kind else _GAUGES[name]
-    return Sampler(name, metrics, frozenset(metric for metric in metrics if re.fullmatch(pattern, metric)))
+    if name not in _GAUGES:
+        raise InputError(f"unknown sampler {name!r}; known: {' '.join(sorted(_GAUGES))}")
+    return Sampler(name, metrics, frozenset(metric for metric in metrics if re.fullmatch(_GAUGES[name], metric)))
 
 
 STATISTICS = ("min", "max", "mean")

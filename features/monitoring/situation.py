@@ -32,10 +32,6 @@ class PlacedJob:
     start_s: float
     runtime_s: float = math.inf
 
-    def runs_at(self, at_s: float) -> bool:
-        """Tell whether the job has started by ``at_s`` and has not ended."""
-        return self.start_s <= at_s and at_s - self.start_s < self.runtime_s
-
 
 @dataclass(frozen=True)
 class MonitoredMachine:
@@ -92,7 +88,7 @@ def situations(jobs: Sequence[PlacedJob], machine: MonitoredMachine) -> pd.DataF
     features = np.empty((len(jobs), len(SITUATION_FEATURES)))
     running: list[int] = []
     for row in sorted(range(len(jobs)), key=lambda row: jobs[row].start_s):  # stable
-        running = [other for other in running if jobs[other].runs_at(jobs[row].start_s)]
+        running = [other for other in running if jobs[row].start_s - jobs[other].start_s < jobs[other].runtime_s]
         features[row] = situation(jobs[row], spread[row], [(jobs[other], spread[other]) for other in running], machine)
         running.append(row)
     return pd.DataFrame(features, columns=list(SITUATION_FEATURES))

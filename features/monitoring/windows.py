@@ -13,28 +13,9 @@ import pandas as pd
 import pyarrow as pa
 
 from features.errors import InputError
+from features.monitoring import window_kernel
 from features.monitoring.samplers import STATISTICS, WINDOW_S, Sampler, sampler_of
-from features.monitoring.window_kernel import (
-    COUNT,
-    DONE,
-    HELD,
-    INTERVAL_BINS,
-    KINDS,
-    KNOWN,
-    LONGEST_INTERVAL_S,
-    MAX,
-    MIN,
-    NO_SAMPLE,
-    SECOND,
-    SUM,
-    WAITING,
-    NodeCounters,
-    RunWindows,
-    Stream,
-    buckets_of,
-    close,
-    take,
-)
+from features.monitoring.window_kernel import NodeCounters, RunWindows, Stream, buckets_of, close, take
 
 Scope = Literal["own", "all", "both"]
 Batch: TypeAlias = Any  # an Arrow RecordBatch or Table, or a DataFrame
@@ -81,7 +62,7 @@ def window_features(
     window_s: float = WINDOW_S,
     lag_s: float = 0.0,
     scope: Scope = "both",
-    longest_interval_s: float = LONGEST_INTERVAL_S,
+    longest_interval_s: float = window_kernel.LONGEST_INTERVAL_S,
 ) -> WindowFeatures:
     """Return min, max and mean of a sampler's metrics over the window before each run's start.
 
@@ -99,7 +80,7 @@ def window_features(
     Memory: the result, the last sample of each node, the buckets of a window. Raises InputError for rows back in time, missing
     columns, null times or nodes, metrics that the sampler does not name, and runs that share a ``run_id`` or name a node twice.
     """
-    window, lag, longest = (round(value * SECOND) for value in (window_s, lag_s, longest_interval_s))
+    window, lag, longest = (round(value * window_kernel.SECOND) for value in (window_s, lag_s, longest_interval_s))
     if not 0 <= lag < window:
         raise InputError(f"a window of {window_s} s that ends {lag_s} s before the start holds nothing")
     if longest <= 0:
@@ -164,9 +145,9 @@ class _Join:
         if again.any():
             raise InputError(f"run_id {runs['run_id'].to_numpy()[again][0]!r} stands for several runs")
         metrics = len(sampler.metrics)
-        start = runs["start_s"].to_numpy(np.int64) * SECOND
+        start = runs["start_s"].to_numpy(np.int64) * window_kernel.SECOND
         self.order = np.argsort(start, kind="stable")
-        cuts = np.array(sorted({-window % SECOND, -lag % SECOND} - {0}), np.int64)
+        cuts = np.array(sorted({-window % window_kernel.SECOND, -lag % window_kernel.SECOND} - {0}), np.int64)
         begin, end = (buckets_of(start[self.order] - edge, cuts) for edge in (window, lag))
         offsets, run_nodes = self._nodes_of_runs()
         pairs = np.argsort(run_nodes, kind="stable")  # stable: each node's runs stay in order of start
@@ -184,21 +165,21 @@ class _Join:
             run_offsets=offsets,
             run_nodes=run_nodes,
             node_runs=np.repeat(np.arange(count), np.diff(offsets))[pairs],
-            waiting=np.zeros((count, 1 + WAITING), np.int64),
+            waiting=np.zeros((count, 1 + window_kernel.WAITING), np.int64),
             ring=_totals(length, metrics),
-            ring_bucket=np.full(length, NO_SAMPLE),
+            ring_bucket=np.full(length, window_kernel.NO_SAMPLE),
             ring_samples=np.zeros(length, np.int64),
-            ring_waiting=np.zeros((length, 1 + WAITING), np.int64),
+            ring_waiting=np.zeros((length, 1 + window_kernel.WAITING), np.int64),
         )
         bounds = np.searchsorted(run_nodes[pairs], np.arange(len(self.codes) + 1))
         self.nodes = _nodes(bounds[:-1], bounds[1:], metrics)
         self.stream = Stream(
-            clock=np.array([NO_SAMPLE, NO_SAMPLE, 0, 0]),
+            clock=np.array([window_kernel.NO_SAMPLE, window_kernel.NO_SAMPLE, 0, 0]),
             duplicates=np.zeros(1, np.int64),
-            counts=np.zeros(len(KINDS), np.int64),
-            intervals=np.zeros(INTERVAL_BINS, np.int64),
+            counts=np.zeros(len(window_kernel.KINDS), np.int64),
+            intervals=np.zeros(window_kernel.INTERVAL_BINS, np.int64),
             sample=np.empty(metrics),
-            rates=np.empty((HELD, metrics)),
+            rates=np.empty((window_kernel.HELD, metrics)),
         )
 
     def _nodes_of_runs(self) -> tuple[np.ndarray, np.ndarray]:
@@ -234,12 +215,12 @@ class _Join:
             time_s = piece["time_s"].to_numpy(zero_copy_only=False)
             if not np.isfinite(time_s).all():
                 raise InputError(f"batch {self.batch} of {self.sampler.name} has samples whose time is not a number")
-            micros = np.rint(time_s * SECOND).astype(np.int64)
+            micros = np.rint(time_s * window_kernel.SECOND).astype(np.int64)
             node = self._codes_of(piece["node"])
             for place, metric in enumerate(self.sampler.metrics):
                 self.values[place, : len(micros)] = _numbers(piece[metric]) if metric in table.schema.names else np.nan
             row = take(micros, node, self.values, self.gauge, self.longest, self.windows, self.nodes, self.stream)
-            if row != DONE:
+            if row != window_kernel.DONE:
                 raise InputError(
                     f"batch {self.batch} of {self.sampler.name} goes back in time: a sample of {piece['node'][row].as_py()} "
                     f"at {time_s[row]:.6f} s follows a later one"
@@ -268,7 +249,7 @@ class _Join:
         back = np.empty_like(self.order)
         back[self.order] = np.arange(len(self.order))
         interval_s = self._interval_s()
-        expected = (self.window - self.lag) / SECOND / interval_s
+        expected = (self.window - self.lag) / window_kernel.SECOND / interval_s
         nodes = np.column_stack([np.diff(windows.run_offsets), windows.seen_nodes])
         coverage = {}
         for place, scope in enumerate(("own", "all")):
@@ -276,11 +257,11 @@ class _Join:
                 coverage[f"{name}.{scope}.samples"] = windows.samples[back, place]
                 coverage[f"{name}.{scope}.nodes"] = windows.nodes[back, place]
                 coverage[f"{name}.{scope}.expected"] = nodes[back, place] * expected
-        sampled = self.nodes.last[self.nodes.last != NO_SAMPLE]
-        counts = {f"{name}.{kind}": count for kind, count in zip(KINDS, stream.counts, strict=True)}
+        sampled = self.nodes.last[self.nodes.last != window_kernel.NO_SAMPLE]
+        counts = {f"{name}.{kind}": count for kind, count in zip(window_kernel.KINDS, stream.counts, strict=True)}
         counts[f"{name}.duplicate"] = stream.duplicates[0]
         counts[f"{name}.samples"] = stream.counts.sum() // max(1, len(self.gauge))
-        counts[f"{name}.nodes"] = stream.clock[KNOWN]
+        counts[f"{name}.nodes"] = stream.clock[window_kernel.KNOWN]
         counts[f"{name}.vanished"] = (stream.clock[0] - sampled > self.longest).sum()
         return WindowFeatures(
             own=self._frame(windows.own, back, index) if self.scope != "all" else None,
@@ -291,11 +272,11 @@ class _Join:
         )
 
     def _frame(self, totals: np.ndarray, back: np.ndarray, index: pd.Index) -> pd.DataFrame:
-        count = np.where(totals[:, COUNT] > 0, totals[:, COUNT], np.nan)
+        count = np.where(totals[:, window_kernel.COUNT] > 0, totals[:, window_kernel.COUNT], np.nan)
         matrix = np.empty((len(totals), totals.shape[2], len(STATISTICS)))
-        matrix[..., 0] = np.where(count > 0, totals[:, MIN], np.nan)
-        matrix[..., 1] = np.where(count > 0, totals[:, MAX], np.nan)
-        matrix[..., 2] = totals[:, SUM] / count
+        matrix[..., 0] = np.where(count > 0, totals[:, window_kernel.MIN], np.nan)
+        matrix[..., 1] = np.where(count > 0, totals[:, window_kernel.MAX], np.nan)
+        matrix[..., 2] = totals[:, window_kernel.SUM] / count
         columns = [f"{self.sampler.name}.{metric}.{statistic}" for metric in self.sampler.metrics for statistic in STATISTICS]
         return pd.DataFrame(matrix.reshape(len(totals), len(columns))[back], index=index, columns=columns, copy=False)
 
@@ -332,13 +313,19 @@ def _numbers(column: pa.Array) -> np.ndarray:
 def _nodes(first_run: np.ndarray, last_run: np.ndarray, metrics: int) -> NodeCounters:
     """Return nodes without samples, whose runs lie between the given places in node_runs."""
     count = len(first_run)
-    values, since = np.full((count, metrics), np.nan), np.full((count, metrics), NO_SAMPLE)
+    values, since = np.full((count, metrics), np.nan), np.full((count, metrics), window_kernel.NO_SAMPLE)
     return NodeCounters(
-        values, since, np.full(count, NO_SAMPLE), np.full(count, NO_SAMPLE), first_run.copy(), first_run.copy(), last_run.copy()
+        values,
+        since,
+        np.full(count, window_kernel.NO_SAMPLE),
+        np.full(count, window_kernel.NO_SAMPLE),
+        first_run.copy(),
+        first_run.copy(),
+        last_run.copy(),
     )
 
 
 def _totals(rows: int, metrics: int) -> np.ndarray:
     totals = np.zeros((rows, 4, metrics))
-    totals[:, MIN], totals[:, MAX] = np.inf, -np.inf
+    totals[:, window_kernel.MIN], totals[:, window_kernel.MAX] = np.inf, -np.inf
     return totals

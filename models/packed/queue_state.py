@@ -7,7 +7,8 @@ registered models.
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from collections import namedtuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -67,59 +68,9 @@ FEATURES = {
     "account_running": "processors that its account holds, in parts of the machine",
 }
 """Descriptions of the features of a waiting job, in the order of the columns."""
-(
-    WIDTH,
-    LOG_REQUESTED,
-    LOG_PREDICTED,
-    HOUR,
-    WEEKDAY,
-    ELAPSED_S,
-    FREE,
-    SPARE,
-    RUNNING,
-    RUNNING_REQUESTED,
-    RUNNING_PREDICTED,
-    WAITING,
-    WAITING_PROCS,
-    WAITING_REQUESTED,
-    WAITING_PREDICTED,
-    AHEAD,
-    AHEAD_PREDICTED,
-    AHEAD_NO_WIDER,
-    NO_WIDER,
-    NO_WIDER_PREDICTED,
-    NO_LONGER,
-    NO_LONGER_PREDICTED,
-    QUEUE_WAITING,
-    QUEUE_PREDICTED,
-    QUEUE_RUNNING,
-    USER_WAITING,
-    USER_PREDICTED,
-    USER_RUNNING,
-    OLDEST_S,
-    OLDEST_WIDTH,
-    OLDEST_NO_WIDER_S,
-    OLDEST_ALIKE_S,
-    OLDEST_QUEUE_S,
-    LAST_WAITS_S,
-    ALIKE_WAITS_S,
-    QUEUE_WAITS_S,
-    USER_WAITS_S,
-    SINCE_START_S,
-    SINCE_ALIKE_S,
-    STARTED_HOUR,
-    SUBMITTED_HOUR,
-    SUBMITTED_DAY,
-    FITS_REQUESTED_S,
-    FITS_PREDICTED_S,
-    QUEUE_AHEAD,
-    QUEUE_AHEAD_PREDICTED,
-    ACCOUNT_AHEAD,
-    ACCOUNT_AHEAD_PREDICTED,
-    ACCOUNT_RUNNING,
-) = range(len(FEATURES))
+AT: Any = namedtuple("AT", FEATURES)(*range(len(FEATURES)))  # type: ignore[misc]
 """The columns, by the names of the features."""
-PLANS = (FITS_REQUESTED_S, FITS_PREDICTED_S)
+PLANS = (AT.fits_requested_s, AT.fits_predicted_s)
 """Columns that are waits by a simple plan."""
 _FAR, _LONG_AGO = 1e7, -NOT_YET
 _HOUR_S, _DAY_S = 3600, 86_400
@@ -250,17 +201,17 @@ def _describe(jobs, rank, job, now, local, lists, size, procs, left, wide, row):
     ``left`` and ``wide`` are room for what running jobs have left and for their processors.
     """
     width = jobs.procs[job]
-    row[WIDTH] = width / procs
-    row[LOG_REQUESTED] = np.log(jobs.requested[job])
-    row[LOG_PREDICTED] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
-    row[HOUR] = local % _DAY_S / _HOUR_S
-    row[WEEKDAY] = local // _DAY_S % 7
-    row[ELAPSED_S] = now - jobs.submit[job]
+    row[AT.width] = width / procs
+    row[AT.log_requested] = np.log(jobs.requested[job])
+    row[AT.log_predicted] = np.log(remaining(jobs.quantiles[job], 0, jobs.requested[job]))
+    row[AT.hour] = local % _DAY_S / _HOUR_S
+    row[AT.weekday] = local // _DAY_S % 7
+    row[AT.elapsed_s] = now - jobs.submit[job]
     free = _describe_running(jobs, job, now, lists[1, : size[1]], procs, left, wide, row)
-    row[FREE] = free / procs
-    row[SPARE] = (free - width) / procs
-    row[FITS_REQUESTED_S] = _earliest(width, free, left[0], wide, size[1])
-    row[FITS_PREDICTED_S] = _earliest(width, free, left[1], wide, size[1])
+    row[AT.free] = free / procs
+    row[AT.spare] = (free - width) / procs
+    row[AT.fits_requested_s] = _earliest(width, free, left[0], wide, size[1])
+    row[AT.fits_predicted_s] = _earliest(width, free, left[1], wide, size[1])
     _describe_waiting(jobs, rank, job, now, lists[0, : size[0]], procs, row)
 
 
@@ -270,8 +221,8 @@ def _describe_running(jobs, job, now, running, procs, left, wide, row):
     width, machine, free = jobs.procs[job], 1.0 * procs, procs
     waits, counts = np.zeros(3), np.zeros(3)  # of jobs alike in width, of the queue, of the user
     last_start, last_wait = np.full(5, _LONG_AGO), np.zeros(5)
-    row[RUNNING] = len(running)
-    row[SINCE_START_S] = row[SINCE_ALIKE_S] = _FAR
+    row[AT.running] = len(running)
+    row[AT.since_start_s] = row[AT.since_alike_s] = _FAR
     for i in range(len(running)):
         other = running[i]
         others, ran = jobs.procs[other], now - jobs.start[other]
@@ -280,32 +231,32 @@ def _describe_running(jobs, job, now, running, procs, left, wide, row):
         left[0, i] = max(jobs.requested[other] - ran, 1)
         left[1, i] = remaining(jobs.quantiles[other], ran, jobs.requested[other])
         wide[i] = others
-        row[RUNNING_REQUESTED] += others * left[0, i] / machine
-        row[RUNNING_PREDICTED] += others * left[1, i] / machine
-        row[SINCE_START_S] = min(row[SINCE_START_S], 1.0 * ran)
+        row[AT.running_requested] += others * left[0, i] / machine
+        row[AT.running_predicted] += others * left[1, i] / machine
+        row[AT.since_start_s] = min(row[AT.since_start_s], 1.0 * ran)
         if others <= 2 * width and width <= 2 * others:
             waits[0] += wait
             counts[0] += 1
-            row[SINCE_ALIKE_S] = min(row[SINCE_ALIKE_S], 1.0 * ran)
+            row[AT.since_alike_s] = min(row[AT.since_alike_s], 1.0 * ran)
         if jobs.queue[other] == jobs.queue[job]:
-            row[QUEUE_RUNNING] += others / machine
+            row[AT.queue_running] += others / machine
             waits[1] += wait
             counts[1] += 1
         if jobs.user[other] == jobs.user[job]:
-            row[USER_RUNNING] += others / machine
+            row[AT.user_running] += others / machine
             waits[2] += wait
             counts[2] += 1
         if jobs.account[other] == jobs.account[job]:
-            row[ACCOUNT_RUNNING] += others / machine
-        row[STARTED_HOUR] += ran < _HOUR_S
-        row[SUBMITTED_HOUR] += now - jobs.submit[other] < _HOUR_S
-        row[SUBMITTED_DAY] += now - jobs.submit[other] < _DAY_S
+            row[AT.account_running] += others / machine
+        row[AT.started_hour] += ran < _HOUR_S
+        row[AT.submitted_hour] += now - jobs.submit[other] < _HOUR_S
+        row[AT.submitted_day] += now - jobs.submit[other] < _DAY_S
         slot = np.argmin(last_start)
         if jobs.start[other] > last_start[slot]:
             last_start[slot], last_wait[slot] = jobs.start[other], wait
-    row[LAST_WAITS_S] = last_wait.sum() / max((last_start > _LONG_AGO).sum(), 1)
+    row[AT.last_waits_s] = last_wait.sum() / max((last_start > _LONG_AGO).sum(), 1)
     for kind in range(3):
-        row[ALIKE_WAITS_S + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
+        row[AT.alike_waits_s + kind] = waits[kind] / counts[kind] if counts[kind] > 0 else -1.0
     return free
 
 
@@ -313,38 +264,38 @@ def _describe_running(jobs, job, now, running, procs, left, wide, row):
 def _describe_waiting(jobs, rank, job, now, waiting, procs, row):
     """Write what is known of the ``waiting`` jobs other than ``job``."""
     width, machine, oldest = jobs.procs[job], 1.0 * procs, -1
-    row[OLDEST_ALIKE_S] = row[OLDEST_QUEUE_S] = -1.0
+    row[AT.oldest_alike_s] = row[AT.oldest_queue_s] = -1.0
     for other in waiting:
         if other == job:
             continue
         others, age = jobs.procs[other], 1.0 * (now - jobs.submit[other])
         area = others * remaining(jobs.quantiles[other], 0, jobs.requested[other]) / machine
         before, same_queue = rank[other] < rank[job], jobs.queue[other] == jobs.queue[job]
-        row[WAITING] += 1
-        row[WAITING_PROCS] += others / machine
-        row[WAITING_REQUESTED] += others * jobs.requested[other] / machine
-        row[WAITING_PREDICTED] += area
-        _count(row, AHEAD, before, area)
-        _count(row, NO_WIDER, others <= width, area)
-        _count(row, NO_LONGER, jobs.requested[other] <= jobs.requested[job], area)
-        _count(row, QUEUE_WAITING, same_queue, area)
-        _count(row, USER_WAITING, jobs.user[other] == jobs.user[job], area)
-        _count(row, QUEUE_AHEAD, before and same_queue, area)
-        _count(row, ACCOUNT_AHEAD, before and jobs.account[other] == jobs.account[job], area)
-        row[AHEAD_NO_WIDER] += before and others <= width
+        row[AT.waiting] += 1
+        row[AT.waiting_procs] += others / machine
+        row[AT.waiting_requested] += others * jobs.requested[other] / machine
+        row[AT.waiting_predicted] += area
+        _count(row, AT.ahead, before, area)
+        _count(row, AT.no_wider, others <= width, area)
+        _count(row, AT.no_longer, jobs.requested[other] <= jobs.requested[job], area)
+        _count(row, AT.queue_waiting, same_queue, area)
+        _count(row, AT.user_waiting, jobs.user[other] == jobs.user[job], area)
+        _count(row, AT.queue_ahead, before and same_queue, area)
+        _count(row, AT.account_ahead, before and jobs.account[other] == jobs.account[job], area)
+        row[AT.ahead_no_wider] += before and others <= width
         if others <= width:
-            row[OLDEST_NO_WIDER_S] = max(row[OLDEST_NO_WIDER_S], age)
+            row[AT.oldest_no_wider_s] = max(row[AT.oldest_no_wider_s], age)
         if others <= 2 * width and width <= 2 * others:
-            row[OLDEST_ALIKE_S] = max(row[OLDEST_ALIKE_S], age)
+            row[AT.oldest_alike_s] = max(row[AT.oldest_alike_s], age)
         if same_queue:
-            row[OLDEST_QUEUE_S] = max(row[OLDEST_QUEUE_S], age)
-        row[SUBMITTED_HOUR] += age < _HOUR_S
-        row[SUBMITTED_DAY] += age < _DAY_S
+            row[AT.oldest_queue_s] = max(row[AT.oldest_queue_s], age)
+        row[AT.submitted_hour] += age < _HOUR_S
+        row[AT.submitted_day] += age < _DAY_S
         if oldest < 0 or rank[other] < rank[oldest]:
             oldest = other
     if oldest >= 0:
-        row[OLDEST_S] = now - jobs.submit[oldest]
-        row[OLDEST_WIDTH] = jobs.procs[oldest] / machine
+        row[AT.oldest_s] = now - jobs.submit[oldest]
+        row[AT.oldest_width] = jobs.procs[oldest] / machine
 
 
 @kernel

@@ -66,7 +66,8 @@ class RuntimePredictor:
         ``submissions`` have the columns of ``submitted.py``. A user that is null or not in the snapshot has no history. Raises
         ValueError, naming row and column, for an invalid value.
         """
-        arrays = columns(submissions, self.method.optional, self._snapshot_clock)
+        snapshot = pd.Timestamp(self._at_s + self.origin_s, unit="s", tz="UTC")
+        arrays = columns(submissions, self.method.optional, snapshot.tz_convert(self.timezone).tz_localize(None))
         refuse(arrays["local_s"] < self.earliest_local_s, submissions, "submit_time", EARLY)
         elapsed_s = arrays.pop("elapsed_s")
         checked = self.submissions(arrays)
@@ -126,11 +127,6 @@ class RuntimePredictor:
     def snapshot_unix_s(self) -> int | None:
         """Return the Unix time of the snapshot; None if the trace has no dates."""
         return self._at_s + self.origin_s if self._dated else None
-
-    @property
-    def _snapshot_clock(self) -> pd.Timestamp:
-        """Return the site's wall clock at the snapshot."""
-        return pd.Timestamp(self._at_s + self.origin_s, unit="s", tz="UTC").tz_convert(self.timezone).tz_localize(None)
 
     @property
     def timezone(self) -> str:

@@ -5,7 +5,6 @@ They are the columns of the table ``runtime_features``, by the code that makes t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
@@ -116,9 +115,5 @@ def _given(table: Columns) -> dict[str, list[object]]:
             keys[name] = [None] * len(table["user"])
         else:
             values = table[name].tolist()
-            keys[name] = [None if _null(value) else value if isinstance(value, str) else int(value) for value in values]
+            keys[name] = [None if pd.isna(value) else value if isinstance(value, str) else int(value) for value in values]
     return keys
-
-
-def _null(value: object) -> bool:
-    return value is None or value is pd.NA or (isinstance(value, float) and math.isnan(value))

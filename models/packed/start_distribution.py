@@ -197,7 +197,7 @@ class Calibration:
         """Return calibrated distributions, float64 [jobs, edges]."""
         pinned = list(PINNED[: len(self.shift)])
         odds = self.shift + self.slope * _log_odds(chances[:, pinned])
-        now = _chance(odds[:, :1])
+        now = 1.0 / (1.0 + np.exp(-odds[:, :1]))
         rest = np.interp(given_waiting(chances), self.forecast, self.came)
         within = chances[:, : AT_ONCE + 1] / np.maximum(chances[:, AT_ONCE : AT_ONCE + 1], 1e-9)
         calibrated = now + (1.0 - now) * rest
@@ -212,7 +212,3 @@ class Calibration:
 def _log_odds(chance: np.ndarray) -> np.ndarray:
     chance = np.clip(chance, 1e-3, 1.0 - 1e-3)
     return np.log(chance / (1.0 - chance))
-
-
-def _chance(odds: np.ndarray) -> np.ndarray:
-    return 1.0 / (1.0 + np.exp(-odds))

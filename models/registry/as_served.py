@@ -24,8 +24,7 @@ from scipy.special import stdtrit
 
 from features.clock import DAY_S
 from models.packed.methods import LEVELS, METHODS, PREDICTED, Method
-from models.registry.accounting import Accounting
-from models.registry.candidates import TRAINERS, fit, refresh, refresh_each
+from models.registry.candidates import TRAINERS, Accounting, fit, refresh, refresh_each
 from models.registry.promotion import FEWEST_CLUSTERS, FEWEST_JOBS, JUDGED_DAYS, Mean, clustered_mean, user_days
 from models.runtime.evaluation import accuracy
 

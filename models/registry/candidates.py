@@ -2,31 +2,107 @@
 
 To add a candidate, add its training here and its answers in :mod:`models.packed.methods`.
 
-``quantile`` is trained from rows of the table ``runtime_features``. All trees of a night's model were grown in its last nights:
-as in the simulator, all are grown that many nights before and a few are replaced each night, while leaves and levels learn from
-each job that ends. After training the trees stay fixed. Each night the model is refreshed: leaves and calibrated levels learn
-what ended since training. They always start from the training, so that served answers can be reproduced at any time.
+``quantile`` is trained from rows of the table ``runtime_features``. All trees of a night's model were grown in its last
+nights: as in the simulator, all are grown that many nights before and a few are replaced each night, while leaves and
+levels learn from each job that ends. After training the trees stay fixed. Each night the model is refreshed: leaves and
+calibrated levels learn what ended since training. They always start from the training, so that served answers can be
+reproduced at any time.
+
+They are trained from :class:`Accounting`: the ended jobs of a trace with their features.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
+import pandas as pd
 
-from features.clock import DAY_S
+from features.clock import DAY_S, local_clock_s
 from features.jit import njit
-from features.jobs.like_jobs import PER_LEVEL
-from features.jobs.runtime_features import FEATURES
+from features.jobs.like_jobs import PER_LEVEL, columns_of
+from features.jobs.runtime_features import FEATURES, States, distinct, runtime_features, states_at
+from features.jobs.schema import recorded_end_s
 from models.packed.methods import PLAN, Boosting, Forest, Last2, Method, Quantile, Requested, Trees, matrix
-from models.registry.accounting import Accounting
 from models.runtime import lightgbm, quantile, quantile_forest
 from models.runtime.levels import weigh
 from models.runtime.memory import Memory, width
+from models.runtime.options import read
 from models.runtime.quantile_forest import GROWN, LEVELS, TREES, count, distribute, learn_from, mass_at, work_at
+
+
+@dataclass(frozen=True)
+class Accounting:
+    """Ended jobs: a cleaned canonical table, starts int64 [jobs], and their features.
+
+    The table is in order of submission. Ends are those recorded, although the runtimes that models learn are cut at the
+    request. ``features`` is the table ``runtime_features`` (:mod:`features.jobs.runtime_features`), a row a job: models
+    are trained from it. ``origin_unix_s`` and ``timezone`` as in ``features.clock``. ``source`` says whether the starts
+    were recorded or simulated.
+    """
+
+    jobs: pd.DataFrame
+    start_s: np.ndarray
+    features: pd.DataFrame
+    origin_unix_s: int | None = None
+    timezone: str | None = None
+    source: str = ""
+    end_s: np.ndarray = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "end_s", recorded_end_s(self.jobs, self.start_s))
+
+    @property
+    def until_s(self) -> int:
+        """Return the last end."""
+        return int(self.end_s.max())
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Return the features that learners read: of the levels that the jobs tell apart."""
+        return columns_of(tuple(distinct(self.jobs)))
+
+    def ended(self, at_s: int) -> np.ndarray:
+        """Return rows of the jobs that had ended by ``at_s``."""
+        return np.flatnonzero(self.end_s <= at_s)
+
+    def by_end(self, after_s: int, until_s: int) -> np.ndarray:
+        """Return rows of jobs that ended after ``after_s`` and by ``until_s``, by end."""
+        order = np.lexsort((self.start_s, self.end_s))
+        first, last = np.searchsorted(self.end_s[order], [after_s, until_s], side="right")
+        return order[first:last]
+
+    def snapshot(self, at_s: int) -> States:
+        """Return users and groups as of a night at ``at_s``."""
+        return states_at(self.jobs, self.start_s, at_s, self.end_s, running=False)
+
+    def served(self, rows: np.ndarray, at_s: np.ndarray | int) -> pd.DataFrame:
+        """Return features of jobs from the accounting of the nights ``at_s``.
+
+        ``rows`` of the jobs ascend, and so do the nights, int64 [rows] or one for all.
+        """
+        local = self._local(self.jobs["submit_s"].to_numpy(np.int64))
+        nights = np.broadcast_to(np.asarray(at_s, np.int64), len(rows))
+        return runtime_features(self.jobs, self.start_s, local, self.end_s, rows=rows, known_s=nights)
+
+    def _local(self, submit_s: np.ndarray) -> np.ndarray:
+        return local_clock_s(submit_s, self.origin_unix_s, self.timezone)
+
+
+def accounting(
+    jobs: pd.DataFrame, start_s: np.ndarray, origin_unix_s: int | None = None, timezone: str | None = None, source: str = ""
+) -> Accounting:
+    """Return :class:`Accounting` of ended jobs, whose features are made now.
+
+    Errors are those of ``features.jobs.history.events_of``.
+    """
+    local = local_clock_s(jobs["submit_s"].to_numpy(np.int64), origin_unix_s, timezone)
+    table = runtime_features(jobs, start_s, local, recorded_end_s(jobs, start_s))
+    return Accounting(jobs, start_s, table, origin_unix_s, timezone, source)
+
 
 NIGHTS = -(-TREES // quantile.NEW_TREES)
 """Nights after which every tree has been replaced."""
@@ -147,11 +223,11 @@ def _as_trained(method: Method, accounting: Accounting, nights: Sequence[int]) -
 class Estimator:
     """How a method is trained and kept up to date, in scikit-learn's words.
 
-    ``fit(accounting, at_s, seed)`` trains it as of a night at ``at_s``; it is called only if some job has ended by then, and uses
-    only what accounting held then. ``get_params(seed)`` are the parameters of the training, to be logged. The method that it
-    returns has ``predict`` and ``predict_quantiles``. ``learns`` is false for a fixed formula: training it again changes nothing,
-    so it never challenges itself. ``refresh(method, accounting, nights)`` yields the trained method in later nights, ascending,
-    if it goes on learning.
+    ``fit(accounting, at_s, seed)`` trains it as of a night at ``at_s``; it is called only if some job has ended by
+    then, and uses only what accounting held then. ``get_params(seed)`` are the parameters of the training, to be
+    logged. The method that it returns has ``predict`` and ``predict_quantiles``. ``learns`` is false for a fixed
+    formula: training it again changes nothing, so it never challenges itself. ``refresh(method, accounting, nights)``
+    yields the trained method in later nights, ascending, if it goes on learning.
     """
 
     fit: Callable[[Accounting, int, int], Method]
@@ -162,9 +238,9 @@ class Estimator:
 
 def _boosted(accounting: Accounting, at_s: int, seed: int) -> Method:
     """Grow trees from the rows of the most recent jobs ended by ``at_s``."""
-    rows, columns = accounting.by_end(-(2**62), at_s)[-int(lightgbm.USUAL["jobs"]) :], accounting.columns
+    rows, columns = accounting.by_end(-(2**62), at_s)[-lightgbm.OPTIONS["jobs"].usual :], accounting.columns
     inputs, runtime = matrix(accounting.features.iloc[rows], columns), accounting.jobs["runtime_s"].to_numpy(np.int64)[rows]
-    trees, leaves = (int(lightgbm.USUAL[name]) for name in ("trees", "leaves"))
+    trees, leaves = (lightgbm.OPTIONS[name].usual for name in ("trees", "leaves"))
     return Boosting(Trees(columns, *lightgbm.grown(inputs, runtime, trees if len(rows) >= lightgbm.ENOUGH else 0, leaves, seed)))
 
 
@@ -173,7 +249,7 @@ TRAINERS: dict[str, Estimator] = {
     Boosting.name: Estimator(
         _boosted,
         lambda seed: (
-            lightgbm.USUAL
+            read({}, lightgbm.OPTIONS)
             | {"seed": str(seed)}
             | {"learning_rate": lightgbm.LEARNING_RATE, "min_jobs_in_leaf": lightgbm.MIN_JOBS_IN_LEAF}
         ),

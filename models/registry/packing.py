@@ -128,12 +128,9 @@ def version_data(name: str, number: str, kind: str, wrong: str = "does not load"
         raise
     except (ValueError, KeyError, TypeError, OSError, MlflowException, BadZipFile, zlib.error, yaml.YAMLError) as error:
         reason = first_line(error)
-        unanswered = isinstance(error, (OSError, MlflowException)) and not _is_missing(error)
+        missing = isinstance(error, FileNotFoundError) or getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
+        unanswered = isinstance(error, (OSError, MlflowException)) and not missing
         raise (InputError if unanswered else Damaged)(f"models:/{name}/{number}: {wrong}: {reason}") from error
-
-
-def _is_missing(error: Exception) -> bool:
-    return isinstance(error, FileNotFoundError) or getattr(error, "error_code", "") == "RESOURCE_DOES_NOT_EXIST"
 
 
 def fault_of(name: str, number: str) -> str:

@@ -24,8 +24,7 @@ from mlflow.exceptions import MlflowException
 from mlflow.models import ModelSignature
 from mlflow.models.model import ModelInfo
 
-from features.errors import Damaged, InputError, meant
-from features.names import check_name
+from features.errors import Damaged, InputError, check_name, meant
 from models.packed.settings import FORMAT
 from models.registry.packing import CONTENT, artifact, assemble, data_hash, private_name
 from models.registry.promotion import TIE

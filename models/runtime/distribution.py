@@ -1,7 +1,6 @@
-"""Predicted distributions: tables of quantiles, losses, and the form for schedulers.
+"""Predicted distributions: tables of quantiles, and the form for schedulers.
 
-A predicted distribution is a table of quantiles, float64 [jobs, levels] seconds. Its quantile (pinball) loss, that of Koenker &
-Bassett 1978, is a proper score: it tells sharp distributions from wide ones, where calibration alone does not.
+A predicted distribution is a table of quantiles, float64 [jobs, levels] seconds.
 
 To a scheduler a predictor gives a job's quantiles once, at its submission: whole seconds at the L evenly spaced levels 1/(L + 1),
 ..., L/(L + 1). Each stands for the levels nearest to it, the outermost also for the tails beyond them. So a runtime has L possible
@@ -35,15 +34,6 @@ def at_levels(quantiles: pd.DataFrame, levels: np.ndarray) -> np.ndarray:
     # a level in the table is returned unchanged
     share = np.where(np.isclose(share, 0.0), 0.0, np.where(np.isclose(share, 1.0), 1.0, share))
     return values[:, below] * (1.0 - share) + values[:, above] * share
-
-
-def losses(quantiles: np.ndarray, levels: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
-    """Return each job's quantile loss at each level, float64 [jobs, levels] seconds.
-
-    ``quantiles`` is [jobs, levels].
-    """
-    short = np.asarray(runtime_s, np.float64)[:, None] - quantiles
-    return np.maximum(levels * short, (levels - 1.0) * short)
 
 
 LEVELS = np.arange(1, 40) / 40

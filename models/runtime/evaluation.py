@@ -1,8 +1,9 @@
 """Quality of runtime predictions: accuracy, under-prediction, absolute error, loss.
 
-Figures are over all jobs and by experience, the number of the user's jobs that had ended at submission; OKCM's learner takes over
-after 25 of them. Accuracy is the measure of Tsafrir et al. 2007 and of OKCM (Li & Zhang): min(p/r, r/p) of prediction and
-runtime, averaged over jobs. The quantile (pinball) loss is Koenker & Bassett's.
+Figures are over all jobs and by experience, the number of the user's jobs that had ended at submission; OKCM's learner
+takes over after 25 of them. Accuracy is the measure of Tsafrir et al. 2007 and of OKCM (Li & Zhang): min(p/r, r/p) of
+prediction and runtime, averaged over jobs. The quantile (pinball) loss, that of Koenker & Bassett 1978, is a proper
+score: it tells sharp distributions from wide ones, where calibration alone does not.
 """
 
 from collections.abc import Sequence
@@ -21,10 +22,11 @@ def accuracy(predicted_s: np.ndarray, runtime_s: np.ndarray) -> np.ndarray:
     return np.minimum(predicted_s / runtime_s, runtime_s / predicted_s)
 
 
-def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float) -> np.ndarray:
+def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float | np.ndarray) -> np.ndarray:
     """Return each job's quantile loss, float64 [jobs] seconds.
 
-    It is ``level`` times the shortfall, or 1 - ``level`` times the excess.
+    It is ``level`` times the shortfall, or 1 - ``level`` times the excess. Quantiles [jobs, levels] with runtimes
+    [jobs, 1] give the loss at each level.
     """
     short = runtime_s - predicted_s
     return np.maximum(level * short, (level - 1) * short)
@@ -33,9 +35,9 @@ def pinball(predicted_s: np.ndarray, runtime_s: np.ndarray, level: float) -> np.
 def measures(predicted_s: np.ndarray, runtime_s: np.ndarray, quantiles: Sequence[float] = (0.5,)) -> pd.DataFrame:
     """Return each job's measures, float64 [jobs, measures]; means over jobs are the figures.
 
-    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` for each level of ``quantiles``: how well the
-    prediction serves as that quantile. A job is under-predicted if it runs longer than predicted. Raises ValueError for lengths
-    that differ, for values that are not positive and finite, and for levels outside (0, 1).
+    Columns are ``accuracy underprediction_rate mae_s`` and one ``pinball_<q>_s`` for each level of ``quantiles``: how
+    well the prediction serves as that quantile. A job is under-predicted if it runs longer than predicted. Raises
+    ValueError for lengths that differ, for values that are not positive and finite, and for levels outside (0, 1).
     """
     predicted = np.asarray(predicted_s, np.float64)
     runtime = np.asarray(runtime_s, np.float64)

@@ -12,21 +12,23 @@ from __future__ import annotations
 import numpy as np
 
 from features.deferred import pd
-from features.errors import InputError
 from features.jit import kernel
 from features.jobs.schema import alike, codes
 from models.runtime.memory import Memory
-from models.runtime.options import check_known, number, shortest, spelled
+from models.runtime.options import Option, read, spelled
 from models.runtime.protocol import CompiledPredictor
 
 HIERARCHY = 3
 """Code of this predictor inside the kernel."""
-OPTIONS = ("alpha", "templates")
 ALPHA = 0.2
 """Weight of a new runtime against the previous mean, as published; the first runtime of a group is its first mean."""
 _KEYS = 4
 TEMPLATES = 2**_KEYS
 """Including the template without keys, as on the slides; the program has one less."""
+OPTIONS = {
+    "alpha": Option(ALPHA, above=0.0, maximum=1.0),
+    "templates": Option(str(TEMPLATES), words=(str(TEMPLATES), str(TEMPLATES - 1))),
+}
 MEAN, ENDED = range(2)
 """Columns of ``Memory.users``, whose rows are groups here."""
 
@@ -36,15 +38,10 @@ def hierarchy(**options: str) -> CompiledPredictor:
 
     ``alpha`` in (0, 1] is the weight of the latest runtime, ``templates`` is 16, or 15 as in the published program.
     """
-    usual = {"alpha": shortest(ALPHA), "templates": str(TEMPLATES)}
-    for option in options:
-        check_known(option, OPTIONS)
-    chosen = usual | options
-    alpha = number(f"alpha={chosen['alpha']}", chosen["alpha"], above=0.0, maximum=1.0)
-    if chosen["templates"] not in (allowed := (str(TEMPLATES), str(TEMPLATES - 1))):
-        raise InputError(f"templates={chosen['templates']}; known: {', '.join(allowed)}")
-    name = spelled("hierarchy", {**chosen, "alpha": shortest(alpha)}, usual)
-    return CompiledPredictor(name, HIERARCHY, lambda jobs: _memory(jobs, alpha, int(chosen["templates"])))
+    values = read(options, OPTIONS)
+    return CompiledPredictor(
+        spelled("hierarchy", values, OPTIONS), HIERARCHY, lambda jobs: _memory(jobs, values["alpha"], int(values["templates"]))
+    )
 
 
 def groups(jobs: pd.DataFrame, templates: int = TEMPLATES) -> np.ndarray:

@@ -17,16 +17,16 @@ from features.deferred import pd
 from features.jit import apart, kernel
 from features.jobs.schema import known_users
 from models.runtime.memory import Memory, wall_clock
-from models.runtime.options import check_known, spelled, whole
+from models.runtime.options import Option, read, spelled
 from models.runtime.protocol import CompiledPredictor
 
 KNN = 5
 """Code of this predictor inside the kernel."""
-USUAL = {"k": "1", "window": "25"}
-"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
-request): 0.528; k = 2: 0.524, 5: 0.516, 15: 0.489. Tried: k to 25, windows of 5 to 400; the best, 15, has 0.532. 25 is OKCM's."""
 MOST = 1000
 """The max window, because a prediction reads all of it."""
+OPTIONS = {"k": Option(1, minimum=1, maximum=MOST), "window": Option(25, minimum=1, maximum=MOST)}
+"""Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
+request): 0.528; k = 2: 0.524, 5: 0.516, 15: 0.489. Tried: k to 25, windows of 5 to 400; the best, 15, has 0.532. 25 is OKCM's."""
 _RESOLUTION = 1e9
 """Sines and distances are compared in steps of one over this, so that values equal on paper are equal here: 03:00 and 09:00,
 or one deviation more processors and one deviation longer a request."""
@@ -45,13 +45,9 @@ def knn(**options: str) -> CompiledPredictor:
     The window bounds a prediction's work. The paper gives no k and no window: it predicts users with more jobs differently
     (:mod:`models.runtime.okcm`).
     """
-    for option in options:
-        check_known(option, tuple(USUAL))
-    chosen = USUAL | options
-    window = whole(f"window={chosen['window']}", chosen["window"], minimum=1, maximum=MOST)
-    k = whole(f"k={chosen['k']}", chosen["k"], minimum=1, maximum=window)
-    name = spelled("knn", {"k": str(k), "window": str(window)}, USUAL)
-    return CompiledPredictor(name, KNN, lambda jobs: _memory(jobs, k, window))
+    window = read({option: text for option, text in options.items() if option != "k"}, OPTIONS)["window"]
+    values = read(options, OPTIONS | {"k": Option(1, minimum=1, maximum=window)})
+    return CompiledPredictor(spelled("knn", values, OPTIONS), KNN, lambda jobs: _memory(jobs, **values))
 
 
 def columns(window: int) -> int:

@@ -20,7 +20,7 @@ from features.jit import apart
 from features.jobs.like_jobs import ALIKE, COMMON
 from models.runtime.job_features import ASKED_OF, KEPT, SAID, describe, fresh_memory
 from models.runtime.memory import Memory, width
-from models.runtime.options import check_known, nights, spelled, whole
+from models.runtime.options import EVERY, SEED, Option, read, spelled
 from models.runtime.protocol import CompiledPredictor
 from models.trees import corrected, plain_trees
 
@@ -66,13 +66,19 @@ def loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.
 
 BOOSTED = 7
 """Code of this predictor inside the kernel."""
-USUAL = {"trees": "25", "leaves": "31", "jobs": "12000", "seed": "0", "every": "1"}
-"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001
-of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 """On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63 leaves."""
 ENOUGH = 200
 """Min ended jobs for training. Not tuned."""
+OPTIONS = {
+    "trees": Option(25, minimum=1, maximum=10_000),
+    "leaves": Option(31, minimum=2, maximum=10_000),
+    "jobs": Option(12_000, minimum=ENOUGH, maximum=10_000_000),
+    "seed": SEED,
+    "every": EVERY,
+}
+"""``jobs``: number of most recent ended jobs to learn from. On the first half of KTH-SP2 25, 50 and 100 trees are within 0.001
+of each other's accuracy, and 6,000 jobs within 0.002 of 12,000."""
 TREES, LEAVES, MODELS, HEADER = range(4)
 """Slots of ``Memory.model``: the number of trees, the max leaves of one, and the number of models so far, one more each night.
 Then come the thresholds of all trees, ``leaves`` for each, and the values of their leaves."""
@@ -84,15 +90,8 @@ def boosted(**options: str) -> CompiledPredictor:
     ``trees`` and ``leaves`` of each model, the max number of ``jobs`` to learn from, the ``seed``, and of how
     many midnights one brings new trees (``every``).
     """
-    for option in options:
-        check_known(option, tuple(USUAL))
-    chosen = USUAL | options
-    trees = whole(f"trees={chosen['trees']}", chosen["trees"], minimum=1, maximum=10_000)
-    leaves = whole(f"leaves={chosen['leaves']}", chosen["leaves"], minimum=2, maximum=10_000)
-    learned = whole(f"jobs={chosen['jobs']}", chosen["jobs"], minimum=ENOUGH, maximum=10_000_000)
-    seed = whole(f"seed={chosen['seed']}", chosen["seed"], minimum=0, maximum=2**31 - 1)
-    every = nights(chosen["every"])
-    chosen |= {"every": str(every), "trees": str(trees), "leaves": str(leaves), "jobs": str(learned), "seed": str(seed)}
+    values = read(options, OPTIONS)
+    trees, leaves = values["trees"], values["leaves"]
 
     def memory(jobs: pd.DataFrame) -> Memory:
         model = np.zeros(HEADER + 2 * trees * leaves)
@@ -101,12 +100,12 @@ def boosted(**options: str) -> CompiledPredictor:
         return fresh._replace(links=np.zeros((trees * leaves, 3), np.int64))
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
-        rows = ended[-learned:]
+        rows = ended[-values["jobs"] :]
         if len(rows) >= ENOUGH:
-            _grow(memory, rows, runtime, trees, leaves, seed)
+            _grow(memory, rows, runtime, trees, leaves, values["seed"])
         return memory
 
-    return CompiledPredictor(spelled("lightgbm", chosen, USUAL), BOOSTED, memory, retrain, every=every)
+    return CompiledPredictor(spelled("lightgbm", values, OPTIONS), BOOSTED, memory, retrain, every=values["every"])
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:

@@ -1,15 +1,16 @@
 """OKCM: online linear regression for users with many ended jobs, else nearest neighbours.
 
-Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction model": the 15
-features of its table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient (equations 3 to 5); for
-other users :mod:`models.runtime.knn`. Its correction is to the request. Table 1 does not cover users without history: here their
-last runtimes and the means of runtimes are the request, means of processors the job's own, and sums and intervals 0.
+Li, Zhang et al., "OKCM: improving job scheduling of high-performance computing using efficiency runtime prediction
+model": the 15 features of its table 1, Huber loss with l2 regularisation (equation 2), normalised adaptive gradient
+(equations 3 to 5); for other users :mod:`models.runtime.knn`. Its correction is to the request. Table 1 does not cover
+users without history: here their last runtimes and the means of runtimes are the request, means of processors the job's
+own, and sums and intervals 0.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -19,61 +20,20 @@ from features.jit import apart, kernel
 from features.jobs.schema import known_users
 from models.runtime import knn
 from models.runtime.memory import Memory, wall_clock
-from models.runtime.options import check_known, chosen, number, shortest, spelled, whole
+from models.runtime.options import Option, read, spelled
 from models.runtime.protocol import CompiledPredictor
 
 OKCM = 6
 """Code of this predictor inside the kernel."""
-SHARING = ("user", "shared")
-"""Owners of the weights: each user, or all users together."""
-BASES = ("zero", "last")
-"""Base of the weighted sum of features: zero, as published, or the user's last runtime."""
-
-
-@dataclass(frozen=True)
-class Okcm:
-    """Settings of the learner.
-
-    ``delta``: the error in seconds from which the loss is linear; ``eta``: the learning rate; ``lambda_``: the strength of l2
-    regularisation; ``k`` neighbours; regression for users with more than ``switch`` ended jobs; ``weights``: one of ``SHARING``;
-    ``base``: one of ``BASES``.
-    """
-
-    delta: float
-    eta: float
-    lambda_: float
-    k: int
-    switch: int
-    weights: str
-    base: str
-
-    @classmethod
-    def of(cls, options: dict[str, str]) -> Okcm:
-        """Return the default settings changed by ``options``, given as texts.
-
-        Raises InputError for an unknown option or an invalid value.
-        """
-        for option in options:
-            check_known(option, tuple(USUAL))
-        texts = USUAL | options
-        labels = {option: f"{option}={text}" for option, text in texts.items()}
-        return cls(
-            delta=number(labels["delta"], texts["delta"], above=0.0),
-            eta=number(labels["eta"], texts["eta"], above=0.0),
-            lambda_=number(labels["lambda"], texts["lambda"], minimum=0.0),
-            k=whole(labels["k"], texts["k"], minimum=1, maximum=knn.MOST),
-            switch=whole(labels["switch"], texts["switch"], minimum=0, maximum=knn.MOST),
-            weights=chosen(labels["weights"], texts["weights"], SHARING),
-            base=chosen(labels["base"], texts["base"], BASES),
-        )
-
-    def options(self) -> dict[str, str]:
-        """Return the settings in the form that :meth:`of` takes."""
-        numbers = {"delta": self.delta, "eta": self.eta, "lambda": self.lambda_, "k": self.k, "switch": self.switch}
-        return {option: shortest(value) for option, value in numbers.items()} | {"weights": self.weights, "base": self.base}
-
-
-USUAL = {"delta": "300000", "eta": "5000", "lambda": "300000", "k": "1", "switch": "25", "weights": "user", "base": "zero"}
+OPTIONS = {
+    "delta": Option(300_000.0, above=0.0),
+    "eta": Option(5000.0, above=0.0),
+    "lambda": Option(300_000.0, minimum=0.0),
+    "k": Option(1, minimum=1, maximum=knn.MOST),
+    "switch": Option(25, minimum=0, maximum=knn.MOST),
+    "weights": Option("user", words=("user", "shared")),
+    "base": Option("zero", words=("zero", "last")),
+}
 """Chosen by mean accuracy, min(p/r, r/p), on the first half of KTH-SP2 alone (14,240 jobs, EASY-SJBF, correction to the
 request), except the paper's ``switch``. Of 6,864 points of delta, eta, lambda, weights with k = 1, then k to 25, these have
 0.478. Flat: shared weights 0.476 (delta=10, eta=10000, lambda=10), k = 3 0.475; so large a delta makes most losses
@@ -81,9 +41,15 @@ quadratic. Switch 10: 0.465, 100: 0.496, 400: 0.508, so the regression is the wo
 
 
 def okcm(**options: str) -> CompiledPredictor:
-    """Return the predictor, with the options of :class:`Okcm`."""
-    settings = Okcm.of(options)
-    return CompiledPredictor(spelled("okcm", settings.options(), USUAL), OKCM, lambda jobs: _memory(settings, jobs))
+    """Return the predictor.
+
+    ``delta``: the error in seconds from which the loss is linear; ``eta``: the learning rate; ``lambda``: the strength
+    of l2 regularisation; ``k`` neighbours; regression for users with more than ``switch`` ended jobs; ``weights``: of
+    each ``user``, or ``shared`` by all; ``base`` of the weighted sum of features: ``zero``, as published, or the user's
+    ``last`` runtime.
+    """
+    values = read(options, OPTIONS)
+    return CompiledPredictor(spelled("okcm", values, OPTIONS), OKCM, lambda jobs: _memory(values, jobs))
 
 
 FEATURES = 15
@@ -108,15 +74,15 @@ _TINY = 1e-9
 """Slots of ``Memory.model``: settings, the end of knn's columns, whether sums are added to the last runtime, scratch of knn."""
 
 
-def _memory(settings: Okcm, jobs: pd.DataFrame) -> Memory:
-    window = max(settings.switch, 1)
+def _memory(values: dict[str, Any], jobs: pd.DataFrame) -> Memory:
+    window = max(values["switch"], 1)
     behind = knn.columns(window)
     users = np.zeros((known_users(jobs) + 1, behind + COLUMNS))
     users[:, behind + NORM] = users[:, behind + S :] = _TINY
-    model = np.zeros(NEAREST + 3 * settings.k)
-    model[WINDOW], model[K], model[SWITCH], model[OWN] = window, settings.k, settings.switch, settings.weights == "user"
-    model[DELTA], model[ETA], model[LAMBDA], model[BEHIND] = settings.delta, settings.eta, settings.lambda_, behind
-    model[FROM_LAST] = settings.base == "last"
+    model = np.zeros(NEAREST + 3 * values["k"])
+    model[WINDOW], model[K], model[SWITCH], model[OWN] = window, values["k"], values["switch"], values["weights"] == "user"
+    model[DELTA], model[ETA], model[LAMBDA], model[BEHIND] = values["delta"], values["eta"], values["lambda"], behind
+    model[FROM_LAST] = values["base"] == "last"
     allocated = jobs["allocated_procs"].fillna(jobs["procs"]).to_numpy(np.int64)
     return Memory(users, np.zeros((len(jobs), FEATURES)), model=model, keys=allocated[:, None])
 

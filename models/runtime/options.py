@@ -1,10 +1,15 @@
-"""Lists of options as texts, ``a=1,b=2``: parsed and checked in one place."""
+"""Lists of options as texts, ``a=1,b=2``: parsed and checked in one place.
+
+Predictors, schedulers and others state their options as a table of :class:`Option` by name.
+"""
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
 
 from features.errors import InputError, meant, unknown
 
@@ -41,12 +46,6 @@ def named(text: str) -> tuple[str, dict[str, str]]:
     return (match[1], parse(match[2])) if match else (text, {})
 
 
-def check_known(option: str, choices: tuple[str, ...]) -> None:
-    """Raise InputError for an option that is not in ``choices``."""
-    if option not in choices:
-        raise unknown("option", option, choices)
-
-
 def number(option: str, text: str, *, above: float = -math.inf, minimum: float = -math.inf, maximum: float = math.inf) -> float:
     """Return a finite number above ``above`` and in ``minimum..maximum``.
 
@@ -71,14 +70,6 @@ def whole(option: str, text: str, *, minimum: int, maximum: int) -> int:
     return int(value)
 
 
-def nights(every: str) -> int:
-    """Return the option ``every`` of a predictor that is retrained at night.
-
-    It is the number of midnights of which one brings a new model, 1 to 366; InputError otherwise.
-    """
-    return whole(f"every={every}", every, minimum=1, maximum=366)
-
-
 def chosen(option: str, text: str, choices: tuple[str, ...]) -> str:
     """Return ``text`` if it is in ``choices``; InputError, naming ``option``, otherwise."""
     if text not in choices:
@@ -92,7 +83,57 @@ def shortest(value: float) -> str:
     return short if float(short) == value else repr(value)
 
 
-def spelled(name: str, options: dict[str, str], usual: dict[str, str]) -> str:
-    """Return the name of a predictor with its options that differ from ``usual``."""
-    unusual = [f"{option}={text}" for option, text in options.items() if text != usual[option]]
+@dataclass(frozen=True)
+class Option:
+    """An option: its usual value, and which texts are a value.
+
+    A text is one of ``words``, else a finite number above ``above`` and in ``minimum..maximum``, and a whole one if the
+    usual value is. Where the usual value is a text it is one of ``words``, or any text if there are none. ``reads``, if
+    there is one, returns the value of a text of another form.
+    """
+
+    usual: Any
+    minimum: float = -math.inf
+    maximum: float = math.inf
+    above: float = -math.inf
+    words: tuple[str, ...] = ()
+    reads: Callable[[str, str], Any] | None = None
+
+    def read(self, option: str, text: str) -> Any:
+        """Return the value of ``text``; InputError, naming ``option``, if it has none."""
+        label = f"{option}={text}"
+        if self.reads is not None:
+            return self.reads(option, text)
+        if text in self.words:
+            return text
+        if isinstance(self.usual, str):
+            return chosen(label, text, self.words) if self.words else text
+        if isinstance(self.usual, int):
+            return whole(label, text, minimum=int(self.minimum), maximum=int(self.maximum))
+        return number(label, text, above=self.above, minimum=self.minimum, maximum=self.maximum)
+
+
+SEED = Option(0, minimum=0, maximum=2**31 - 1)
+EVERY = Option(1, minimum=1, maximum=366)
+"""Of a predictor that is retrained at night: the number of midnights of which one brings a new model."""
+
+
+def read(texts: Mapping[str, str], rules: Mapping[str, Option]) -> dict[str, Any]:
+    """Return the values of all options of ``rules``, the usual ones where ``texts`` have none.
+
+    Raises InputError for an unknown option, or a text that is no value of its option.
+    """
+    for option in texts:
+        if option not in rules:
+            raise unknown("option", option, tuple(rules))
+    return {option: rule.read(option, texts[option]) if option in texts else rule.usual for option, rule in rules.items()}
+
+
+def spelled(name: str, values: Mapping[str, Any], rules: Mapping[str, Option]) -> str:
+    """Return the name of a predictor with its options that differ from the usual ones."""
+    unusual = [
+        f"{option}={shortest(value) if isinstance(value, float) else value}"
+        for option, value in values.items()
+        if value != rules[option].usual
+    ]
     return f"{name}({','.join(unusual)})" if unusual else name

@@ -20,42 +20,27 @@ from features.deferred import pd
 from features.jit import apart, kernel, njit
 from features.jobs.like_jobs import features
 from models import regression_tree
+from models.runtime import quantile_forest as forest
 from models.runtime.job_features import describe, fresh_memory, remember
 from models.runtime.memory import Memory, width
-from models.runtime.options import check_known, nights, number, shortest, spelled, whole
+from models.runtime.options import EVERY, SEED, Option, read, spelled
 from models.runtime.protocol import END, FIT, ORDER, CompiledPredictor
-from models.runtime.quantile_forest import (
-    BINNED,
-    BINS,
-    EDGED,
-    END_AT,
-    FIT_AT,
-    GROWN,
-    LEAF,
-    LEAVES,
-    LEVEL,
-    LEVELS,
-    NEXT_TREE,
-    ORDER_AT,
-    RATE,
-    TREES,
-    add,
-    beyond,
-    common_at,
-    distribute,
-    edges_at,
-    learn_from,
-    places_of,
-    thresholds_at,
-)
+from models.runtime.quantile_forest import add, beyond, common_at, distribute, edges_at, learn_from, places_of, thresholds_at
 
 QUANTILE = 9
 """Code of this predictor inside the kernel."""
-USUAL = {"order": "0.5", "fit": "0.8", "end": "0.7", "rate": "0.002", "seed": "0", "every": "1"}
-"""``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
-``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier forest."""
 ACCURATE = "accuracy"
 """Instead of a level: the prediction with the highest expected accuracy min(p/r, r/p)."""
+OPTIONS = {
+    "order": Option(0.5, minimum=0.001, maximum=0.999, words=(ACCURATE,)),
+    "fit": Option(0.8, minimum=0.001, maximum=0.999),
+    "end": Option(0.7, minimum=0.001, maximum=0.999),
+    "rate": Option(0.002, minimum=0.0, maximum=1.0),
+    "seed": SEED,
+    "every": EVERY,
+}
+"""``rate``: on first halves of KTH-SP2, SDSC-SP2 and ALCF-Theta the mean quantile loss is 0.2 to 0.8 % lower than at 0.005.
+``order``, ``fit``, ``end`` are by schedules of the first halves of KTH-SP2 and SDSC-SP2, with an earlier forest."""
 NEW_TREES = 2
 """Number of trees replaced each midnight."""
 MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 8, 0.6, 0.6
@@ -63,7 +48,7 @@ MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE = 8, 0.6, 0.6
 trees, on the first half of KTH-SP2, the mean quantile loss, 1,228 s, stays within 0.6 % with half as many trees or twice as
 many new ones, with 0.3 or all of the features, with 0.9 of the jobs. It is 1.2 % higher with 0.3 of the jobs, 1.3 % with
 leaves of 20, 0.7 % with 64 leaves. With 256 leaves a min of 4 or 8 jobs makes no difference."""
-SHAPE = regression_tree.Shape(LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE)
+SHAPE = regression_tree.Shape(forest.LEAVES, MIN_JOBS_IN_LEAF, FEATURE_SHARE, JOB_SHARE)
 LEARNED_JOBS = 5000
 """Max most recent ended jobs for a new tree. On the first half of KTH-SP2 2,500 have 1.1 % more loss, 10,000 0.1 % less."""
 NEW_EDGES = 0.04
@@ -81,29 +66,17 @@ def quantile(**options: str) -> CompiledPredictor:
     ``order`` is a level in (0, 1) or ``accuracy``, ``fit`` and ``end`` are levels, ``rate`` in (0, 1) is the step of calibration.
     Trees are grown at each midnight, or at each ``every``-th.
     """
-    for option in options:
-        check_known(option, tuple(USUAL))
-    chosen = USUAL | options
-    level_texts = {question: chosen[question] for question in ("order", "fit", "end")}
-    levels = {
-        question: number(f"{question}={text}", text, minimum=0.001, maximum=0.999)
-        for question, text in level_texts.items()
-        if text != ACCURATE or question != "order"
-    }
-    rate = number(f"rate={chosen['rate']}", chosen["rate"], minimum=0.0, maximum=1.0)
-    seed = whole(f"seed={chosen['seed']}", chosen["seed"], minimum=0, maximum=2**31 - 1)
-    every = nights(chosen["every"])
-    chosen |= {question: shortest(level) for question, level in levels.items()}
-    chosen |= {"rate": shortest(rate), "seed": str(seed), "every": str(every)}
-    table = np.unique(np.concatenate([REGULAR, list(levels.values())]))
+    values = read(options, OPTIONS)
+    levels = [-1.0 if values[question] == ACCURATE else values[question] for question in ("order", "fit", "end")]
+    table = np.unique(np.concatenate([REGULAR, [level for level in levels if level > 0.0]]))
 
     def memory(jobs: pd.DataFrame) -> Memory:
         fresh = fresh_memory(jobs, len(table) + 1, np.zeros(0))
-        return begun(fresh, table, rate, [-1.0 if text == ACCURATE else levels[question] for question, text in level_texts.items()])
+        return begun(fresh, table, values["rate"], levels)
 
     def retrain(memory: Memory, ended: np.ndarray, runtime: np.ndarray) -> Memory:
         if len(ended) >= ENOUGH:
-            grow(memory, ended, runtime, seed)
+            grow(memory, ended, runtime, values["seed"])
         return memory
 
     def distribution(memory: Memory) -> pd.DataFrame:
@@ -111,7 +84,7 @@ def quantile(**options: str) -> CompiledPredictor:
         order = np.argsort(memory.row)
         return pd.DataFrame(memory.jobs[order, first : first + len(table)], columns=table)
 
-    return CompiledPredictor(spelled("quantile", chosen, USUAL), QUANTILE, memory, retrain, distribution, every)
+    return CompiledPredictor(spelled("quantile", values, OPTIONS), QUANTILE, memory, retrain, distribution, values["every"])
 
 
 def begun(fresh: Memory, table: np.ndarray, rate: float, answers: Sequence[float]) -> Memory:
@@ -122,10 +95,15 @@ def begun(fresh: Memory, table: np.ndarray, rate: float, answers: Sequence[float
     """
     wide = features(fresh.keys.shape[1])
     model = np.zeros(edges_at(len(table)) + wide * (regression_tree.BINS - 1))
-    model[GROWN], model[RATE], model[LEVELS] = 1.0, rate, len(table)
-    model[ORDER_AT], model[FIT_AT], model[END_AT] = (-1.0 if at < 0 else np.searchsorted(table, at) for at in answers)
-    model[LEVEL : LEVEL + len(table)] = model[LEVEL + len(table) : LEVEL + 2 * len(table)] = table
-    links, leaves = np.full((TREES * LEAVES, 3), 0, np.int64), np.zeros((TREES * LEAVES, LEAF), np.float32)
+    model[forest.GROWN], model[forest.RATE], model[forest.LEVELS] = 1.0, rate, len(table)
+    model[forest.ORDER_AT], model[forest.FIT_AT], model[forest.END_AT] = (
+        -1.0 if at < 0 else np.searchsorted(table, at) for at in answers
+    )
+    model[forest.LEVEL : forest.LEVEL + len(table)] = model[forest.LEVEL + len(table) : forest.LEVEL + 2 * len(table)] = table
+    links, leaves = (
+        np.full((forest.TREES * forest.LEAVES, 3), 0, np.int64),
+        np.zeros((forest.TREES * forest.LEAVES, forest.LEAF), np.float32),
+    )
     links[:, 0] = -1
     return fresh._replace(model=model, links=links, leaves=leaves, bins=np.zeros((len(fresh.jobs), wide), np.uint8))
 
@@ -135,33 +113,33 @@ def usual(fresh: Memory) -> Memory:
 
     It answers with the most accurate point.
     """
-    return begun(fresh, REGULAR, float(USUAL["rate"]), (-1.0, float(USUAL["fit"]), float(USUAL["end"])))
+    return begun(fresh, REGULAR, OPTIONS["rate"].usual, (-1.0, OPTIONS["fit"].usual, OPTIONS["end"].usual))
 
 
 def grow(memory: Memory, ended: np.ndarray, runtime: np.ndarray, seed: int) -> None:
     """Replace the oldest trees, at first all, by ones grown from the last jobs that ``ended``."""
-    model, rows, levels = memory.model, ended[-LEARNED_JOBS:], int(memory.model[LEVELS])
+    model, rows, levels = memory.model, ended[-LEARNED_JOBS:], int(memory.model[forest.LEVELS])
     wide, target = memory.bins.shape[1], np.log(runtime[rows])
     edges = model[edges_at(levels) :].reshape(wide, -1)
-    fresh = ended[int(model[BINNED]) :]
-    if len(ended) - model[EDGED] > NEW_EDGES * len(rows):
+    fresh = ended[int(model[forest.BINNED]) :]
+    if len(ended) - model[forest.EDGED] > NEW_EDGES * len(rows):
         edges[:] = regression_tree.edges_of(memory.jobs[regression_tree.sampled(rows), :wide])
-        fresh, model[EDGED] = rows, len(ended)
+        fresh, model[forest.EDGED] = rows, len(ended)
     regression_tree.find_bins(memory.jobs, fresh, edges, memory.bins)
-    bins, model[BINNED] = memory.bins[rows], len(ended)
+    bins, model[forest.BINNED] = memory.bins[rows], len(ended)
     places, random = _places(memory, rows, runtime), np.array([seed * 1_000_003 + len(rows) + int(rows[-1])], np.uint64)
-    first_time = model[GROWN] == 1.0
-    slot = 0 if first_time else int(model[NEXT_TREE])
-    for _ in range(TREES if first_time else NEW_TREES):
-        first = slot * LEAVES
-        thresholds = model[thresholds_at(levels) + first :][:LEAVES]
-        leaf = regression_tree.grow(bins, edges, target, SHAPE, random, memory.links[first : first + LEAVES], thresholds)
-        memory.leaves[first : first + LEAVES] = 0.0
+    first_time = model[forest.GROWN] == 1.0
+    slot = 0 if first_time else int(model[forest.NEXT_TREE])
+    for _ in range(forest.TREES if first_time else NEW_TREES):
+        first = slot * forest.LEAVES
+        thresholds = model[thresholds_at(levels) + first :][: forest.LEAVES]
+        leaf = regression_tree.grow(bins, edges, target, SHAPE, random, memory.links[first : first + forest.LEAVES], thresholds)
+        memory.leaves[first : first + forest.LEAVES] = 0.0
         if slot == 0:
-            model[common_at(levels) :][:BINS] = 0.0
+            model[common_at(levels) :][: forest.BINS] = 0.0
         _fill(memory, places, slot, first + leaf)
-        slot = (slot + 1) % TREES
-    model[GROWN], model[NEXT_TREE] = TREES, slot
+        slot = (slot + 1) % forest.TREES
+    model[forest.GROWN], model[forest.NEXT_TREE] = forest.TREES, slot
 
 
 @njit
@@ -192,9 +170,9 @@ def estimate(memory, job, jobs):
 def answer_to(memory, question, job):
     """Answer one of the questions for a job that was estimated."""
     model, quantiles = memory.model, width(memory)
-    at = model[FIT_AT] if question == FIT else model[END_AT] if question == END else model[ORDER_AT]
+    at = model[forest.FIT_AT] if question == FIT else model[forest.END_AT] if question == END else model[forest.ORDER_AT]
     if at < 0.0:
-        return memory.jobs[job, quantiles + int(model[LEVELS])]
+        return memory.jobs[job, quantiles + int(model[forest.LEVELS])]
     return memory.jobs[job, quantiles + np.int64(at)]
 
 
@@ -203,7 +181,7 @@ def tell_quantiles(memory, job, quantiles, row):
     """Write the quantiles of a job just estimated at evenly spaced levels of ``REGULAR``."""
     model, first, levels, kept = memory.model, width(memory), quantiles.shape[1], 0
     for level in range(levels):
-        while model[LEVEL + kept] < (level + 1) / (levels + 1) - 1e-9:
+        while model[forest.LEVEL + kept] < (level + 1) / (levels + 1) - 1e-9:
             kept += 1
         quantiles[row, level] = np.int64(memory.jobs[job, first + kept])
 
@@ -215,7 +193,7 @@ def estimate_again(memory, job, requested, elapsed):
     The distribution is that of the job's submission.
     """
     model, x, quantiles = memory.model, memory.jobs[job], width(memory)
-    levels, wanted = model[LEVEL : LEVEL + int(model[LEVELS])], model[LEVEL + int(model[END_AT])]
+    levels, wanted = model[forest.LEVEL : forest.LEVEL + int(model[forest.LEVELS])], model[forest.LEVEL + int(model[forest.END_AT])]
     exact = beyond(levels, x[quantiles : quantiles + len(levels)], requested, elapsed, wanted)
     return max(np.rint(exact), elapsed + 1.0)
 

@@ -18,12 +18,16 @@ from features.deferred import pd
 from features.jit import kernel
 from features.jobs.schema import alike
 from models.runtime.memory import Memory
-from models.runtime.options import check_known, number, shortest, spelled
+from models.runtime.options import Option, read, shortest, spelled
 from models.runtime.protocol import CompiledPredictor
 
 SURVIVAL = 4
 """Code of this predictor inside the kernel."""
-USUAL = {"x": "3", "decay": "0.9", "seed": "0.1"}
+OPTIONS = {
+    "x": Option(3.0, above=0.0, maximum=100.0),
+    "decay": Option(0.9, above=0.0, maximum=1.0),
+    "seed": Option(0.1, minimum=0.0),
+}
 PUBLISHED = ("2", "3", "4")
 """The published values of x."""
 NEGLIGIBLE = 1e-20
@@ -47,16 +51,11 @@ def sp(**options: str) -> CompiledPredictor:
 
     ``x`` in (0, 100] is a percentage, ``decay`` lies in (0, 1], ``seed``, a share of the request, is at least 0.
     """
-    for option in options:
-        check_known(option, tuple(USUAL))
-    chosen = USUAL | options
-    x = number(f"x={chosen['x']}", chosen["x"], above=0.0, maximum=100.0)
-    decay = number(f"decay={chosen['decay']}", chosen["decay"], above=0.0, maximum=1.0)
-    seed = number(f"seed={chosen['seed']}", chosen["seed"], minimum=0.0)
-    chosen = {"x": shortest(x), "decay": shortest(decay), "seed": shortest(seed)}
-    preset = chosen["x"] in PUBLISHED and chosen == USUAL | {"x": chosen["x"]}
-    name = f"sp{chosen['x']}" if preset else spelled("sp", chosen, USUAL)
-    return CompiledPredictor(name, SURVIVAL, lambda jobs: _memory(jobs, x, decay, seed))
+    values = read(options, OPTIONS)
+    x, usual = shortest(values["x"]), read({}, OPTIONS)
+    preset = x in PUBLISHED and values == usual | {"x": values["x"]}
+    name = f"sp{x}" if preset else spelled("sp", values, OPTIONS)
+    return CompiledPredictor(name, SURVIVAL, lambda jobs: _memory(jobs, **values))
 
 
 def groups(jobs: pd.DataFrame) -> np.ndarray:

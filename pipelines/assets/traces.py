@@ -36,8 +36,7 @@ from pipelines.training.run_settings import RunSettings
 from pipelines.training.simulate import simulate as simulate_all
 from pipelines.training.train import train
 from pipelines.training.work import cutoff_of, date_of
-from sim.metrics.formats import predictions
-from sim.metrics.verdict import verdict
+from sim.metrics.verdict import predictions, verdict
 from sim.settings import Learning
 
 

@@ -26,10 +26,9 @@ from sim.campaigns.campaign import check_policies, predictor_name
 from sim.campaigns.quality import STAGES, Quality, judge
 from sim.kernel.scratch import Scratch
 from sim.policy import Policy
-from sim.replays import seeded
 from sim.schedule import IDENTITY, Schedule
 from sim.settings import Campaign
-from sim.simulation import simulate_policy
+from sim.simulation import seeded, simulate_policy
 
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace

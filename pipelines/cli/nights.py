@@ -75,7 +75,7 @@ def _nights(count: int) -> str:
 
 def line_of(row) -> str:
     """Return the row of a night in a line: its jobs, its champion and how that served."""
-    from sim.metrics.formats import number
+    from sim.metrics.verdict import number
 
     verdict = "promoted" if row["promoted"] else "stays"
     drifted = f", drift: {row['drifted']}" if row["drifted"] else ""

@@ -24,15 +24,13 @@ from pipelines.cli.options import check_outputs, check_used, load
 from pipelines.cli.progress import shown_progress
 from pipelines.report.table import takes_correction
 from sim.campaigns.campaign import check_policies, policies, predictor_name
-from sim.metrics.formats import predictions, sources
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import metrics, nothing_waits
-from sim.metrics.verdict import of_single_replays
-from sim.replays import moved_by_seed
+from sim.metrics.verdict import of_single_replays, predictions, sources
 from sim.schedule import IDENTITY, Schedule
 from sim.schedulers.names import SLURM
 from sim.settings import Campaign
-from sim.simulation import simulate_policy
+from sim.simulation import moved_by_seed, simulate_policy
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
@@ -185,11 +183,11 @@ def say_dependencies(workload: CleanTrace) -> None:
 
 def say_users(workload: CleanTrace, name: str) -> None:
     """Report batches of reacting users on standard error."""
-    from sim.replays import user_facts
-    from sim.users.names import OPEN, users
+    from sim.simulation import user_facts
+    from sim.users.closed import OPEN_LOOP, users
 
     rule = users(name)
-    if rule.loop != OPEN:
+    if rule.loop != OPEN_LOOP:
         for text in user_facts(workload.jobs, rule, workload.procs).notes():
             note(f"{workload.name}: {text}")
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from features.errors import InputError, printable
-from features.names import check_name
+from features.errors import InputError, check_name, printable
 from models.variability.classifiers import OPTIONS
 from pipelines.cli import LazyGroup, importing, note, record
 from pipelines.cli.options import json_option, options, system_option

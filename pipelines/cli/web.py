@@ -33,8 +33,7 @@ from starlette.responses import HTMLResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from features.errors import InputError
-from features.names import check_name
+from features.errors import InputError, check_name
 from pipelines.cli import note
 from pipelines.cli.options import listening
 from pipelines.lake.places import PAGES, home, write

@@ -30,8 +30,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pyarrow import feather
 
-from features.errors import InputError
-from features.names import check_name
+from features.errors import InputError, check_name
 from pipelines.lake.files import told_of
 from pipelines.lake.locks import Busy, held
 from pipelines.lake.places import is_url, made_folder, opened, writing

@@ -14,13 +14,12 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
-from features.errors import Damaged, InputError
+from features.errors import Damaged, InputError, check_name
 from features.jobs.cleaning import CleanTrace
 from features.jobs.runtime_features import FEATURES
 from features.jobs.schema import fingerprint
-from features.names import check_name
 from models.packed.site_names import VARIABLE
-from models.registry.accounting import Accounting, accounting
+from models.registry.candidates import Accounting, accounting
 from pipelines.lake.files import read_parquet, told_of, write_parquet
 from pipelines.lake.places import exists, read, write
 from pipelines.lake.version import GROWING, MEND, MODELS, OF_BOTH, PAGES, Version, models_text, subject_of

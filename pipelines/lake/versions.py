@@ -29,8 +29,7 @@ from pathlib import Path
 from typing import Any
 
 from features.clock import DAY_S
-from features.errors import InputError, first_line
-from features.names import check_name
+from features.errors import InputError, check_name, first_line
 from pipelines.lake.locks import held
 from pipelines.lake.places import exists, inside, listed, made_folder, move, move_all, part_of, read, remove, write
 from pipelines.lake.version import (

@@ -13,9 +13,8 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
-from features.errors import InputError, masked, one_line, shown
+from features.errors import InputError, check_name, masked, one_line, shown
 from features.limits import MISSING_REQUEST
-from features.names import check_name
 from pipelines.lake.places import archive, exists, home, is_url
 from pipelines.readers.localtime import zone
 from pipelines.readers.site_file import settings_file, site_table

@@ -11,8 +11,7 @@ from typing import Annotated, Any, Literal
 import tomlkit
 from pydantic import ConfigDict, Field, Strict
 
-from features.errors import InputError, shown
-from features.names import check_name
+from features.errors import InputError, check_name, shown
 from models.variability.classifiers import CANDIDATES, CLASSIFIERS
 from pipelines.readers import SIMULATED
 from pipelines.readers.text import changing, read_settings

@@ -22,8 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
 from features import limits
-from features.errors import InputError, one_line
-from features.names import check_name, with_hyphens
+from features.errors import InputError, check_name, one_line, with_hyphens
 from pipelines.lake.places import read, write
 
 if TYPE_CHECKING:
@@ -207,7 +206,7 @@ class Source:
 def trace_name(path: str | Path) -> str:
     """Return the trace name of a file: lower case, other characters as hyphens.
 
-    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left (:mod:`features.names`).
+    Drops directories and .gz .swf .csv .txt .json .parquet. Raises InputError if no name is left (:mod:`features.errors`).
     """
     name = Path(path).name
     while Path(name).suffix.lower() in _SUFFIXES:

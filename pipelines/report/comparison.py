@@ -18,9 +18,8 @@ from pipelines.lake.files import figures_text
 from pipelines.lake.places import write
 from pipelines.report.table import Cell, Row, Table, changed
 from sim.campaigns.results import SETTING, Results, by_setting
-from sim.metrics.formats import number
 from sim.metrics.names import METRICS, READ_FIRST
-from sim.metrics.verdict import policy_labels, verdict
+from sim.metrics.verdict import number, policy_labels, verdict
 from sim.policy import NAMES
 
 _WIDTH = 150

@@ -25,9 +25,8 @@ from pipelines.report.page import Front, looks, render
 from pipelines.report.plots import picture_of_changes
 from pipelines.report.table import Table, instant
 from pipelines.report.tables import BASELINE, interval_notes, intervals_hint, leading, metric_table
-from sim.metrics.formats import number, sentence, signed
 from sim.metrics.names import Kind
-from sim.metrics.verdict import verdict
+from sim.metrics.verdict import number, sentence, signed, verdict
 from sim.policy import NAMES
 
 _INPUTS = {

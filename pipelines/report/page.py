@@ -32,7 +32,7 @@ from matplotlib.ticker import FuncFormatter
 
 from features.errors import printable
 from pipelines.report.table import Table
-from sim.metrics.formats import combinations
+from sim.metrics.verdict import combinations
 from sim.schedule import Schedule
 
 ImageFormat = Literal["png", "svg"]

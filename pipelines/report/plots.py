@@ -21,11 +21,10 @@ from features.clock import DAY_S
 from features.errors import InputError
 from pipelines.report.page import INK, MUTED, Key, Looks, Picture, data_uri, figure, key, log_durations, looks, rows_named
 from pipelines.report.table import brief
-from sim.metrics.formats import change, signed
 from sim.metrics.names import METRICS, TAU_S
 from sim.metrics.schedule_metrics import bounded_slowdown
 from sim.metrics.timeline import queue_length, seats
-from sim.metrics.verdict import WEIGHED
+from sim.metrics.verdict import WEIGHED, change, signed
 from sim.policy import NAMES
 from sim.schedule import Schedule
 

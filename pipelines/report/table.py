@@ -18,9 +18,9 @@ from rich.text import Text
 
 from features.deferred import pd
 from features.errors import printable
-from sim.metrics.formats import change, interval, number, sentence
 from sim.metrics.names import METRICS
 from sim.metrics.schedule_metrics import nothing_waits
+from sim.metrics.verdict import change, interval, number, sentence
 
 if TYPE_CHECKING:
     import pandas as pd

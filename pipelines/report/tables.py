@@ -30,9 +30,8 @@ from pipelines.report.table import (
     takes_correction,
 )
 from sim.campaigns.quality import STAGES
-from sim.metrics.formats import change, number, predictions
 from sim.metrics.names import METRICS, READ_FIRST, TAU_S, Metric
-from sim.metrics.verdict import WEIGHED, Verdict, is_bound, verdict
+from sim.metrics.verdict import WEIGHED, Verdict, change, is_bound, number, predictions, verdict
 from sim.policy import NAMES
 from sim.schedule import Schedule
 

@@ -28,8 +28,8 @@ from pipelines.report.page import (
 from pipelines.report.site import not_modelled, warnings_of
 from pipelines.report.table import Cell, Row, Table, duration
 from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
-from sim.metrics.formats import change, interval, sentence, signed
 from sim.metrics.names import METRICS
+from sim.metrics.verdict import change, interval, sentence, signed
 from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.parity import RANGE, apart

@@ -10,8 +10,8 @@ import pandas as pd
 
 from features.clock import DAY_S
 from models.packed.methods import PREDICTED
-from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, STRAGGLERS, JudgedWindow, clusters, judged_window, quantile_columns
+from models.registry.candidates import Accounting
 from models.registry.promotion import EPOCH_DAYS, TIE, Duel, duel, of_quantiles, served_evidence
 from models.runtime.evaluation import accuracy
 from models.runtime.protocol import TablePredictor

@@ -21,7 +21,7 @@ from features.jobs.schema import recorded_end_s
 from models.packed.queue_state import FEATURES
 from models.packed.start_distribution import SCENARIOS
 from models.packed.start_predictor import EASY, SLURM, STARTS
-from models.registry.accounting import Accounting
+from models.registry.candidates import Accounting
 from models.starts.model import LEARNED, Questions
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import load_catalogue

@@ -18,9 +18,8 @@ import pandas as pd
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.packed.methods import LEVELS, PREDICTED, Method, Requested
-from models.registry.accounting import Accounting
 from models.registry.as_served import CHAMPION, quantile_columns, serve
-from models.registry.candidates import TRAINERS
+from models.registry.candidates import TRAINERS, Accounting
 from models.registry.registration import trained_number, unrecorded
 from models.registry.runtime_registration import RUNTIME, trained_method
 from models.registry.tracking import Tracking
@@ -36,9 +35,9 @@ from pipelines.training.policy import policy_schedules
 from pipelines.training.run_settings import PRIOR, RunSettings, shaken
 from pipelines.training.work import Cutoff, Work, cutoff_of, date_of, midnights
 from sim.campaigns.campaign import campaign_schedules, policies, predictor_name
-from sim.replays import in_order, moved_by_seed
 from sim.schedule import Schedule
 from sim.settings import Campaign
+from sim.simulation import in_order, moved_by_seed
 
 
 @dataclass(frozen=True)

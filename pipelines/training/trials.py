@@ -33,9 +33,8 @@ from sim.cluster.applications import APPLICATIONS, INPUTS
 from sim.cluster.experiments import as_schedules, compare_trials, trials, usual
 from sim.cluster.simulate import Adviser
 from sim.cluster.users import SIZES, population, submissions
-from sim.metrics.formats import change, interval, number
 from sim.metrics.names import METRICS
-from sim.metrics.verdict import Key
+from sim.metrics.verdict import Key, change, interval, number
 from sim.policy import NAMES, Policy
 from sim.workloads.people import HOUR_S
 

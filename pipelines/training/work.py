@@ -18,7 +18,7 @@ import pandas as pd
 from features.clock import DAY_S, WEEK_S, Clock, local_clock_s
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
-from models.registry.accounting import Accounting
+from models.registry.candidates import Accounting
 from models.registry.policy_registration import POLICY
 from models.registry.start_registration import START
 from models.registry.tracking import Tracking, aliases

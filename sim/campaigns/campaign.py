@@ -44,12 +44,11 @@ from sim.kernel.state import Jobs
 from sim.machine.nodes import Description
 from sim.outcome import TRACE_SECONDS, Decider, simulation
 from sim.policy import Policy
-from sim.replays import ReplayInput, as_replay, check_scaled
 from sim.schedule import Schedule
 from sim.schedulers.names import Scheduler, spelled
 from sim.schedulers.names import scheduler as named_scheduler
 from sim.settings import Campaign
-from sim.simulation import processors
+from sim.simulation import ReplayInput, as_replay, check_scaled, processors
 
 Source: TypeAlias = str | Predictor | Callable[[], OnlinePredictor]
 """A predictor of a campaign: a name, a table for the whole trace, a compiled one, or a factory (class) of a Python predictor."""

@@ -25,9 +25,9 @@ from sim.machine.nodes import Description
 from sim.metrics.schedule_metrics import UserJobs, as_columns, measure, slowdowns
 from sim.outcome import DECIDED, Decider, Outcome, simulation
 from sim.policy import Policy
-from sim.replays import ReplayInput, as_replay, in_order, restored, seeded
 from sim.schedule import IDENTITY as SCHEDULE_IDENTITY
 from sim.schedule import Schedule, as_schedule
+from sim.simulation import ReplayInput, as_replay, in_order, restored, seeded
 
 Row: TypeAlias = dict[str, Any]
 """One row of the results, plain Python values: a point's identity, a tau, and the metrics."""

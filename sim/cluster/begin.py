@@ -15,56 +15,10 @@ import numpy as np
 from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, WINDOW_S
+from sim.cluster import layout
 from sim.cluster.applications import application, type_code
+from sim.cluster.layout import ClusterSite, no_model
 from sim.cluster.presets import PLACEMENTS, SimulatedCluster
-from sim.cluster.site import (
-    BASE,
-    BROUGHT_UP_TO,
-    CLOCKS,
-    CONGESTION,
-    CORE,
-    CROSSED,
-    GAIN_ONE,
-    GAIN_TWO,
-    GAUGE,
-    INTERVAL_S,
-    IO_WAIT,
-    LAG_S,
-    LATENTS,
-    LEAF,
-    NETWORK_GAIN,
-    NODES_PER_LEAF,
-    NOISE_NODES,
-    NOISE_TRAFFIC,
-    ONE,
-    OPERATIONS,
-    PHYSICS,
-    PLACEMENT,
-    PORT_WAIT,
-    POWER,
-    PREDICTED,
-    PROBE_NOISE,
-    PROFILE,
-    READ_GB,
-    RUN,
-    SAMPLES,
-    SENSOR,
-    SENSOR_NOISE,
-    SENT,
-    SLOT,
-    SLOTS,
-    STORAGE,
-    STORAGE_GAIN,
-    TICK_S,
-    TIME,
-    TWO,
-    UPLINK,
-    UPLINK_LOAD,
-    WARM_S,
-    WRITTEN,
-    ClusterSite,
-    no_model,
-)
 from sim.cluster.start_models import COUNTERS, LOOKS
 
 _WORDS, _PACKETS, _PAGES = 2.5e8, 1.2e5, 2.4e5
@@ -74,74 +28,74 @@ _ERRORS = 2e-5
 
 # counter: (event, counts per unit of it[, second event, counts per unit], base counts per second)
 _SYSCLASSIB = {
-    "port_xmit_data": (SENT, _WORDS, WRITTEN, _WORDS, 3e4),
-    "port_rcv_data": (SENT, _WORDS, READ_GB, _WORDS, 3e4),
-    "port_xmit_packets": (SENT, _PACKETS, WRITTEN, _PACKETS, 60),
-    "port_rcv_packets": (SENT, _PACKETS, READ_GB, _PACKETS, 60),
-    "port_xmit_wait": (PORT_WAIT, 9e7, SENT, 2e6, 20),
-    "unicast_xmit_packets": (SENT, _PACKETS, WRITTEN, _PACKETS, 55),
-    "unicast_rcv_packets": (SENT, _PACKETS, READ_GB, _PACKETS, 55),
-    "multicast_xmit_packets": (TIME, 0.0, 0.2),
-    "multicast_rcv_packets": (TIME, 0.0, 3.0),
+    "port_xmit_data": (layout.SENT, _WORDS, layout.WRITTEN, _WORDS, 3e4),
+    "port_rcv_data": (layout.SENT, _WORDS, layout.READ_GB, _WORDS, 3e4),
+    "port_xmit_packets": (layout.SENT, _PACKETS, layout.WRITTEN, _PACKETS, 60),
+    "port_rcv_packets": (layout.SENT, _PACKETS, layout.READ_GB, _PACKETS, 60),
+    "port_xmit_wait": (layout.PORT_WAIT, 9e7, layout.SENT, 2e6, 20),
+    "unicast_xmit_packets": (layout.SENT, _PACKETS, layout.WRITTEN, _PACKETS, 55),
+    "unicast_rcv_packets": (layout.SENT, _PACKETS, layout.READ_GB, _PACKETS, 55),
+    "multicast_xmit_packets": (layout.TIME, 0.0, 0.2),
+    "multicast_rcv_packets": (layout.TIME, 0.0, 3.0),
 }
 _OPA_INFO = {
-    "xmit_data": (SENT, _WORDS, READ_GB, _WORDS, 3e4),
-    "rcv_data": (SENT, _WORDS, WRITTEN, _WORDS, 3e4),
-    "xmit_pkts": (SENT, _PACKETS, READ_GB, _PACKETS, 60),
-    "rcv_pkts": (SENT, _PACKETS, WRITTEN, _PACKETS, 60),
-    "multicast_xmit_pkts": (TIME, 0.0, 3.0),
-    "multicast_rcv_pkts": (TIME, 0.0, 0.2),
-    "xmit_wait": (PORT_WAIT, 7e7, CONGESTION, 3e6, 10),
-    "sw_port_congestion": (CONGESTION, 4e5, 0.5),
-    "rcv_fecn": (PORT_WAIT, 3e4, CONGESTION, 4e3, 0.1),
-    "rcv_becn": (PORT_WAIT, 2e4, 0.1),
-    "xmit_time_cong": (CONGESTION, 2e6, PORT_WAIT, 1e6, 5),
-    "xmit_wasted_bw": (CONGESTION, 1e5, 5),
-    "xmit_wait_data": (PORT_WAIT, 2e7, 5),
-    "rcv_bubble": (CROSSED, 4e5, SENT, 1e5, 50),
-    "mark_fecn": (CONGESTION, 8e3, UPLINK_LOAD, 2e2, 0.1),
-    "vl0_xmit_data": (SENT, _WORDS, READ_GB, _WORDS, 2.8e4),
-    "vl0_rcv_data": (SENT, _WORDS, WRITTEN, _WORDS, 2.8e4),
-    "vl0_xmit_pkts": (SENT, _PACKETS, READ_GB, _PACKETS, 50),
-    "vl0_rcv_pkts": (SENT, _PACKETS, WRITTEN, _PACKETS, 50),
-    "vl0_xmit_wait": (PORT_WAIT, 7e7, CONGESTION, 3e6, 10),
-    "vl0_congestion": (CONGESTION, 4e5, 0.5),
+    "xmit_data": (layout.SENT, _WORDS, layout.READ_GB, _WORDS, 3e4),
+    "rcv_data": (layout.SENT, _WORDS, layout.WRITTEN, _WORDS, 3e4),
+    "xmit_pkts": (layout.SENT, _PACKETS, layout.READ_GB, _PACKETS, 60),
+    "rcv_pkts": (layout.SENT, _PACKETS, layout.WRITTEN, _PACKETS, 60),
+    "multicast_xmit_pkts": (layout.TIME, 0.0, 3.0),
+    "multicast_rcv_pkts": (layout.TIME, 0.0, 0.2),
+    "xmit_wait": (layout.PORT_WAIT, 7e7, layout.CONGESTION, 3e6, 10),
+    "sw_port_congestion": (layout.CONGESTION, 4e5, 0.5),
+    "rcv_fecn": (layout.PORT_WAIT, 3e4, layout.CONGESTION, 4e3, 0.1),
+    "rcv_becn": (layout.PORT_WAIT, 2e4, 0.1),
+    "xmit_time_cong": (layout.CONGESTION, 2e6, layout.PORT_WAIT, 1e6, 5),
+    "xmit_wasted_bw": (layout.CONGESTION, 1e5, 5),
+    "xmit_wait_data": (layout.PORT_WAIT, 2e7, 5),
+    "rcv_bubble": (layout.CROSSED, 4e5, layout.SENT, 1e5, 50),
+    "mark_fecn": (layout.CONGESTION, 8e3, layout.UPLINK_LOAD, 2e2, 0.1),
+    "vl0_xmit_data": (layout.SENT, _WORDS, layout.READ_GB, _WORDS, 2.8e4),
+    "vl0_rcv_data": (layout.SENT, _WORDS, layout.WRITTEN, _WORDS, 2.8e4),
+    "vl0_xmit_pkts": (layout.SENT, _PACKETS, layout.READ_GB, _PACKETS, 50),
+    "vl0_rcv_pkts": (layout.SENT, _PACKETS, layout.WRITTEN, _PACKETS, 50),
+    "vl0_xmit_wait": (layout.PORT_WAIT, 7e7, layout.CONGESTION, 3e6, 10),
+    "vl0_congestion": (layout.CONGESTION, 4e5, 0.5),
 }
 _LUSTRE2_CLIENT = {
-    "dirty_pages_hits": (WRITTEN, 0.8 * _PAGES, 2),
-    "dirty_pages_misses": (WRITTEN, 0.2 * _PAGES, IO_WAIT, 3e4, 1),
-    "read_bytes": (READ_GB, 1e9, 200),
-    "write_bytes": (WRITTEN, 1e9, 400),
-    "brw_read": (READ_GB, 30, 0.01),
-    "brw_write": (WRITTEN, 30, 0.01),
-    "osc_read": (READ_GB, 1e3, IO_WAIT, 40, 0.02),
-    "osc_write": (WRITTEN, 1e3, IO_WAIT, 40, 0.02),
-    "ioctl": (OPERATIONS, 0.02, 0.05),
-    "open": (OPERATIONS, 0.25, 0.4),
-    "close": (OPERATIONS, 0.25, 0.4),
-    "mmap": (OPERATIONS, 0.01, 0.1),
-    "seek": (OPERATIONS, 0.3, 0.2),
-    "fsync": (WRITTEN, 2, 0.01),
-    "readdir": (OPERATIONS, 0.03, 0.05),
-    "setattr": (WRITTEN, 1, 0.01),
-    "truncate": (WRITTEN, 0.5, 0.002),
-    "flock": (TIME, 0.0, 0.01),
-    "getattr": (OPERATIONS, 0.5, IO_WAIT, 25, 1.0),
-    "create": (WRITTEN, 0.8, 0.005),
-    "link": (TIME, 0.0, 0.0005),
-    "unlink": (WRITTEN, 0.4, 0.003),
-    "symlink": (TIME, 0.0, 0.0005),
-    "mkdir": (TIME, 0.0, 0.001),
-    "rmdir": (TIME, 0.0, 0.001),
-    "mknod": (TIME, 0.0, 0.0002),
-    "rename": (WRITTEN, 0.2, 0.002),
-    "statfs": (TIME, 0.0, 0.02),
-    "alloc_inode": (OPERATIONS, 0.05, 0.05),
-    "setxattr": (WRITTEN, 0.3, 0.002),
-    "getxattr": (OPERATIONS, 0.2, 0.3),
-    "listxattr": (TIME, 0.0, 0.002),
-    "removexattr": (TIME, 0.0, 0.0005),
-    "inode_permission": (OPERATIONS, 1.5, IO_WAIT, 40, 3.0),
+    "dirty_pages_hits": (layout.WRITTEN, 0.8 * _PAGES, 2),
+    "dirty_pages_misses": (layout.WRITTEN, 0.2 * _PAGES, layout.IO_WAIT, 3e4, 1),
+    "read_bytes": (layout.READ_GB, 1e9, 200),
+    "write_bytes": (layout.WRITTEN, 1e9, 400),
+    "brw_read": (layout.READ_GB, 30, 0.01),
+    "brw_write": (layout.WRITTEN, 30, 0.01),
+    "osc_read": (layout.READ_GB, 1e3, layout.IO_WAIT, 40, 0.02),
+    "osc_write": (layout.WRITTEN, 1e3, layout.IO_WAIT, 40, 0.02),
+    "ioctl": (layout.OPERATIONS, 0.02, 0.05),
+    "open": (layout.OPERATIONS, 0.25, 0.4),
+    "close": (layout.OPERATIONS, 0.25, 0.4),
+    "mmap": (layout.OPERATIONS, 0.01, 0.1),
+    "seek": (layout.OPERATIONS, 0.3, 0.2),
+    "fsync": (layout.WRITTEN, 2, 0.01),
+    "readdir": (layout.OPERATIONS, 0.03, 0.05),
+    "setattr": (layout.WRITTEN, 1, 0.01),
+    "truncate": (layout.WRITTEN, 0.5, 0.002),
+    "flock": (layout.TIME, 0.0, 0.01),
+    "getattr": (layout.OPERATIONS, 0.5, layout.IO_WAIT, 25, 1.0),
+    "create": (layout.WRITTEN, 0.8, 0.005),
+    "link": (layout.TIME, 0.0, 0.0005),
+    "unlink": (layout.WRITTEN, 0.4, 0.003),
+    "symlink": (layout.TIME, 0.0, 0.0005),
+    "mkdir": (layout.TIME, 0.0, 0.001),
+    "rmdir": (layout.TIME, 0.0, 0.001),
+    "mknod": (layout.TIME, 0.0, 0.0002),
+    "rename": (layout.WRITTEN, 0.2, 0.002),
+    "statfs": (layout.TIME, 0.0, 0.02),
+    "alloc_inode": (layout.OPERATIONS, 0.05, 0.05),
+    "setxattr": (layout.WRITTEN, 0.3, 0.002),
+    "getxattr": (layout.OPERATIONS, 0.2, 0.3),
+    "listxattr": (layout.TIME, 0.0, 0.002),
+    "removexattr": (layout.TIME, 0.0, 0.0005),
+    "inode_permission": (layout.OPERATIONS, 1.5, layout.IO_WAIT, 40, 3.0),
 }
 _KNOWN = {"sysclassib": _SYSCLASSIB, "opa_info": _OPA_INFO, "lustre2_client": _LUSTRE2_CLIENT}
 _GAUGES = {"link_quality_indicator": 5.0}
@@ -155,12 +109,12 @@ def sensors() -> np.ndarray:
     rows = []
     for sampler in SAMPLERS.values():
         for metric in sampler.metrics:
-            row = np.zeros(SENSOR)
-            mixture = _KNOWN[sampler.name].get(metric, (TIME, 0.0, _ERRORS))
-            row[[ONE, GAIN_ONE]] = mixture[:2]
-            row[[TWO, GAIN_TWO]] = mixture[2:4] if len(mixture) > 3 else (TIME, 0.0)
-            row[BASE] = mixture[-1]
-            row[GAUGE] = _GAUGES.get(metric, 0.0)
+            row = np.zeros(layout.SENSOR)
+            mixture = _KNOWN[sampler.name].get(metric, (layout.TIME, 0.0, _ERRORS))
+            row[[layout.ONE, layout.GAIN_ONE]] = mixture[:2]
+            row[[layout.TWO, layout.GAIN_TWO]] = mixture[2:4] if len(mixture) > 3 else (layout.TIME, 0.0)
+            row[layout.BASE] = mixture[-1]
+            row[layout.GAUGE] = _GAUGES.get(metric, 0.0)
             rows.append(row)
     return np.array(rows)
 
@@ -175,7 +129,7 @@ def behaviours(
     kinds = list(zip(names.tolist(), nodes.tolist(), strict=True))
     variants = {kind: row for row, kind in enumerate(dict.fromkeys(kinds))}
     variant = np.array([variants[kind] for kind in kinds], np.int64)
-    profiles = np.zeros((len(variants), PROFILE))
+    profiles = np.zeros((len(variants), layout.PROFILE))
     seconds = np.zeros(len(variants))
     for row, (name, count) in enumerate(variants):
         program = application(name)
@@ -231,21 +185,30 @@ def as_site(
     jobs, nodes, leaves = len(variant), cluster.nodes, cluster.leaves
     slots = 1 + cluster.procs // max(int(procs.min()), 1)
     ticks = (horizon + cluster.warm_s) // cluster.tick_s + 1
-    clock, physics = np.zeros(CLOCKS, np.int64), np.zeros(PHYSICS)
-    clock[[TICK_S, INTERVAL_S, LAG_S, WARM_S]] = cluster.tick_s, cluster.interval_s, cluster.lag_s, cluster.warm_s
-    clock[[NODES_PER_LEAF, NOISE_NODES, SLOTS]] = cluster.nodes_per_leaf, cluster.noise_nodes, 1
-    clock[PLACEMENT] = PLACEMENTS.index(cluster.placement)
-    clock[[SAMPLES, BROUGHT_UP_TO]] = -cluster.warm_s // cluster.interval_s, -cluster.warm_s
-    physics[[UPLINK, CORE, STORAGE]] = cluster.uplink, cluster.core, cluster.storage
-    physics[[NETWORK_GAIN, STORAGE_GAIN, POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
-    physics[[NOISE_TRAFFIC, SENSOR_NOISE, PROBE_NOISE]] = cluster.noise_traffic, cluster.sensor_noise, cluster.probe_noise
+    clock, physics = np.zeros(layout.CLOCKS, np.int64), np.zeros(layout.PHYSICS)
+    clock[[layout.TICK_S, layout.INTERVAL_S, layout.LAG_S, layout.WARM_S]] = (
+        cluster.tick_s,
+        cluster.interval_s,
+        cluster.lag_s,
+        cluster.warm_s,
+    )
+    clock[[layout.NODES_PER_LEAF, layout.NOISE_NODES, layout.SLOTS]] = cluster.nodes_per_leaf, cluster.noise_nodes, 1
+    clock[layout.PLACEMENT] = PLACEMENTS.index(cluster.placement)
+    clock[[layout.SAMPLES, layout.BROUGHT_UP_TO]] = -cluster.warm_s // cluster.interval_s, -cluster.warm_s
+    physics[[layout.UPLINK, layout.CORE, layout.STORAGE]] = cluster.uplink, cluster.core, cluster.storage
+    physics[[layout.NETWORK_GAIN, layout.STORAGE_GAIN, layout.POWER]] = cluster.network_gain, cluster.storage_gain, cluster.power
+    physics[[layout.NOISE_TRAFFIC, layout.SENSOR_NOISE, layout.PROBE_NOISE]] = (
+        cluster.noise_traffic,
+        cluster.sensor_noise,
+        cluster.probe_noise,
+    )
     levels = (cluster.storage_background, cluster.core_background, cluster.noise_background)
     *of_levels, sensor = random.spawn(len(levels) + 1)
     drawn = [level.drawn(ticks, cluster.tick_s, own) for level, own in zip(levels, of_levels, strict=True)]
     background = np.column_stack(drawn)
     owner, spread, held = _noise(cluster, slots)
-    runs = np.zeros((jobs, RUN))
-    runs[:, PREDICTED] = np.nan
+    runs = np.zeros((jobs, layout.RUN))
+    runs[:, layout.PREDICTED] = np.nan
     ring = (WINDOW_S + cluster.lag_s) // cluster.interval_s + 3
     return ClusterSite(
         clock=clock,
@@ -265,11 +228,11 @@ def as_site(
         places=np.zeros(0, np.int32),
         first_place=(np.cumsum(procs) - procs).astype(np.int64),
         spread=spread,
-        slots=np.zeros((slots, SLOT)),
-        sums=np.zeros((slots, LATENTS)),
-        leaves=np.zeros((leaves, LEAF)),
-        pending=np.zeros((LATENTS, nodes)),
-        latents=np.zeros((LATENTS, nodes)),
+        slots=np.zeros((slots, layout.SLOT)),
+        sums=np.zeros((slots, layout.LATENTS)),
+        leaves=np.zeros((leaves, layout.LEAF)),
+        pending=np.zeros((layout.LATENTS, nodes)),
+        latents=np.zeros((layout.LATENTS, nodes)),
         background=background,
         sensors=sensors(),
         used=np.zeros(0, np.int64),

@@ -17,58 +17,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.cluster.site import (
-    BROUGHT_UP_TO,
-    CONTENTION,
-    CORE,
-    CORE_BACKGROUND,
-    CUT,
-    EXACT,
-    FACTOR,
-    FINISH,
-    FIRST_FIT,
-    IO,
-    IO_STRETCH,
-    IO_SUM,
-    IO_WAIT,
-    LATENTS,
-    LOAD,
-    LOAD_SUM,
-    MEAN_IO,
-    MEAN_NETWORK,
-    METADATA,
-    NETWORK,
-    NETWORK_GAIN,
-    NETWORK_STRETCH,
-    NETWORK_SUM,
-    NODES_PER_LEAF,
-    NOISE_BACKGROUND,
-    NOISE_NODES,
-    NOISE_TRAFFIC,
-    OPERATIONS,
-    PLACEMENT,
-    POWER,
-    READ,
-    READ_GB,
-    REMAINING,
-    SENT,
-    SLOT,
-    SLOTS,
-    START_IO,
-    START_NETWORK,
-    STORAGE,
-    STORAGE_BACKGROUND,
-    STORAGE_GAIN,
-    STRETCH,
-    STRETCH_SUM,
-    TICK_S,
-    TIME,
-    TRAFFIC,
-    UPLINK,
-    WARM_S,
-    WRITE,
-    WRITTEN,
-)
+from sim.cluster import layout
 from sim.kernel.state import ENDS, heap_push
 
 
@@ -78,7 +27,7 @@ def choose(needed, site):
 
     The scheduler ensures that they are free.
     """
-    if site.clock[PLACEMENT] == FIRST_FIT:
+    if site.clock[layout.PLACEMENT] == layout.FIRST_FIT:
         first_fit(needed, site)
     else:
         best_fit(needed, site)
@@ -99,7 +48,7 @@ def first_fit(needed, site):
 @kernel
 def best_fit(needed, site):
     """Write the free nodes under as few leaves as possible to ``site.chosen``."""
-    size = site.clock[NODES_PER_LEAF]
+    size = site.clock[layout.NODES_PER_LEAF]
     for leaf in range(len(site.free)):
         site.free[leaf] = 0
     for node in range(len(site.owner)):
@@ -109,7 +58,8 @@ def best_fit(needed, site):
     while taken < needed:
         best = 0
         for leaf in range(1, len(site.free)):
-            if fits_better(site.free[leaf], site.free[best], needed - taken):
+            free, most = site.free[leaf], site.free[best]
+            if free > most if most < needed - taken else needed - taken <= free < most:
                 best = leaf
         left = min(site.free[best], needed - taken)
         site.free[best] = 0
@@ -123,26 +73,18 @@ def best_fit(needed, site):
 
 
 @kernel
-def fits_better(one, other, needed):
-    """Tell whether ``one`` number of free nodes is better for ``needed`` than the ``other``."""
-    if other < needed:
-        return one > other
-    return needed <= one < other
-
-
-@kernel
 def seat(job, needed, site):
     """Put ``job`` on the ``needed`` nodes it gets now; return its slot."""
     slot = 1
-    while slot < site.clock[SLOTS] and site.slot_job[slot] >= 0:
+    while slot < site.clock[layout.SLOTS] and site.slot_job[slot] >= 0:
         slot += 1
-    site.clock[SLOTS] = max(site.clock[SLOTS], slot + 1)
+    site.clock[layout.SLOTS] = max(site.clock[layout.SLOTS], slot + 1)
     choose(needed, site)
     for leaf in range(site.spread.shape[1]):
         site.spread[slot, leaf] = 0.0
     for i in range(needed):
         site.owner[site.chosen[i]] = slot
-        site.spread[slot, site.chosen[i] // site.clock[NODES_PER_LEAF]] += 1.0
+        site.spread[slot, site.chosen[i] // site.clock[layout.NODES_PER_LEAF]] += 1.0
     site.slot_job[slot] = job
     site.slot_nodes[slot] = needed
     return slot
@@ -165,35 +107,35 @@ def occupy(job, sequence, jobs, site):
             site.places[site.first_place[job] + i] = site.chosen[i]
     site.slot_sequence[slot] = sequence
     site.slot_of[job] = slot
-    for k in range(SLOT):
+    for k in range(layout.SLOT):
         site.slots[slot, k] = 0.0
-    for k in range(LATENTS):
+    for k in range(layout.LATENTS):
         site.sums[slot, k] = 0.0
-    site.slots[slot, REMAINING] = site.work[job]
-    site.slots[slot, FACTOR] = 1.0
-    site.slots[slot, NETWORK_STRETCH] = 1.0
-    site.slots[slot, IO_STRETCH] = 1.0
-    site.slots[slot, FINISH] = -1.0
+    site.slots[slot, layout.REMAINING] = site.work[job]
+    site.slots[slot, layout.FACTOR] = 1.0
+    site.slots[slot, layout.NETWORK_STRETCH] = 1.0
+    site.slots[slot, layout.IO_STRETCH] = 1.0
+    site.slots[slot, layout.FINISH] = -1.0
 
 
 @apart
 def vacate(job, jobs, state, site):
     """End ``job``: keep its results and its nodes' readings since the last sample."""
     slot = site.slot_of[job]
-    lasted = site.slots[slot, FINISH] - state.start[job]
+    lasted = site.slots[slot, layout.FINISH] - state.start[job]
     if lasted > jobs.requested[job]:
         lasted = 1.0 * jobs.requested[job]
-        site.runs[job, CUT] = 1.0
-    site.runs[job, EXACT] = lasted
-    site.runs[job, CONTENTION] = lasted / site.work[job]
-    site.runs[job, MEAN_NETWORK] = site.slots[slot, NETWORK_SUM] / jobs.runtime[job]
-    site.runs[job, MEAN_IO] = site.slots[slot, IO_SUM] / jobs.runtime[job]
+        site.runs[job, layout.CUT] = 1.0
+    site.runs[job, layout.EXACT] = lasted
+    site.runs[job, layout.CONTENTION] = lasted / site.work[job]
+    site.runs[job, layout.MEAN_NETWORK] = site.slots[slot, layout.NETWORK_SUM] / jobs.runtime[job]
+    site.runs[job, layout.MEAN_IO] = site.slots[slot, layout.IO_SUM] / jobs.runtime[job]
     left = site.slot_nodes[slot]
     node = 0
     while left > 0:
         if site.owner[node] == slot:
             site.owner[node] = -1
-            for k in range(LATENTS):
+            for k in range(layout.LATENTS):
                 site.pending[k, node] += site.sums[slot, k]
             left -= 1
         node += 1
@@ -203,38 +145,40 @@ def vacate(job, jobs, state, site):
 @apart
 def account(now, site):
     """Account for the progress of all running jobs until ``now``, at their last speed."""
-    passed = 1.0 * (now - site.clock[BROUGHT_UP_TO])
-    site.clock[BROUGHT_UP_TO] = now
+    passed = 1.0 * (now - site.clock[layout.BROUGHT_UP_TO])
+    site.clock[layout.BROUGHT_UP_TO] = now
     if passed <= 0.0:
         return
-    if site.clock[NOISE_NODES] > 0:
-        site.sums[0, SENT] += passed * site.physics[NOISE_TRAFFIC] * background(now - 1, NOISE_BACKGROUND, site)
-        site.sums[0, TIME] += passed
-    for slot in range(1, site.clock[SLOTS]):
+    if site.clock[layout.NOISE_NODES] > 0:
+        site.sums[0, layout.SENT] += (
+            passed * site.physics[layout.NOISE_TRAFFIC] * background(now - 1, layout.NOISE_BACKGROUND, site)
+        )
+        site.sums[0, layout.TIME] += passed
+    for slot in range(1, site.clock[layout.SLOTS]):
         job = site.slot_job[slot]
         if job < 0:
             continue
         profile = site.variants[site.variant[job]]
         slots, sums = site.slots[slot], site.sums[slot]
-        rate = passed / slots[FACTOR]
-        slots[REMAINING] = max(slots[REMAINING] - rate, 0.0)
-        slots[NETWORK_SUM] += passed * slots[NETWORK_STRETCH]
-        slots[IO_SUM] += passed * slots[IO_STRETCH]
-        sums[SENT] += rate * profile[TRAFFIC]
-        sums[READ_GB] += rate * profile[READ]
-        sums[WRITTEN] += rate * profile[WRITE]
-        sums[OPERATIONS] += rate * profile[METADATA]
-        sums[IO_WAIT] += rate * profile[IO] * (slots[IO_STRETCH] - 1.0)
-        sums[TIME] += passed
+        rate = passed / slots[layout.FACTOR]
+        slots[layout.REMAINING] = max(slots[layout.REMAINING] - rate, 0.0)
+        slots[layout.NETWORK_SUM] += passed * slots[layout.NETWORK_STRETCH]
+        slots[layout.IO_SUM] += passed * slots[layout.IO_STRETCH]
+        sums[layout.SENT] += rate * profile[layout.TRAFFIC]
+        sums[layout.READ_GB] += rate * profile[layout.READ]
+        sums[layout.WRITTEN] += rate * profile[layout.WRITE]
+        sums[layout.OPERATIONS] += rate * profile[layout.METADATA]
+        sums[layout.IO_WAIT] += rate * profile[layout.IO] * (slots[layout.IO_STRETCH] - 1.0)
+        sums[layout.TIME] += passed
     for leaf in range(site.leaves.shape[0]):
-        site.leaves[leaf, LOAD_SUM] += passed * site.leaves[leaf, LOAD]
-        site.leaves[leaf, STRETCH_SUM] += passed * site.leaves[leaf, STRETCH]
+        site.leaves[leaf, layout.LOAD_SUM] += passed * site.leaves[leaf, layout.LOAD]
+        site.leaves[leaf, layout.STRETCH_SUM] += passed * site.leaves[leaf, layout.STRETCH]
 
 
 @kernel
 def background(now, which, site):
     """Return the background at ``now``; it repeats after its horizon."""
-    return site.background[((now + site.clock[WARM_S]) // site.clock[TICK_S]) % len(site.background), which]
+    return site.background[((now + site.clock[layout.WARM_S]) // site.clock[layout.TICK_S]) % len(site.background), which]
 
 
 @kernel
@@ -245,9 +189,9 @@ def offer(now, site):
     """
     leaves = site.leaves
     for leaf in range(leaves.shape[0]):
-        leaves[leaf, LOAD] = 0.0
+        leaves[leaf, layout.LOAD] = 0.0
     stored = 0.0
-    for slot in range(site.clock[SLOTS]):
+    for slot in range(site.clock[layout.SLOTS]):
         job = site.slot_job[slot]
         if slot > 0 and job < 0:
             continue
@@ -255,20 +199,20 @@ def offer(now, site):
         if slot == 0:
             if nodes == 0.0:
                 continue
-            sends = site.physics[NOISE_TRAFFIC] * background(now, NOISE_BACKGROUND, site)
+            sends = site.physics[layout.NOISE_TRAFFIC] * background(now, layout.NOISE_BACKGROUND, site)
         else:
             profile = site.variants[site.variant[job]]
-            sends = profile[TRAFFIC]
-            stored += nodes * (profile[READ] + profile[WRITE])
+            sends = profile[layout.TRAFFIC]
+            stored += nodes * (profile[layout.READ] + profile[layout.WRITE])
         for leaf in range(leaves.shape[0]):
             on_leaf = site.spread[slot, leaf]
             if on_leaf > 0.0:
-                leaves[leaf, LOAD] += sends * on_leaf * (1.0 - on_leaf / nodes)
+                leaves[leaf, layout.LOAD] += sends * on_leaf * (1.0 - on_leaf / nodes)
     crossing = 0.0
     for leaf in range(leaves.shape[0]):
-        crossing += leaves[leaf, LOAD]
-        leaves[leaf, LOAD] /= site.physics[UPLINK]
-    return stored / site.physics[STORAGE], crossing / site.physics[CORE]
+        crossing += leaves[leaf, layout.LOAD]
+        leaves[leaf, layout.LOAD] /= site.physics[layout.UPLINK]
+    return stored / site.physics[layout.STORAGE], crossing / site.physics[layout.CORE]
 
 
 @kernel
@@ -285,10 +229,12 @@ def strain(now, site):
     """
     physics = site.physics
     stored, core = offer(now, site)
-    in_core = stretched(core + background(now, CORE_BACKGROUND, site), physics[NETWORK_GAIN], physics[POWER])
+    in_core = stretched(core + background(now, layout.CORE_BACKGROUND, site), physics[layout.NETWORK_GAIN], physics[layout.POWER])
     for leaf in range(site.leaves.shape[0]):
-        site.leaves[leaf, STRETCH] = stretched(site.leaves[leaf, LOAD], physics[NETWORK_GAIN], physics[POWER]) + in_core
-    return stretched(stored + background(now, STORAGE_BACKGROUND, site), physics[STORAGE_GAIN], physics[POWER])
+        site.leaves[leaf, layout.STRETCH] = (
+            stretched(site.leaves[leaf, layout.LOAD], physics[layout.NETWORK_GAIN], physics[layout.POWER]) + in_core
+        )
+    return stretched(stored + background(now, layout.STORAGE_BACKGROUND, site), physics[layout.STORAGE_GAIN], physics[layout.POWER])
 
 
 @apart
@@ -296,22 +242,22 @@ def settle(now, bits, jobs, state, site):
     """Compute all speeds from ``now`` on, and the ends that follow from them."""
     in_storage = strain(now, site)
     state.counters[ENDS] = 0
-    for slot in range(1, site.clock[SLOTS]):
+    for slot in range(1, site.clock[layout.SLOTS]):
         job = site.slot_job[slot]
         if job < 0:
             continue
         slots = site.slots[slot]
         profile = site.variants[site.variant[job]]
-        fresh = slots[FINISH] < 0.0
-        slots[NETWORK_STRETCH] = 1.0 + held_up(slot, site)
-        slots[IO_STRETCH] = 1.0 + in_storage
+        fresh = slots[layout.FINISH] < 0.0
+        slots[layout.NETWORK_STRETCH] = 1.0 + held_up(slot, site)
+        slots[layout.IO_STRETCH] = 1.0 + in_storage
         if now == state.start[job]:  # counts all jobs started in this second, however often it is settled
-            site.runs[job, START_NETWORK] = slots[NETWORK_STRETCH]
-            site.runs[job, START_IO] = slots[IO_STRETCH]
-        slots[FACTOR] = slowdown(profile, slots[NETWORK_STRETCH], slots[IO_STRETCH])
-        if fresh or slots[FINISH] > now:
-            slots[FINISH] = now + slots[REMAINING] * slots[FACTOR]
-        end = min(np.int64(np.ceil(slots[FINISH])), state.start[job] + jobs.requested[job])
+            site.runs[job, layout.START_NETWORK] = slots[layout.NETWORK_STRETCH]
+            site.runs[job, layout.START_IO] = slots[layout.IO_STRETCH]
+        slots[layout.FACTOR] = slowdown(profile, slots[layout.NETWORK_STRETCH], slots[layout.IO_STRETCH])
+        if fresh or slots[layout.FINISH] > now:
+            slots[layout.FINISH] = now + slots[layout.REMAINING] * slots[layout.FACTOR]
+        end = min(np.int64(np.ceil(slots[layout.FINISH])), state.start[job] + jobs.requested[job])
         end = max(end, state.start[job] + 1)
         jobs.runtime[job] = end - state.start[job]
         heap_push(state.ends, state.counters[ENDS], end << bits | site.slot_sequence[slot])
@@ -321,7 +267,7 @@ def settle(now, bits, jobs, state, site):
 @kernel
 def slowdown(profile, network, io):
     """Return the slowdown of a job with these stretches of communication and I/O."""
-    return 1.0 + profile[NETWORK] * (network - 1.0) + profile[IO] * (io - 1.0)
+    return 1.0 + profile[layout.NETWORK] * (network - 1.0) + profile[layout.IO] * (io - 1.0)
 
 
 @kernel
@@ -332,5 +278,5 @@ def held_up(slot, site):
     for leaf in range(site.leaves.shape[0]):
         on_leaf = site.spread[slot, leaf]
         if on_leaf > 0.0:
-            worst = max(worst, (1.0 - on_leaf / nodes) * site.leaves[leaf, STRETCH])
+            worst = max(worst, (1.0 - on_leaf / nodes) * site.leaves[leaf, layout.STRETCH])
     return worst

@@ -11,77 +11,58 @@ import numpy as np
 from features.chance import bits, normal_of, uniform_of
 from features.jit import apart, kernel
 from features.monitoring.samplers import WINDOW_S
-from sim.cluster.site import (
-    BASE,
-    CONGESTION,
-    CROSSED,
-    GAIN_ONE,
-    GAIN_TWO,
-    GAUGE,
-    INTERVAL_S,
-    LAG_S,
-    LATENTS,
-    LOAD_SUM,
-    NODES_PER_LEAF,
-    ONE,
-    PORT_WAIT,
-    RECORDED,
-    SAMPLES,
-    SENSOR_NOISE,
-    SENT,
-    SLOTS,
-    STRETCH_SUM,
-    TIME,
-    TWO,
-    UPLINK_LOAD,
-    WARM_S,
-)
+from sim.cluster import layout
 
 
 @kernel
 def gather(site):
     """Move each node's events since the last sample to ``site.latents``."""
-    interval = 1.0 * site.clock[INTERVAL_S]
+    interval = 1.0 * site.clock[layout.INTERVAL_S]
     latents = site.latents
     for node in range(len(site.owner)):
         slot = site.owner[node]
-        leaf = node // site.clock[NODES_PER_LEAF]
-        stretch = site.leaves[leaf, STRETCH_SUM] / interval
-        for k in range(LATENTS):
+        leaf = node // site.clock[layout.NODES_PER_LEAF]
+        stretch = site.leaves[leaf, layout.STRETCH_SUM] / interval
+        for k in range(layout.LATENTS):
             latents[k, node] = site.pending[k, node]
             site.pending[k, node] = 0.0
         if slot >= 0:
-            for k in range(LATENTS):
+            for k in range(layout.LATENTS):
                 latents[k, node] += site.sums[slot, k]
-            latents[CROSSED, node] += site.sums[slot, SENT] * (1.0 - site.spread[slot, leaf] / site.slot_nodes[slot])
-        latents[PORT_WAIT, node] = latents[CROSSED, node] * stretch
-        latents[UPLINK_LOAD, node] = site.leaves[leaf, LOAD_SUM]
-        latents[CONGESTION, node] = site.leaves[leaf, STRETCH_SUM]
-        latents[TIME, node] = interval
-    for slot in range(site.clock[SLOTS]):
-        for k in range(LATENTS):
+            latents[layout.CROSSED, node] += site.sums[slot, layout.SENT] * (1.0 - site.spread[slot, leaf] / site.slot_nodes[slot])
+        latents[layout.PORT_WAIT, node] = latents[layout.CROSSED, node] * stretch
+        latents[layout.UPLINK_LOAD, node] = site.leaves[leaf, layout.LOAD_SUM]
+        latents[layout.CONGESTION, node] = site.leaves[leaf, layout.STRETCH_SUM]
+        latents[layout.TIME, node] = interval
+    for slot in range(site.clock[layout.SLOTS]):
+        for k in range(layout.LATENTS):
             site.sums[slot, k] = 0.0
     for leaf in range(site.leaves.shape[0]):
-        site.leaves[leaf, LOAD_SUM] = 0.0
-        site.leaves[leaf, STRETCH_SUM] = 0.0
+        site.leaves[leaf, layout.LOAD_SUM] = 0.0
+        site.leaves[leaf, layout.STRETCH_SUM] = 0.0
 
 
 @apart
 def sample(site):
     """Read all sensors in use."""
     gather(site)
-    taken = site.clock[SAMPLES] + 1
-    site.clock[SAMPLES] = taken
+    taken = site.clock[layout.SAMPLES] + 1
+    site.clock[layout.SAMPLES] = taken
     at = taken % site.ring.shape[0]
     recording = site.record.shape[0] > 0
-    interval = 1.0 * site.clock[INTERVAL_S]
+    interval = 1.0 * site.clock[layout.INTERVAL_S]
     nodes = len(site.owner)
-    noise = site.physics[SENSOR_NOISE]
+    noise = site.physics[layout.SENSOR_NOISE]
     for i in range(len(site.used)):
         counter = site.used[i]
         sensor = site.sensors[counter]
-        one, two = np.int64(sensor[ONE]), np.int64(sensor[TWO])
-        gain_one, gain_two, base, gauge = sensor[GAIN_ONE], sensor[GAIN_TWO], sensor[BASE] * interval, sensor[GAUGE]
+        one, two = np.int64(sensor[layout.ONE]), np.int64(sensor[layout.TWO])
+        gain_one, gain_two, base, gauge = (
+            sensor[layout.GAIN_ONE],
+            sensor[layout.GAIN_TWO],
+            sensor[layout.BASE] * interval,
+            sensor[layout.GAUGE],
+        )
         least, most, total = np.inf, -np.inf, 0.0
         for node in range(nodes):
             grown = gauge
@@ -93,7 +74,7 @@ def sample(site):
             value = grown if gauge > 0.0 else grown / interval
             site.ring[at, counter, node] = value
             if recording:
-                site.record[site.clock[RECORDED], counter, node] = grown
+                site.record[site.clock[layout.RECORDED], counter, node] = grown
             least = min(least, value)
             most = max(most, value)
             total += value
@@ -101,7 +82,7 @@ def sample(site):
         site.every[at, counter, 1] = most
         site.every[at, counter, 2] = total
     if recording:
-        site.clock[RECORDED] += 1
+        site.clock[layout.RECORDED] += 1
 
 
 @kernel
@@ -110,10 +91,10 @@ def visible(now, site):
 
     They are those of [now - window, now - lag) that can be read by then.
     """
-    interval = site.clock[INTERVAL_S]
-    first = max((now - WINDOW_S + interval - 1) // interval, 1 - site.clock[WARM_S] // interval)
-    last = (now - 1 - site.clock[LAG_S]) // interval
-    return first, min(last, site.clock[SAMPLES])
+    interval = site.clock[layout.INTERVAL_S]
+    first = max((now - WINDOW_S + interval - 1) // interval, 1 - site.clock[layout.WARM_S] // interval)
+    last = (now - 1 - site.clock[layout.LAG_S]) // interval
+    return first, min(last, site.clock[layout.SAMPLES])
 
 
 @apart

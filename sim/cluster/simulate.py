@@ -19,43 +19,16 @@ from features.errors import InputError
 from features.monitoring.samplers import FEATURES, MORE_FEATURES, PROBE_FEATURES, TYPE_FEATURES, counter_features
 from models.variability.compiled_classifiers import Arrays
 from models.variability.model import VariabilityModel
+from sim.cluster import layout
 from sim.cluster.applications import application
 from sim.cluster.begin import as_site, behaviours, horizon_s
+from sim.cluster.layout import ClusterSite
 from sim.cluster.presets import SimulatedCluster
-from sim.cluster.site import (
-    ASKED_TIMES,
-    BROUGHT_UP_TO,
-    COIN,
-    CONTENTION,
-    CUT,
-    CUTOFF,
-    DECIDER,
-    EVERY_S,
-    EXACT,
-    FIRST_CLASS,
-    MEAN_IO,
-    MEAN_NETWORK,
-    MODEL,
-    NO_MODEL,
-    NOWCAST,
-    ORACLE,
-    OUTSIDE,
-    PATIENCE_S,
-    PREDICTED,
-    RECORDED,
-    SKIPPED_TIMES,
-    START_IO,
-    START_NETWORK,
-    STORAGE_BACKGROUND,
-    TICK_S,
-    WARM_S,
-    ClusterSite,
-)
 from sim.cluster.start_models import COUNTERS, EVERY, FULL, LOOKS, NEWEST, PROBED, SITUATED, TYPED, drive
 from sim.inputs.prepare import prepare
 from sim.kernel.loop import Settings
 from sim.kernel.outside import StartDecision
-from sim.kernel.scratch import Scratch, WorkArrays
+from sim.kernel.scratch import WorkArrays
 from sim.kernel.state import MOMENT
 from sim.outcome import Outcome, simulation
 from sim.policy import Policy
@@ -92,23 +65,23 @@ class StartAdvice(NamedTuple):
     callback: StartDecision | None = None
 
 
-WITHOUT_MODEL = {"oracle": ORACLE, "nowcast": NOWCAST, "coin": COIN}
+WITHOUT_MODEL = {"oracle": layout.ORACLE, "nowcast": layout.NOWCAST, "coin": layout.COIN}
 """References that decide without a trained model: see :mod:`sim.cluster.start_models`."""
 
 
 def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray:
     """Write the deciding model into ``site``; return its columns' codes, int64 [columns]."""
     nothing = np.zeros(0, np.int64)
-    site.clock[DECIDER] = NO_MODEL
+    site.clock[layout.DECIDER] = layout.NO_MODEL
     if rush is None:
         return nothing
-    site.clock[[PATIENCE_S, EVERY_S]] = rush.patience, rush.every
+    site.clock[[layout.PATIENCE_S, layout.EVERY_S]] = rush.patience, rush.every
     if advice.callback is not None:
-        site.clock[DECIDER] = OUTSIDE
+        site.clock[layout.DECIDER] = layout.OUTSIDE
         return nothing
     if rush.model in WITHOUT_MODEL:
-        site.clock[DECIDER] = WITHOUT_MODEL[rush.model]
-        site.physics[CUTOFF] = advice.coin
+        site.clock[layout.DECIDER] = WITHOUT_MODEL[rush.model]
+        site.physics[layout.CUTOFF] = advice.coin
         return nothing
     if rush.model not in advice.advisers:
         raise InputError(
@@ -116,10 +89,10 @@ def ask(site: ClusterSite, rush: Rush | None, advice: StartAdvice) -> np.ndarray
         )
     adviser = advice.advisers[rush.model]
     model = adviser.model
-    site.clock[DECIDER] = MODEL
+    site.clock[layout.DECIDER] = layout.MODEL
     first = model.variation
-    site.clock[FIRST_CLASS] = first
-    site.physics[CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
+    site.clock[layout.FIRST_CLASS] = first
+    site.physics[layout.CUTOFF] = model.cutoffs[first - 1] if rush.cutoff is None else rush.cutoff  # of these classes together
     return column_codes(model.columns, adviser.scope)
 
 
@@ -201,7 +174,6 @@ def simulate_on(
     scaling: str = "weak",
     advice: StartAdvice = _NO_ADVICE,
     observed: Observed = _NOTHING,
-    scratch: Scratch | None = None,
 ) -> ClusterRun:
     """Schedule ``jobs`` on ``cluster``.
 
@@ -237,7 +209,7 @@ def simulate_on(
         site = site._replace(places=np.zeros(prepared.arrays.procs.sum(), np.int32))
     site = _watched(site, rush, advice, observed, wanted)
     machine = ClusterMachine(site, _reporting(site, observed.record, 1 - cluster.warm_s // cluster.interval_s))
-    simulated = simulation(prepared, policy, scratch=scratch, start_decision=advice.callback, machine=machine)
+    simulated = simulation(prepared, policy, start_decision=advice.callback, machine=machine)
     outcome = simulated.outcome()
     machine.take()  # the last samples
     ended = alone_jobs.assign(runtime_s=outcome.runtime)
@@ -250,8 +222,8 @@ def simulate_on(
         own=own,
         all=every,
         situation=pd.DataFrame(site.features[:, NEWEST:], columns=list(MORE_FEATURES), index=wanted),
-        decisions=int(site.clock[ASKED_TIMES]),
-        skipped=int(site.clock[SKIPPED_TIMES]),
+        decisions=int(site.clock[layout.ASKED_TIMES]),
+        skipped=int(site.clock[layout.SKIPPED_TIMES]),
         storm_s=_storm_s(site, runs),
         places=np.split(site.places, site.first_place[1:]) if observed.places else None,
     )
@@ -278,20 +250,20 @@ def _reporting(site: ClusterSite, record: Callable[[int, np.ndarray], None] | No
 
     def take() -> None:
         nonlocal first
-        count = int(site.clock[RECORDED])
+        count = int(site.clock[layout.RECORDED])
         if record is not None and count:
             record(first, site.record[:count])
         first += count
-        site.clock[RECORDED] = 0
+        site.clock[layout.RECORDED] = 0
 
     return take
 
 
 def _storm_s(site: ClusterSite, runs: pd.DataFrame) -> float:
     """Return the seconds from the first submission to the last end in which there is a storm."""
-    tick, ends = int(site.clock[TICK_S]), runs["start_s"] + runs["runtime_s"]
-    moments = np.arange(0, int(ends.max() - runs["submit_s"].min()), tick) + site.clock[WARM_S]
-    level = site.background[moments // tick % len(site.background), STORAGE_BACKGROUND]
+    tick, ends = int(site.clock[layout.TICK_S]), runs["start_s"] + runs["runtime_s"]
+    moments = np.arange(0, int(ends.max() - runs["submit_s"].min()), tick) + site.clock[layout.WARM_S]
+    level = site.background[moments // tick % len(site.background), layout.STORAGE_BACKGROUND]
     return float(tick * np.count_nonzero(level > STORM))
 
 
@@ -305,16 +277,16 @@ def _runs_of(jobs: pd.DataFrame, names: np.ndarray, site: ClusterSite, outcome: 
             "submit_s": outcome.submit,
             "start_s": outcome.start,
             "wait_s": outcome.start - outcome.submit,
-            "runtime_s": site.runs[:, EXACT],
+            "runtime_s": site.runs[:, layout.EXACT],
             "work_s": site.work,
-            "contention": site.runs[:, CONTENTION],
-            "start_network": site.runs[:, START_NETWORK],
-            "start_io": site.runs[:, START_IO],
-            "mean_network": site.runs[:, MEAN_NETWORK],
-            "mean_io": site.runs[:, MEAN_IO],
+            "contention": site.runs[:, layout.CONTENTION],
+            "start_network": site.runs[:, layout.START_NETWORK],
+            "start_io": site.runs[:, layout.START_IO],
+            "mean_network": site.runs[:, layout.MEAN_NETWORK],
+            "mean_io": site.runs[:, layout.MEAN_IO],
             "skips": outcome.skips if len(outcome.skips) else 0,
-            "predicted": site.runs[:, PREDICTED],
-            "cut": site.runs[:, CUT] > 0,
+            "predicted": site.runs[:, layout.PREDICTED],
+            "cut": site.runs[:, layout.CUT] > 0,
         }
     )
 
@@ -339,12 +311,12 @@ class ClusterMachine:
     @property
     def decides(self) -> bool:
         """Tell whether start decisions are made here."""
-        return self.site.clock[DECIDER] not in (NO_MODEL, OUTSIDE)
+        return self.site.clock[layout.DECIDER] not in (layout.NO_MODEL, layout.OUTSIDE)
 
     def go_on(self, settings: Settings, work: WorkArrays, now: int, *inputs: object) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
-        if self.site.clock[BROUGHT_UP_TO] < 0:
-            work.state.counters[MOMENT] = self.site.clock[BROUGHT_UP_TO]
+        if self.site.clock[layout.BROUGHT_UP_TO] < 0:
+            work.state.counters[MOMENT] = self.site.clock[layout.BROUGHT_UP_TO]
         while True:
             reason, now = drive(settings, *inputs[:3], *work, inputs[3], now, self.site, CODES)
             if reason != FULL:

@@ -18,37 +18,9 @@ from features.chance import normal, uniform
 from features.jit import apart, kernel
 from features.monitoring.samplers import PROBE_FEATURES, SAMPLERS, SITUATION_FEATURES, TYPES
 from models.variability.compiled_classifiers import class_probabilities
+from sim.cluster import layout
 from sim.cluster.contention import account, choose, held_up, occupy, seat, settle, slowdown, strain, unseat, vacate
 from sim.cluster.sampling import newest, over_window, sample
-from sim.cluster.site import (
-    ASKED_TIMES,
-    BROUGHT_UP_TO,
-    COIN,
-    CUTOFF,
-    DECIDER,
-    EVERY_S,
-    FIRST_CLASS,
-    INTERVAL_S,
-    LIMIT,
-    MODEL,
-    NO_MODEL,
-    NODES_PER_LEAF,
-    NOWCAST,
-    OUTSIDE,
-    PATIENCE_S,
-    PREDICTED,
-    PROBE_NOISE,
-    READ,
-    RECORDED,
-    SAMPLES,
-    SKIPPED_TIMES,
-    SLOTS,
-    STRETCH,
-    TICK_S,
-    TRAFFIC,
-    TYPE,
-    WRITE,
-)
 from sim.kernel.loop import DECIDE, MOVED, advance
 from sim.kernel.state import ENDED, LET_START, MOMENT, PASS, SEEN_ENDS, SEEN_STARTS, SKIP, STARTED, UNDECIDED
 
@@ -87,7 +59,7 @@ def look(now, job, needed, codes, site, features):
                 probed = True
             features[i] = site.readings[3 + code - PROBED]
         elif code < NEWEST:
-            features[i] = 1.0 if site.variants[site.variant[job], TYPE] == code - TYPED else 0.0
+            features[i] = 1.0 if site.variants[site.variant[job], layout.TYPE] == code - TYPED else 0.0
         elif code < SITUATED:
             features[i] = newest(now, code - NEWEST, site)
         else:
@@ -103,7 +75,7 @@ def count_leaves(needed, site):
     for leaf in range(len(site.free)):
         site.free[leaf] = 0
     for i in range(needed):
-        site.free[site.chosen[i] // site.clock[NODES_PER_LEAF]] += 1
+        site.free[site.chosen[i] // site.clock[layout.NODES_PER_LEAF]] += 1
 
 
 @kernel
@@ -130,9 +102,9 @@ def situation(which, job, needed, site):
         return offered_network(job, needed, site)
     kind, beside = (which - 3) % kinds, which - 3 >= kinds
     nodes = 0.0
-    for slot in range(1, site.clock[SLOTS]):
+    for slot in range(1, site.clock[layout.SLOTS]):
         other = site.slot_job[slot]
-        if other < 0 or site.variants[site.variant[other], TYPE] != kind:
+        if other < 0 or site.variants[site.variant[other], layout.TYPE] != kind:
             continue
         if beside:
             for leaf in range(len(site.free)):
@@ -140,19 +112,19 @@ def situation(which, job, needed, site):
                     nodes += site.spread[slot, leaf]
         else:
             nodes += site.slot_nodes[slot]
-    return nodes / (leaves * site.clock[NODES_PER_LEAF] if beside else len(site.owner))
+    return nodes / (leaves * site.clock[layout.NODES_PER_LEAF] if beside else len(site.owner))
 
 
 @kernel
 def offered_io(job, needed, site):
     """Return GB/s that the running jobs and ``job`` usually read and write."""
     profile = site.variants[site.variant[job]]
-    offered = needed * (profile[READ] + profile[WRITE])
-    for slot in range(1, site.clock[SLOTS]):
+    offered = needed * (profile[layout.READ] + profile[layout.WRITE])
+    for slot in range(1, site.clock[layout.SLOTS]):
         other = site.slot_job[slot]
         if other >= 0:
             profile = site.variants[site.variant[other]]
-            offered += site.slot_nodes[slot] * (profile[READ] + profile[WRITE])
+            offered += site.slot_nodes[slot] * (profile[layout.READ] + profile[layout.WRITE])
     return offered
 
 
@@ -166,12 +138,12 @@ def offered_network(job, needed, site):
     for leaf in range(len(site.free)):
         if site.free[leaf] == 0 or site.free[leaf] == needed:
             continue
-        sent = site.variants[site.variant[job], TRAFFIC] * site.free[leaf] * (1.0 - site.free[leaf] / needed)
-        for slot in range(1, site.clock[SLOTS]):
+        sent = site.variants[site.variant[job], layout.TRAFFIC] * site.free[leaf] * (1.0 - site.free[leaf] / needed)
+        for slot in range(1, site.clock[layout.SLOTS]):
             other = site.slot_job[slot]
             if other >= 0 and site.spread[slot, leaf] > 0.0:
                 on_leaf = site.spread[slot, leaf]
-                sent += site.variants[site.variant[other], TRAFFIC] * on_leaf * (1.0 - on_leaf / site.slot_nodes[slot])
+                sent += site.variants[site.variant[other], layout.TRAFFIC] * on_leaf * (1.0 - on_leaf / site.slot_nodes[slot])
         most = max(most, sent)
     return most
 
@@ -197,7 +169,7 @@ def probe(needed, site, waits_s, at):
                 waited = _RING_S * (1.0 + 0.5 * (exposed + worst))
             if k == 2:
                 waited = _REDUCE_S * (1.0 + worst)
-            waited *= 1.0 + site.physics[PROBE_NOISE] * normal(site.random)
+            waited *= 1.0 + site.physics[layout.PROBE_NOISE] * normal(site.random)
             waits_s[at + 3 * k] = min(waits_s[at + 3 * k], waited)
             waits_s[at + 3 * k + 1] = max(waits_s[at + 3 * k + 1], waited)
             waits_s[at + 3 * k + 2] += waited / needed
@@ -206,13 +178,13 @@ def probe(needed, site, waits_s, at):
 @kernel
 def exposure(i, needed, site):
     """Return the stretch beyond 1 of communication of the chosen node ``i`` with the others."""
-    size = site.clock[NODES_PER_LEAF]
+    size = site.clock[layout.NODES_PER_LEAF]
     leaf = site.chosen[i] // size
     beside = 0
     for k in range(needed):
         if site.chosen[k] // size == leaf:
             beside += 1
-    return (1.0 - beside / needed) * site.leaves[leaf, STRETCH]
+    return (1.0 - beside / needed) * site.leaves[leaf, layout.STRETCH]
 
 
 @apart
@@ -223,13 +195,13 @@ def foresee(now, job, needed, site):
     """
     profile = site.variants[site.variant[job]]
     slot = seat(job, needed, site)
-    left, at, tick = site.work[job], now, site.clock[TICK_S]
+    left, at, tick = site.work[job], now, site.clock[layout.TICK_S]
     lasted = -1.0
     while lasted < 0.0:
         io = 1.0 + strain(at, site)
         factor = slowdown(profile, 1.0 + held_up(slot, site), io)
         until = (at // tick + 1) * tick
-        if left * factor <= until - at or site.clock[DECIDER] == NOWCAST:
+        if left * factor <= until - at or site.clock[layout.DECIDER] == layout.NOWCAST:
             lasted = at + left * factor - now
         left -= (until - at) / factor
         at = until
@@ -243,7 +215,7 @@ def variation(x, site):
     """Return the model's probability of variation for the columns ``x`` float64 [columns]."""
     class_probabilities(site.model, x, site.out)
     probability = 0.0
-    for label in range(site.clock[FIRST_CLASS], len(site.out)):
+    for label in range(site.clock[layout.FIRST_CLASS], len(site.out)):
         probability += site.out[label]
     return probability
 
@@ -255,9 +227,9 @@ def decide(job, now, jobs, site):
     A job that has been skipped for as long as its patience starts. One that was asked about a moment ago is skipped again.
     """
     first = site.first_skip[job]
-    if site.clock[PATIENCE_S] > 0 and first >= 0 and now - first >= site.clock[PATIENCE_S]:
+    if site.clock[layout.PATIENCE_S] > 0 and first >= 0 and now - first >= site.clock[layout.PATIENCE_S]:
         return False
-    if site.answered[job] >= 0 and now - site.answered[job] < site.clock[EVERY_S]:
+    if site.answered[job] >= 0 and now - site.answered[job] < site.clock[layout.EVERY_S]:
         return True
     skip = advised(job, now, jobs, site)
     site.answered[job] = now if skip else -1
@@ -271,21 +243,21 @@ def advised(job, now, jobs, site):
     """Tell whether the deciding model lets ``job`` wait."""
     needed = jobs.procs[job]
     choose(needed, site)
-    site.clock[ASKED_TIMES] += 1
+    site.clock[layout.ASKED_TIMES] += 1
     skip = False
-    if site.clock[DECIDER] == COIN:
-        skip = uniform(site.random) < site.physics[CUTOFF]
-    elif site.clock[DECIDER] == MODEL:
+    if site.clock[layout.DECIDER] == layout.COIN:
+        skip = uniform(site.random) < site.physics[layout.CUTOFF]
+    elif site.clock[layout.DECIDER] == layout.MODEL:
         look(now, job, needed, site.wanted, site, site.x)
         probability = variation(site.x, site)
-        site.runs[job, PREDICTED] = probability
-        skip = probability >= site.physics[CUTOFF]
+        site.runs[job, layout.PREDICTED] = probability
+        skip = probability >= site.physics[layout.CUTOFF]
     else:
-        limit = site.variants[site.variant[job], LIMIT]
-        hopeless = site.clock[PATIENCE_S] > 0 and site.work[job] > limit  # its own noise alone exceeds the limit
+        limit = site.variants[site.variant[job], layout.LIMIT]
+        hopeless = site.clock[layout.PATIENCE_S] > 0 and site.work[job] > limit  # its own noise alone exceeds the limit
         skip = not hopeless and foresee(now, job, needed, site) > limit
     if skip:
-        site.clock[SKIPPED_TIMES] += 1
+        site.clock[layout.SKIPPED_TIMES] += 1
     return skip
 
 
@@ -300,7 +272,7 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
     ``codes`` int64 [LOOKS] are 0, 1, 2, ..., the columns of features.
     """
     counters = state.counters
-    while site.clock[BROUGHT_UP_TO] < 0:  # before the first job
+    while site.clock[layout.BROUGHT_UP_TO] < 0:  # before the first job
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
         reason, now = advance(
@@ -322,14 +294,14 @@ def drive(settings, jobs, estimates, dependencies, front, back, profile, state, 
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)
         if reason == DECIDE:
-            if site.clock[DECIDER] == NO_MODEL or site.clock[DECIDER] == OUTSIDE:
+            if site.clock[layout.DECIDER] == layout.NO_MODEL or site.clock[layout.DECIDER] == layout.OUTSIDE:
                 return reason, now
             job = counters[UNDECIDED] - 1
             verdict = SKIP if decide(job, now, jobs, site) else LET_START
             state.verdict[job] = counters[PASS] << 1 | verdict
         elif reason != MOVED:
             return reason, now
-        elif site.record.shape[0] > 0 and site.clock[RECORDED] == site.record.shape[0]:
+        elif site.record.shape[0] > 0 and site.clock[layout.RECORDED] == site.record.shape[0]:
             return FULL, now
 
 
@@ -344,7 +316,7 @@ def bring_up(now, bits, jobs, state, site, codes):
     for i in range(counters[SEEN_ENDS], counters[ENDED]):
         vacate(state.ended[i], jobs, state, site)
     counters[SEEN_ENDS] = counters[ENDED]
-    while now >= (site.clock[SAMPLES] + 1) * site.clock[INTERVAL_S]:
+    while now >= (site.clock[layout.SAMPLES] + 1) * site.clock[layout.INTERVAL_S]:
         sample(site)
     for sequence in range(counters[SEEN_STARTS], counters[STARTED]):
         job = state.running[sequence]
@@ -355,5 +327,5 @@ def bring_up(now, bits, jobs, state, site, codes):
         occupy(job, sequence, jobs, site)
     counters[SEEN_STARTS] = counters[STARTED]
     settle(now, bits, jobs, state, site)
-    tick = site.clock[TICK_S]
-    counters[MOMENT] = min((now // tick + 1) * tick, (site.clock[SAMPLES] + 1) * site.clock[INTERVAL_S])
+    tick = site.clock[layout.TICK_S]
+    counters[MOMENT] = min((now // tick + 1) * tick, (site.clock[layout.SAMPLES] + 1) * site.clock[layout.INTERVAL_S])

@@ -49,11 +49,6 @@ class RepeatedApplication:
     nodes: int
     requested_s: int
 
-    @property
-    def usual_work(self) -> float:
-        """Return the mean node-seconds of an undisturbed run."""
-        return self.nodes * float(np.mean([application(name).on(self.nodes).runtime_s for name in self.executables]))
-
 
 @dataclass(frozen=True)
 class User:
@@ -101,7 +96,11 @@ def submissions(
         for number, user in enumerate(users):
             random = np.random.default_rng([seed, 6, day, number])
             capacity = user.share * (load - CONTROL_LOAD) * procs * DAY_S
-            count = capacity / (SESSION_JOBS * np.mean([kind.usual_work for kind in user.kinds]))
+            work = [
+                kind.nodes * float(np.mean([application(name).on(kind.nodes).runtime_s for name in kind.executables]))
+                for kind in user.kinds
+            ]
+            count = capacity / (SESSION_JOBS * np.mean(work))
             for _ in range(random.poisson(count)):
                 begins = day * DAY_S + HOUR_S * (random.normal(PEAK_H, PEAK_WIDTH_H) % 24.0) - begins_s
                 rows += _session(user, begins, random)

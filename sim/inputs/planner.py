@@ -12,7 +12,7 @@ from sim.kernel.planning_seats import EVERY, KEEPS, NUMBERS, Planner, Search, Se
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import CHOICE, CHOSEN, Estimates, Jobs, State
 from sim.machine.nodes import MEMORY_KIB, PROCS, Layout, Nodes, Requests
-from sim.schedulers.planning import OrigBF, PlanRS
+from sim.schedulers.names import OrigBF, PlanRS
 
 
 def pool_as_cluster(procs: int, arrays: Jobs) -> OnClusters:

@@ -212,7 +212,9 @@ def inputs(
     if waits is None:
         return Inputs(arrays, estimates, NO_DEPENDENCIES, memory, code, clamped, clock_bits(arrays, estimates))
     asking, empty, unknown = as_dependencies(waits, arrays, estimates)
-    bits = clock_bits(arrays, estimates, _think_s(waits))
+    longest = np.zeros(len(waits.parents), np.int64)  # with all of these a chain of batches may add think times
+    np.maximum.at(longest, waits.batch, waits.after_s)
+    bits = clock_bits(arrays, estimates, int(longest.sum()))
     return Inputs(empty, unknown, asking, memory._replace(row=asking.row), code, clamped, bits)
 
 
@@ -273,10 +275,3 @@ def as_dependencies(graph: Graph, arrays: Jobs, estimates: Estimates) -> tuple[D
         row=np.zeros(total, np.int64),
     )
     return dependencies, empty, empty_estimates
-
-
-def _think_s(graph: Graph) -> int:
-    """Return an upper bound of the think times that any chain of batches adds, seconds."""
-    longest = np.zeros(len(graph.parents), np.int64)
-    np.maximum.at(longest, graph.batch, graph.after_s)
-    return int(longest.sum())

@@ -49,6 +49,7 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.dispatch import TABLE, tell_quantiles, tells_quantiles
+from sim.kernel import state as slots
 from sim.kernel.cluster_room import first_room, fits_somewhere
 from sim.kernel.cluster_scenarios import (
     easy_would_start_on_nodes,
@@ -77,18 +78,7 @@ from sim.kernel.scenarios import (
     row_of,
     runs,
 )
-from sim.kernel.state import (
-    ENDED,
-    EXTRA,
-    NEXT,
-    SHADOW,
-    SHADOW_KNOWN,
-    STARVING,
-    WAITING,
-    Estimates,
-    start_job,
-    undecided,
-)
+from sim.kernel.state import Estimates, start_job, undecided
 from sim.machine.nodes import NOWHERE, fits
 
 CONSTANTS = ("width_credit", "fairness", "lateness", "urgency", "order_urgency", "packing", "short", "short_level")
@@ -130,7 +120,7 @@ def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scena
     A pass that stopped at an undecided job continues when this is called again.
     """
     note_ends(jobs, state, scenarios)
-    while scenarios.numbers[TAKEN] < state.counters[NEXT]:
+    while scenarios.numbers[TAKEN] < state.counters[slots.NEXT]:
         take_in(settings, jobs, estimates, dependencies, state, memory, scenarios)
     move_up_starving(state, scenarios)
     requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs uses requested times
@@ -142,7 +132,7 @@ def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scena
 def note_ends(jobs, state, scenarios):
     """Add newly ended jobs to the scales."""
     numbers, scales = scenarios.numbers, scenarios.scales
-    while numbers[SEEN_ENDS] < state.counters[ENDED]:
+    while numbers[SEEN_ENDS] < state.counters[slots.ENDED]:
         job = state.ended[numbers[SEEN_ENDS]]
         numbers[SEEN_ENDS] += 1
         scenarios.outlived[job] = GONE
@@ -217,7 +207,7 @@ def remove(job, scenarios):
 def move_up_starving(state, scenarios):
     """Move starving jobs to the head of the queue, in order of submission."""
     numbers = scenarios.numbers
-    while numbers[STARVED] < state.counters[STARVING]:
+    while numbers[STARVED] < state.counters[slots.STARVING]:
         job = numbers[STARVED]
         numbers[STARVED] = job + 1
         if state.start[job] < 0:
@@ -238,7 +228,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios, cl
     if first == numbers[QUEUED]:
         return False
     head = scenarios.queue[first]
-    counters[SHADOW_KNOWN] = 0
+    counters[slots.SHADOW_KNOWN] = 0
     if clusters is not None:
         clusters.numbers[RESERVED_FOR] = 0
     job, place = next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, settings.bits)
@@ -250,7 +240,7 @@ def start_next(settings, now, jobs, requests, dependencies, state, scenarios, cl
             place = first_room(head, clusters)
     if undecided(job, state):
         return False
-    counters[WAITING] -= 1
+    counters[slots.WAITING] -= 1
     if clusters is None:
         started = start_job(job, now, jobs, requests, state, settings.bits)
     else:
@@ -392,6 +382,6 @@ def easy_would_start(job, needed, now, jobs, state, bits):
     The head needs ``needed`` processors, more than are free now.
     """
     counters = state.counters
-    if counters[SHADOW_KNOWN] == 0:
+    if counters[slots.SHADOW_KNOWN] == 0:
         reserve(needed, state, bits)
-    return now + jobs.requested[job] <= counters[SHADOW] or jobs.procs[job] <= counters[EXTRA]
+    return now + jobs.requested[job] <= counters[slots.SHADOW] or jobs.procs[job] <= counters[slots.EXTRA]

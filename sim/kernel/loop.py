@@ -12,6 +12,7 @@ import numpy as np
 from features.jit import apart, kernel
 from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE, answer_to, estimate, estimate_again, learn, started, wants_starts
 from models.runtime.protocol import END, FIT
+from sim.kernel import state as slots
 from sim.kernel.cluster_passes import clusters_pass, submit_alone
 from sim.kernel.cluster_room import fits_somewhere
 from sim.kernel.clusters import change_hours, give_back, join, next_hour
@@ -23,48 +24,7 @@ from sim.kernel.outside import outside_pass, put_back, wait_for_policy
 from sim.kernel.passes import PLANRS, enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
-from sim.kernel.state import (
-    ANSWER,
-    AS_PLANNED,
-    ASKED,
-    CHANGED,
-    CHOICE,
-    CHOSEN,
-    CLAMPED,
-    DOUBTED,
-    EARLIER,
-    ENDED,
-    ENDS,
-    EVENTS,
-    EXPIRED,
-    FREE,
-    LATER,
-    LEFT,
-    MOMENT,
-    MOST_SKIPS,
-    NEVER,
-    NEXT,
-    PLANNED,
-    PLANS,
-    SEEN_ENDS,
-    SEEN_STARTS,
-    STARTED,
-    STARVING,
-    TICKED,
-    TOLD,
-    UNDECIDED,
-    UNUSABLE,
-    WAITING,
-    WAKE,
-    WANTED,
-    begin_to_run,
-    heap_pop,
-    place_of,
-    plan_insert,
-    plan_remove,
-    start_job,
-    take_out,
-)
+from sim.kernel.state import begin_to_run, heap_pop, place_of, plan_insert, plan_remove, start_job, take_out
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
@@ -132,11 +92,11 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
     counters = state.counters
     while True:
         again = False
-        if slurm is None and outside is None and counters[UNDECIDED] > 0:
+        if slurm is None and outside is None and counters[slots.UNDECIDED] > 0:
             again = True
-            counters[UNDECIDED] = 0  # decided: the stopped pass continues
-        elif slurm is None and scenarios is None and counters[CHOSEN] > 0:
-            counters[CHOSEN] = 0  # chosen: the pass begins
+            counters[slots.UNDECIDED] = 0  # decided: the stopped pass continues
+        elif slurm is None and scenarios is None and counters[slots.CHOSEN] > 0:
+            counters[slots.CHOSEN] = 0  # chosen: the pass begins
         else:
             reason, now, arriving = handle_events(
                 settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm
@@ -148,10 +108,12 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 continue
             if outside is None:
                 promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
-            undisturbed = counters[CHANGED] == 0 and settings.steady and not order_changes(settings) and now < counters[CHOICE]
+            undisturbed = (
+                counters[slots.CHANGED] == 0 and settings.steady and not order_changes(settings) and now < counters[slots.CHOICE]
+            )
             if settings.timed and arriving == 0 and undisturbed:
                 continue  # nothing has changed, and time alone starts no job
-            if scenarios is None and outside is None and arriving == 1 and undisturbed and counters[WAITING] > 0:
+            if scenarios is None and outside is None and arriving == 1 and undisturbed and counters[slots.WAITING] > 0:
                 # jobs that were rejected before stay rejected, so the new one is looked at alone
                 job = submit_job(settings, jobs, estimates, memory, state)
                 if clusters is None:
@@ -162,8 +124,8 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                     continue
             else:
                 queue_up(settings, arriving, now, jobs, estimates, front, back, state, memory, scenarios, clusters, outside)
-                if settings.gated and arriving == 1 and not fits_somewhere(counters[NEXT] - 1, jobs, state, clusters):
-                    counters[CHANGED] = 1
+                if settings.gated and arriving == 1 and not fits_somewhere(counters[slots.NEXT] - 1, jobs, state, clusters):
+                    counters[slots.CHANGED] = 1
                     continue
         if outside is not None:
             if outside_pass(now, jobs, estimates, state, outside, clusters, settings.bits):
@@ -173,13 +135,13 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         elif clusters is not None:
             clusters_pass(settings, now, jobs, estimates, state, clusters)
             if settings.algorithm == PLANRS and search_is_due(now, state, clusters):
-                counters[CHANGED] = 0
+                counters[slots.CHANGED] = 0
                 return SEARCH, now
         else:
             full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
-        counters[CHANGED] = 0
-        if outside is None and counters[MOST_SKIPS] > 0:
-            if counters[UNDECIDED] > 0:
+        counters[slots.CHANGED] = 0
+        if outside is None and counters[slots.MOST_SKIPS] > 0:
+            if counters[slots.UNDECIDED] > 0:
                 return DECIDE, now
             if clusters is None or scenarios is not None:
                 put_back(settings, now, jobs, estimates, front, back, state, scenarios)
@@ -194,28 +156,30 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
     """
     counters = state.counters
     total = len(jobs.submit)
-    if counters[ASKED] > 0:
-        arriving = counters[ASKED]
-        counters[ASKED] = 0
+    if counters[slots.ASKED] > 0:
+        arriving = counters[slots.ASKED]
+        counters[slots.ASKED] = 0
         return GO_ON, now, arriving
     if settings.monitored and (
-        counters[SEEN_STARTS] != counters[STARTED] or counters[SEEN_ENDS] != counters[ENDED] or now == counters[MOMENT]
+        counters[slots.SEEN_STARTS] != counters[slots.STARTED]
+        or counters[slots.SEEN_ENDS] != counters[slots.ENDED]
+        or now == counters[slots.MOMENT]
     ):
         return MOVED, now, 0
-    counters[EVENTS] -= 1
-    if counters[EVENTS] < 0:
+    counters[slots.EVENTS] -= 1
+    if counters[slots.EVENTS] < 0:
         return PAUSE, now, 0
-    if slurm is None and counters[WANTED] > 0 and state.start[counters[WANTED] - 1] >= 0:
+    if slurm is None and counters[slots.WANTED] > 0 and state.start[counters[slots.WANTED] - 1] >= 0:
         return DONE, now, 0
     before = now
     now = next_event(settings, jobs, dependencies, state, now, clusters)
     if slurm is not None:
-        now = min(now, next_clock(before, counters[NEXT] == total, slurm))
-    if now == NEVER:
+        now = min(now, next_clock(before, counters[slots.NEXT] == total, slurm))
+    if now == slots.NEVER:
         return DONE, now, 0
-    if settings.monitored and counters[MOMENT] <= now:
-        return MOVED, counters[MOMENT], 0
-    night = counters[NEXT] < total and now >= settings.midnight
+    if settings.monitored and counters[slots.MOMENT] <= now:
+        return MOVED, counters[slots.MOMENT], 0
+    night = counters[slots.NEXT] < total and now >= settings.midnight
     if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory, clusters):
         return ASK_AGAIN, now, 0
     if scenarios is not None and settings.predictor == OUTSIDE and told_too_little(now, jobs, dependencies, state, scenarios):
@@ -230,12 +194,12 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
         arriving = handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters)
     else:
         if settings.timed:
-            counters[TICKED] = now + 1
-        while counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+            counters[slots.TICKED] = now + 1
+        while counters[slots.ENDS] > 0 and state.ends[0] >> settings.bits == now:
             end_job(settings, now, jobs, dependencies, state, memory, clusters)
         arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
     if arriving > 0 and settings.predictor == OUTSIDE:
-        counters[ASKED] = arriving
+        counters[slots.ASKED] = arriving
         return ASK, now, 0
     return GO_ON, now, arriving
 
@@ -247,15 +211,15 @@ def handle_one(settings, now, jobs, estimates, dependencies, state, memory, clus
     The first of these is taken: an expired prediction, a submission, an end, the timer.
     """
     counters = state.counters
-    if settings.expiry and counters[EXPIRED] > 0:
-        counters[EXPIRED] = 0
+    if settings.expiry and counters[slots.EXPIRED] > 0:
+        counters[slots.EXPIRED] = 0
         return 0
     arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
     if arriving == 0:
-        if counters[ENDS] > 0 and state.ends[0] >> settings.bits == now:
+        if counters[slots.ENDS] > 0 and state.ends[0] >> settings.bits == now:
             end_job(settings, now, jobs, dependencies, state, memory, clusters)
         elif settings.timed:
-            counters[TICKED] = now + 1
+            counters[slots.TICKED] = now + 1
     return arriving
 
 
@@ -265,7 +229,7 @@ def queue_up(settings, arriving, now, jobs, estimates, front, back, state, memor
     for _ in range(arriving):
         job = submit_job(settings, jobs, estimates, memory, state)
         if scenarios is not None:
-            state.counters[WAITING] += 1  # Harm has a queue of its own
+            state.counters[slots.WAITING] += 1  # Harm has a queue of its own
         elif outside is not None:
             wait_for_policy(job, state, outside)
         elif clusters is None:
@@ -279,38 +243,37 @@ def slurm_turn(settings, arriving, now, jobs, estimates, state, memory, slurm):
     """Submit the arriving jobs and let Slurm's clocks work, which start and stop jobs."""
     for _ in range(arriving):
         submit_job(settings, jobs, estimates, memory, state)
-    for i in range(work(now, state.ended, state.counters[ENDED], state.counters[NEXT], slurm)):
-        run_again_or_first(slurm.now.begun[i], now, jobs, estimates, state, settings.bits, slurm)
+    for i in range(work(now, state.ended, state.counters[slots.ENDED], state.counters[slots.NEXT], slurm)):
+        job = slurm.now.begun[i]
+        if slurm.now.attempts[job] > 1:  # again, after a stop
+            begin_to_run(job, place_of(job, state), now, jobs, estimates, state, settings.bits)
+        else:
+            start_job(job, now, jobs, estimates, state, settings.bits)
     for i in range(slurm.numbers[STOPPED]):
         stopped = slurm.now.stopped[i]
         take_out(settings.bits, stopped, place_of(stopped, state), jobs, state)
 
 
 @kernel
-def run_again_or_first(job, now, jobs, estimates, state, bits, slurm):
-    """Run a job that Slurm's scheduler has just started, for the first time or after a stop."""
-    if slurm.now.attempts[job] > 1:
-        begin_to_run(job, place_of(job, state), now, jobs, estimates, state, bits)
-    else:
-        start_job(job, now, jobs, estimates, state, bits)
-
-
-@kernel
 def next_event(settings, jobs, dependencies, state, last, clusters):
     """Return when the next event or timed pass is due, not before ``last``; NEVER if none."""
     counters = state.counters
-    now = NEVER
-    if counters[NEXT] < len(jobs.submit):
-        now = next_submission(dependencies, counters, settings.bits, NEVER) if settings.dependent else jobs.submit[counters[NEXT]]
-    if counters[ENDS] > 0:
+    now = slots.NEVER
+    if counters[slots.NEXT] < len(jobs.submit):
+        now = (
+            next_submission(dependencies, counters, settings.bits, slots.NEVER)
+            if settings.dependent
+            else jobs.submit[counters[slots.NEXT]]
+        )
+    if counters[slots.ENDS] > 0:
         now = min(now, state.ends[0] >> settings.bits)
-    if counters[WAKE] > 0:
-        now = min(now, counters[WAKE])
+    if counters[slots.WAKE] > 0:
+        now = min(now, counters[slots.WAKE])
     if clusters is not None:
         now = min(now, next_hour(state, jobs, clusters))
-    if now == NEVER:
+    if now == slots.NEVER:
         return now  # jobs that a policy left out may still wait; time alone starts none
-    if settings.timed and counters[WAITING] > 0:
+    if settings.timed and counters[slots.WAITING] > 0:
         now = min(now, next_timed(settings, state, last))
     return now
 
@@ -321,12 +284,12 @@ def next_timed(settings, state, last):
 
     ``last`` is the time of the last event; the timer is not due again in a second that it has served.
     """
-    when = NEVER
-    if settings.expiry and state.counters[PLANS] > 0:
+    when = slots.NEVER
+    if settings.expiry and state.counters[slots.PLANS] > 0:
         when = state.plan[0] >> settings.bits
     if settings.every > 0:
         tick = last + -(last + settings.phase) % settings.every
-        if tick < state.counters[TICKED]:
+        if tick < state.counters[slots.TICKED]:
             tick += settings.every
         when = min(when, tick)
     return when
@@ -337,10 +300,10 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
     """Count the jobs submitted in this second (rows from ``NEXT`` on), at most ``most``."""
     arriving = 0
     total = len(jobs.submit)
-    while arriving < most and counters[NEXT] + arriving < total:
-        job = counters[NEXT] + arriving
+    while arriving < most and counters[slots.NEXT] + arriving < total:
+        job = counters[slots.NEXT] + arriving
         if settings.dependent:
-            if next_submission(dependencies, counters, settings.bits, NEVER) != now:
+            if next_submission(dependencies, counters, settings.bits, slots.NEVER) != now:
                 break
             take(dependencies, job, now, jobs, estimates, counters, settings.bits)
         elif jobs.submit[job] != now:
@@ -358,29 +321,29 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
     """
     counters = state.counters
     bits = settings.bits
-    while counters[PLANS] > 0 and state.plan[0] >> bits <= now:
+    while counters[slots.PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
         sequence = state.plan[0] & ((1 << bits) - 1)
         job = state.running[sequence]
         start = state.start[job]
         ends = planned == start + jobs.runtime[job]
         if not ends and settings.correction >= CONDITIONAL:
-            if settings.predictor == OUTSIDE and counters[ANSWER] == 0:
-                counters[DOUBTED] = job
+            if settings.predictor == OUTSIDE and counters[slots.ANSWER] == 0:
+                counters[slots.DOUBTED] = job
                 return True
-            answer = counters[ANSWER]
-            counters[ANSWER] = 0
+            answer = counters[slots.ANSWER]
+            counters[slots.ANSWER] = 0
             if settings.predictor != OUTSIDE:
                 seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], planned - start)
                 answer = usable(seconds, planned - start + 1, jobs.requested[job], jobs.requested[job], job, counters)
-        plan_remove(state.plan, state.plan_procs, counters[PLANS], state.plan[0])
-        counters[PLANS] -= 1
-        counters[CHANGED] = 1
+        plan_remove(state.plan, state.plan_procs, counters[slots.PLANS], state.plan[0])
+        counters[slots.PLANS] -= 1
+        counters[slots.CHANGED] = 1
         if ends:
-            counters[FREE] += jobs.procs[job]
+            counters[slots.FREE] += jobs.procs[job]
             if clusters is not None:
                 give_back(job, clusters)
-            state.planned[job] = LEFT
+            state.planned[job] = slots.LEFT
             continue
         if settings.correction >= CONDITIONAL:
             planned = start + answer
@@ -388,12 +351,12 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
             planned = corrected(
                 settings.correction, state.corrections[job], planned, start, estimates.end[job], jobs.requested[job]
             )
-        plan_insert(state.plan, state.plan_procs, counters[PLANS], planned << bits | sequence, jobs.procs[job])
-        counters[PLANS] += 1
+        plan_insert(state.plan, state.plan_procs, counters[slots.PLANS], planned << bits | sequence, jobs.procs[job])
+        counters[slots.PLANS] += 1
         state.planned[job] = planned
         state.corrections[job] += 1
-        counters[EXPIRED] = 1
-        counters[AS_PLANNED] = LATER
+        counters[slots.EXPIRED] = 1
+        counters[slots.AS_PLANNED] = slots.LATER
     return False
 
 
@@ -405,7 +368,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
     """
     counters = state.counters
     bits = settings.bits
-    for i in range(counters[PLANS]):
+    for i in range(counters[slots.PLANS]):
         event, procs = state.plan[i], state.plan_procs[i]
         sequence = event & ((1 << bits) - 1)
         job = state.running[sequence]
@@ -416,8 +379,8 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
             if planned != event >> bits:
                 state.planned[job] = planned
                 event = planned << bits | sequence
-                counters[CHANGED] = 1
-                counters[AS_PLANNED] = LATER
+                counters[slots.CHANGED] = 1
+                counters[slots.AS_PLANNED] = slots.LATER
         k = i  # the plan is nearly sorted
         while k > 0 and state.plan[k - 1] > event:
             state.plan[k] = state.plan[k - 1]
@@ -432,20 +395,20 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
     """End the next running job: free processors, train the predictor, release dependent jobs."""
     counters = state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
-    heap_pop(state.ends, counters[ENDS])
-    counters[ENDS] -= 1
+    heap_pop(state.ends, counters[slots.ENDS])
+    counters[slots.ENDS] -= 1
     job = state.running[sequence]
-    if state.planned[job] != LEFT:
-        plan_remove(state.plan, state.plan_procs, counters[PLANS], state.planned[job] << settings.bits | sequence)
-        counters[PLANS] -= 1
-        counters[FREE] += jobs.procs[job]
+    if state.planned[job] != slots.LEFT:
+        plan_remove(state.plan, state.plan_procs, counters[slots.PLANS], state.planned[job] << settings.bits | sequence)
+        counters[slots.PLANS] -= 1
+        counters[slots.FREE] += jobs.procs[job]
         if clusters is not None:
             give_back(job, clusters)
-        if counters[AS_PLANNED] == PLANNED:
-            counters[AS_PLANNED] = EARLIER
-    counters[CHANGED] = 1
-    state.ended[counters[ENDED]] = job
-    counters[ENDED] += 1
+        if counters[slots.AS_PLANNED] == slots.PLANNED:
+            counters[slots.AS_PLANNED] = slots.EARLIER
+    counters[slots.CHANGED] = 1
+    state.ended[counters[slots.ENDED]] = job
+    counters[slots.ENDED] += 1
     tell_starts(settings.predictor, jobs, state, memory)
     learn(settings.predictor, memory, job, jobs, now)
     if settings.dependent:
@@ -459,21 +422,21 @@ def promote_starving(settings, now, jobs, estimates, front, state, scenarios, cl
     They are first come, first served (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` have been moved.
     """
     counters = state.counters
-    while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
-        job = counters[STARVING]
-        counters[STARVING] = job + 1
+    while counters[slots.STARVING] < counters[slots.NEXT] and now - jobs.submit[counters[slots.STARVING]] > settings.starvation:
+        job = counters[slots.STARVING]
+        counters[slots.STARVING] = job + 1
         if state.start[job] < 0:
             if scenarios is None and clusters is None:
                 move_up(settings, job, now, jobs, estimates, front, state)
-            counters[CHANGED] = 1
+            counters[slots.CHANGED] = 1
 
 
 @kernel
 def submit_job(settings, jobs, estimates, memory, state):
     """Submit the next job and write the estimates of a compiled predictor; return its row."""
     counters = state.counters
-    job = counters[NEXT]
-    counters[NEXT] = job + 1
+    job = counters[slots.NEXT]
+    counters[slots.NEXT] = job + 1
     if settings.predictor != OUTSIDE and settings.predictor != TABLE:
         tell_starts(settings.predictor, jobs, state, memory)
         seconds = estimate(settings.predictor, memory, job, jobs, state.start)
@@ -500,8 +463,8 @@ def usable(seconds, least, instead, most, job, counters):
     if least <= seconds <= most:
         return np.int64(seconds)
     if not np.isfinite(seconds):
-        counters[UNUSABLE] = job + 1
-    counters[CLAMPED] += 1
+        counters[slots.UNUSABLE] = job + 1
+    counters[slots.CLAMPED] += 1
     return instead if seconds < least else most
 
 
@@ -510,6 +473,6 @@ def tell_starts(predictor, jobs, state, memory):
     """Pass new starts to the compiled predictor, if it uses them."""
     if wants_starts(predictor):
         counters = state.counters
-        while counters[TOLD] < counters[STARTED]:
-            started(predictor, memory, state.running[counters[TOLD]], jobs)
-            counters[TOLD] += 1
+        while counters[slots.TOLD] < counters[slots.STARTED]:
+            started(predictor, memory, state.running[counters[slots.TOLD]], jobs)
+            counters[slots.TOLD] += 1

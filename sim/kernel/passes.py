@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.kernel import state as slots
 from sim.kernel.orders import MIXED, SCORE, look_around, order_key, score
 from sim.kernel.pool_plans import admit, compress, go_on, plan_anew, plan_on, reserve_heads
 from sim.kernel.profile import fits_now, reserve_from, set_now
@@ -33,24 +34,7 @@ from sim.kernel.queue import (
     settle,
     tidy,
 )
-from sim.kernel.state import (
-    AS_PLANNED,
-    CHANGED,
-    EXTRA,
-    FREE,
-    LATER,
-    NEXT,
-    PLANNED,
-    PLANS,
-    RESERVED,
-    SHADOW,
-    SHADOW_KNOWN,
-    STARVING,
-    UNDECIDED,
-    WAITING,
-    start_job,
-    undecided,
-)
+from sim.kernel.state import start_job, undecided
 
 STRICT, LIST, EASY, JUSTBF, CONSERVATIVE, HARM, PLANRS, ORIGBF = range(8)
 """Algorithms. STRICT: no backfilling. LIST: start each job that fits. EASY: one reservation for the head (Lifka 1995; Mu'alem &
@@ -67,8 +51,8 @@ def reserve(needed, state, bits):
     predicted to end in that very second count towards the extra processors.
     """
     counters = state.counters
-    available = counters[FREE]
-    size = counters[PLANS]
+    available = counters[slots.FREE]
+    size = counters[slots.PLANS]
     i = 0
     while i < size and available < needed:
         available += state.plan_procs[i]
@@ -77,9 +61,9 @@ def reserve(needed, state, bits):
     while i < size and state.plan[i] >> bits == shadow:
         available += state.plan_procs[i]
         i += 1
-    counters[SHADOW] = shadow
-    counters[EXTRA] = available - needed
-    counters[SHADOW_KNOWN] = 1
+    counters[slots.SHADOW] = shadow
+    counters[slots.EXTRA] = available - needed
+    counters[slots.SHADOW_KNOWN] = 1
 
 
 @kernel
@@ -93,9 +77,9 @@ def may_backfill(algorithm, procs, fit, now, head, jobs, state, bits):
     if algorithm == STRICT:
         return False
     counters = state.counters
-    if counters[SHADOW_KNOWN] == 0:
+    if counters[slots.SHADOW_KNOWN] == 0:
         reserve(jobs.procs[head], state, bits)
-    return now + fit <= counters[SHADOW] or procs <= counters[EXTRA]
+    return now + fit <= counters[slots.SHADOW] or procs <= counters[slots.EXTRA]
 
 
 @kernel
@@ -104,8 +88,8 @@ def started_behind(algorithm, procs, fit, now, counters):
 
     It takes extra processors if it runs beyond the shadow time.
     """
-    if algorithm == EASY and now + fit > counters[SHADOW]:
-        counters[EXTRA] -= procs
+    if algorithm == EASY and now + fit > counters[slots.SHADOW]:
+        counters[slots.EXTRA] -= procs
 
 
 @kernel
@@ -122,41 +106,41 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
             return
         sort_anew(settings, now, jobs, estimates, front, back, state)
     if settings.algorithm == JUSTBF:
-        if counters[WAITING] > 0:
+        if counters[slots.WAITING] > 0:
             if again:
                 plan_on(now, jobs, estimates, front, profile, state, bits)
             elif not plan_holds(settings, front, counters) or not go_on(now, jobs, estimates, front, profile, state, bits):
                 settle(front, state.start)
-                tidy(front, counters[WAITING], state.start)
+                tidy(front, counters[slots.WAITING], state.start)
                 plan_anew(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
         compress(again, settings.steady, now, jobs, estimates, front, profile, state, bits)
         return
     if not again:
-        counters[SHADOW_KNOWN] = 0
+        counters[slots.SHADOW_KNOWN] = 0
     settle(front, state.start)
-    while counters[WAITING] > 0 and front.procs[front.bounds[BEGIN]] <= counters[FREE]:
+    while counters[slots.WAITING] > 0 and front.procs[front.bounds[BEGIN]] <= counters[slots.FREE]:
         if undecided(front.job[front.bounds[BEGIN]], state):
             return
-        counters[WAITING] -= 1
+        counters[slots.WAITING] -= 1
         start_job(front.job[front.bounds[BEGIN]], now, jobs, estimates, state, bits)
         settle(front, state.start)
-    if counters[WAITING] > 1 and counters[FREE] > 0 and settings.algorithm != STRICT:
-        if settings.algorithm == EASY and settings.reservations > 1 and counters[SHADOW_KNOWN] == 0:
+    if counters[slots.WAITING] > 1 and counters[slots.FREE] > 0 and settings.algorithm != STRICT:
+        if settings.algorithm == EASY and settings.reservations > 1 and counters[slots.SHADOW_KNOWN] == 0:
             at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
             while at >= 0:
                 if undecided(front.job[at], state):
                     return
-                counters[WAITING] -= 1
+                counters[slots.WAITING] -= 1
                 start_job(front.job[at], now, jobs, estimates, state, bits)
                 at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
-            counters[SHADOW_KNOWN] = 1
+            counters[slots.SHADOW_KNOWN] = 1
         backfill(settings, now, jobs, estimates, front, front if settings.one_queue else back, profile, state)
         settle(front, state.start)
-    tidy(front, counters[WAITING], state.start)
+    tidy(front, counters[slots.WAITING], state.start)
     if not settings.one_queue:
-        tidy(back, counters[WAITING], state.start)
+        tidy(back, counters[slots.WAITING], state.start)
 
 
 @kernel
@@ -165,9 +149,9 @@ def plan_holds(settings, queue, counters):
 
     A new plan is made, too, when there are so many holes that the queue is to be tidied.
     """
-    holes = queue.bounds[END] - queue.bounds[BEGIN] - counters[WAITING]
+    holes = queue.bounds[END] - queue.bounds[BEGIN] - counters[slots.WAITING]
     in_order = settings.steady and not order_changes(settings)
-    return in_order and counters[AS_PLANNED] == PLANNED and holes <= counters[WAITING] + FEW
+    return in_order and counters[slots.AS_PLANNED] == slots.PLANNED and holes <= counters[slots.WAITING] + FEW
 
 
 @kernel
@@ -187,7 +171,7 @@ def anyone_fits(settings, queue, counters):
     """
     i = queue.bounds[BEGIN]
     end = queue.bounds[END]
-    while i < end and queue.procs[i] > counters[FREE]:
+    while i < end and queue.procs[i] > counters[slots.FREE]:
         i += 1
     return i < end
 
@@ -199,9 +183,9 @@ def line_up_anew(settings, first, now, jobs, estimates, front, back, state):
     All jobs before row ``first`` have started.
     """
     counters = state.counters
-    counters[WAITING] = 0
-    counters[CHANGED] = 1
-    for job in range(first, counters[NEXT]):
+    counters[slots.WAITING] = 0
+    counters[slots.CHANGED] = 1
+    for job in range(first, counters[slots.NEXT]):
         if state.start[job] < 0:
             enqueue(settings, job, now, jobs, estimates, front, back, state)
 
@@ -217,23 +201,23 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
         return
     longest, extra = HOLE - 1, 0  # List starts jobs of any length
     if settings.algorithm == EASY:
-        if counters[SHADOW_KNOWN] == 0:
+        if counters[slots.SHADOW_KNOWN] == 0:
             reserve(jobs.procs[head], state, settings.bits)
-        longest = counters[SHADOW] - now
-    while i < end and counters[FREE] > 0:
+        longest = counters[slots.SHADOW] - now
+    while i < end and counters[slots.FREE] > 0:
         group = i >> GROUP_BITS
         end_of_group = min(end, (group + 1) << GROUP_BITS)
-        extra = counters[EXTRA] if settings.algorithm == EASY else 0
-        if not may_hold(candidates, candidates.group_least, group, counters[FREE], longest, extra):
+        extra = counters[slots.EXTRA] if settings.algorithm == EASY else 0
+        if not may_hold(candidates, candidates.group_least, group, counters[slots.FREE], longest, extra):
             i = end_of_group
             continue
-        while i < end_of_group and counters[FREE] > 0:
+        while i < end_of_group and counters[slots.FREE] > 0:
             block = i >> BLOCK_BITS
             end_of_block = min(end, (block + 1) << BLOCK_BITS)
-            extra = counters[EXTRA] if settings.algorithm == EASY else 0
-            if may_hold(candidates, candidates.least, block, counters[FREE], longest, extra):
+            extra = counters[slots.EXTRA] if settings.algorithm == EASY else 0
+            if may_hold(candidates, candidates.least, block, counters[slots.FREE], longest, extra):
                 backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
-                if counters[UNDECIDED] > 0:
+                if counters[slots.UNDECIDED] > 0:
                     return
                 look_through(candidates, block)
             i = end_of_block
@@ -245,7 +229,7 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
     """Backfill the candidates from index ``i`` to ``end``."""
     counters = state.counters
     several = settings.algorithm == EASY and settings.reservations > 1
-    free = counters[FREE]
+    free = counters[slots.FREE]
     while free > 0:
         while i < end and candidates.procs[i] > free:
             i += 1
@@ -261,17 +245,17 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
                 if undecided(job, state):
                     return
                 candidates.procs[i] = HOLE
-                counters[WAITING] -= 1
+                counters[slots.WAITING] -= 1
                 if start_job(job, now, jobs, estimates, state, settings.bits):
                     reserve_from(profile, counters, 0, procs, fit)
         elif may_backfill(settings.algorithm, procs, fit, now, head, jobs, state, settings.bits):
             if undecided(job, state):
                 return
             candidates.procs[i] = HOLE
-            counters[WAITING] -= 1
+            counters[slots.WAITING] -= 1
             if start_job(job, now, jobs, estimates, state, settings.bits):
                 started_behind(settings.algorithm, procs, fit, now, counters)
-        free = counters[FREE]
+        free = counters[slots.FREE]
         i += 1
 
 
@@ -285,17 +269,17 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
         return True
     if settings.algorithm == JUSTBF:
         moved = enqueue(settings, job, now, jobs, estimates, front, back, state)
-        behind = moved >= front.bounds[BEGIN] + counters[RESERVED]
+        behind = moved >= front.bounds[BEGIN] + counters[slots.RESERVED]
         if behind:
             set_now(profile, now)
-            if jobs.procs[job] <= counters[FREE] and fits_now(profile, counters, jobs.procs[job], estimates.fit[job]):
+            if jobs.procs[job] <= counters[slots.FREE] and fits_now(profile, counters, jobs.procs[job], estimates.fit[job]):
                 plan_on(now, jobs, estimates, front, profile, state, settings.bits)
         return behind
     behind = primary_key(settings, job, now, jobs, estimates, counters) >= front.key[front.bounds[BEGIN]]
     procs = jobs.procs[job]
     if (
         behind
-        and procs <= counters[FREE]
+        and procs <= counters[slots.FREE]
         and may_backfill(
             settings.algorithm, procs, estimates.fit[job], now, front.job[front.bounds[BEGIN]], jobs, state, settings.bits
         )
@@ -315,11 +299,11 @@ def enqueue(settings, job, now, jobs, estimates, front, back, state):
     """
     counters = state.counters
     moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
-    if settings.algorithm == JUSTBF and moved < front.bounds[BEGIN] + counters[RESERVED]:
-        counters[AS_PLANNED] = LATER
+    if settings.algorithm == JUSTBF and moved < front.bounds[BEGIN] + counters[slots.RESERVED]:
+        counters[slots.AS_PLANNED] = slots.LATER
     if not settings.one_queue:
         line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
-    counters[WAITING] += 1
+    counters[slots.WAITING] += 1
     return moved
 
 
@@ -329,7 +313,7 @@ def line_up(settings, queue, key, job, jobs, estimates, state):
 
     Return the first entry that has changed, -1 if all may have. Conservative's packed queue returns 0.
     """
-    waiting = state.counters[WAITING]
+    waiting = state.counters[slots.WAITING]
     if settings.algorithm == CONSERVATIVE:
         append(queue, waiting, False, key, job, jobs.procs[job], estimates.fit[job])
         return 0
@@ -341,11 +325,11 @@ def move_up(settings, job, now, jobs, estimates, front, state):
     """Move ``job``, which waits, to the place of its current key in the primary queue."""
     counters = state.counters
     at = find(front, job)
-    counters[WAITING] -= 1
-    counters[AS_PLANNED] = LATER
+    counters[slots.WAITING] -= 1
+    counters[slots.AS_PLANNED] = slots.LATER
     make_hole(front, at)
     line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
-    counters[WAITING] += 1
+    counters[slots.WAITING] += 1
 
 
 @kernel
@@ -356,7 +340,7 @@ def primary_key(settings, job, now, jobs, estimates, counters):
     """
     if settings.algorithm == CONSERVATIVE:
         return np.inf
-    if job < counters[STARVING]:
+    if job < counters[slots.STARVING]:
         return -np.inf
     if settings.order == SCORE:
         return score(settings.scoring.primary, settings.weights, settings.scoring, job, now, jobs, estimates)
@@ -378,13 +362,13 @@ def sort_anew(settings, now, jobs, estimates, front, back, state):
     pack(front, state.start)
     begin = front.bounds[BEGIN]
     if settings.order == SCORE or settings.backfill == SCORE:
-        look_around(settings.scoring, front.job, begin, counters[WAITING], jobs, estimates, counters)
-    for i in range(begin, begin + counters[WAITING]):
+        look_around(settings.scoring, front.job, begin, counters[slots.WAITING], jobs, estimates, counters)
+    for i in range(begin, begin + counters[slots.WAITING]):
         front.key[i] = primary_key(settings, front.job[i], now, jobs, estimates, counters)
-    insertion_sort(front, counters[WAITING])
+    insertion_sort(front, counters[slots.WAITING])
     if settings.backfill_changing and not settings.one_queue:
         pack(back, state.start)
         begin = back.bounds[BEGIN]
-        for i in range(begin, begin + counters[WAITING]):
+        for i in range(begin, begin + counters[slots.WAITING]):
             back.key[i] = backfill_key(settings, back.job[i], now, jobs, estimates)
-        insertion_sort(back, counters[WAITING])
+        insertion_sort(back, counters[slots.WAITING])

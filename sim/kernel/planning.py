@@ -5,8 +5,8 @@ After Klusacek & Chlumsky (2016).
 Each cluster has a list of planned jobs. A cycle (a pass of the event loop) follows the authors. Ended jobs leave. Then comes an
 update: jobs are seated one by one in the order of their planned starts, none before the job in front of it. Each new job, in
 order of submission, goes into the earliest gap that any cluster has for it (on ties the first such cluster), behind all jobs
-planned for no later; another update follows. Jobs planned for now start. The search follows,
-then a second cycle, which starts jobs brought forward to now. An update may choose other nodes of the cluster.
+planned for no later; another update follows. Jobs planned for now start. The search follows, then a second cycle, which starts
+jobs brought forward to now. An update may choose other nodes of the cluster.
 
 The search moves a random job to a random position of a random cluster that it may use, seats the jobs, evaluates, and keeps
 improvements.
@@ -15,26 +15,9 @@ improvements.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.kernel import planning_seats as seats
 from sim.kernel.clusters import start_planned
-from sim.kernel.planning_seats import (
-    BITS,
-    BOUND_S,
-    EVERY,
-    NOW,
-    PLACED,
-    SUM_SLOWDOWN,
-    SUM_WAIT,
-    TRIAL,
-    TRIAL_SLOWDOWN,
-    TRIAL_WAIT,
-    UNIT,
-    USERS,
-    account,
-    add_up,
-    evaluate,
-    gain,
-    seat,
-)
+from sim.kernel.planning_seats import account, add_up, evaluate, gain, seat
 from sim.kernel.state import CHOICE, NEVER, NEXT, PLANS, WAITING
 from sim.machine.nodes import NOWHERE
 from sim.machine.plan import NO_START, earliest, foresee_end, reserve
@@ -47,7 +30,7 @@ def planned_pass(now, jobs, estimates, state, clusters, bits):
     numbers, nodes = planner.numbers, clusters.nodes
     if counters[WAITING] == 0:
         return
-    numbers[NOW], numbers[BITS] = now, bits
+    numbers[seats.NOW], numbers[seats.BITS] = now, bits
     gather_ends(state, planner)
     for cluster in range(len(nodes.first) - 1):
         update(cluster, 0, planner)
@@ -73,7 +56,7 @@ def search_is_due(now, state, clusters):
     planner = clusters.planner
     if now < state.counters[CHOICE]:
         return False
-    state.counters[CHOICE] = now + planner.numbers[EVERY]
+    state.counters[CHOICE] = now + planner.numbers[seats.EVERY]
     total = 0
     for cluster in range(len(planner.size)):
         total += planner.size[cluster]
@@ -83,7 +66,7 @@ def search_is_due(now, state, clusters):
 @kernel
 def update(cluster, first, planner):
     """Seat the jobs of a cluster again, from position ``first`` on."""
-    planner.numbers[TRIAL] += 1
+    planner.numbers[seats.TRIAL] += 1
     seat(cluster, first, 0, 0, True, planner)
 
 
@@ -92,7 +75,7 @@ def gather_ends(state, planner):
     """Write the sorted predicted ends of the running jobs of each cluster."""
     nodes, ends = planner.nodes, planner.ends
     clusters = len(nodes.first) - 1
-    bits = planner.numbers[BITS]
+    bits = planner.numbers[seats.BITS]
     for cluster in range(clusters):
         count = 0
         for i in range(state.counters[PLANS]):
@@ -106,7 +89,7 @@ def gather_ends(state, planner):
 @apart
 def plan_cluster(cluster, planner, plan):
     """List the ends and planned starts of a cluster's jobs, for the search of gaps."""
-    nodes, ends, bits = planner.nodes, planner.ends[cluster], planner.numbers[BITS]
+    nodes, ends, bits = planner.nodes, planner.ends[cluster], planner.numbers[seats.BITS]
     plan.size[cluster] = 0
     i = 0
     while ends[i] != NEVER:
@@ -122,10 +105,10 @@ def insert_all(now, state, clusters):
     """Put new jobs into the earliest gaps, in order of submission."""
     planner, counters = clusters.planner, state.counters
     numbers = planner.numbers
-    came = numbers[PLACED]
+    came = numbers[seats.PLACED]
     if came == counters[NEXT]:
         return
-    numbers[PLACED] = counters[NEXT]
+    numbers[seats.PLACED] = counters[NEXT]
     for cluster in range(len(planner.size)):
         plan_cluster(cluster, planner, clusters.plan)
     for job in range(came, counters[NEXT]):
@@ -143,7 +126,7 @@ def insert_new(job, now, clusters):
             start_here_s = earliest(row, planner.fit[job], now, start - 1, cluster, nodes, plan)
             if start_here_s < start:
                 chosen, start = cluster, start_here_s
-    planner.rate[job] = UNIT / max(planner.fit[job], BOUND_S)
+    planner.rate[job] = seats.UNIT / max(planner.fit[job], seats.BOUND_S)
     planner.at[job] = planner.jobs.submit[job]
     planner.slowdown[job] = 0
     position = planner.size[chosen]
@@ -172,16 +155,18 @@ def search(now, bits, rules, planner, state, find):
 def begin(now, bits, planner, state, find):
     """Account for users and evaluate the current plan; return the number of planned jobs."""
     numbers, jobs = planner.numbers, 0
-    numbers[NOW], numbers[BITS] = now, bits
+    numbers[seats.NOW], numbers[seats.BITS] = now, bits
     gather_ends(state, planner)
     account(planner, state)
     for user in range(len(planner.waits)):
         planner.waits[user] = 0
     for cluster in range(len(planner.size)):
         jobs += planner.size[cluster]
-    seat_all(planner)
+    numbers[seats.TRIAL] += 1
+    for cluster in range(len(planner.size)):
+        seat(cluster, 0, 0, 0, True, planner)
     add_up(planner, state)
-    evaluate(numbers[SUM_WAIT], numbers[SUM_SLOWDOWN], planner.waits, planner, find.best)
+    evaluate(numbers[seats.SUM_WAIT], numbers[seats.SUM_SLOWDOWN], planner.waits, planner, find.best)
     return jobs
 
 
@@ -197,20 +182,12 @@ def draw(random, below):
 
 
 @kernel
-def seat_all(planner):
-    """Seat all jobs of the plan again."""
-    planner.numbers[TRIAL] += 1
-    for cluster in range(len(planner.size)):
-        seat(cluster, 0, 0, 0, True, planner)
-
-
-@kernel
 def start_trial(planner):
     """Begin a trial: copy the sums of the plan."""
     numbers = planner.numbers
-    numbers[TRIAL] += 1
-    numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN] = numbers[SUM_WAIT], numbers[SUM_SLOWDOWN]
-    for i in range(numbers[USERS]):
+    numbers[seats.TRIAL] += 1
+    numbers[seats.TRIAL_WAIT], numbers[seats.TRIAL_SLOWDOWN] = numbers[seats.SUM_WAIT], numbers[seats.SUM_SLOWDOWN]
+    for i in range(numbers[seats.USERS]):
         planner.trial_waits[planner.present[i]] = planner.waits[planner.present[i]]
 
 
@@ -260,16 +237,8 @@ def try_move(source, i, target, j, planner, find):
     start_trial(planner)
     seat_moved(source, i, target, j, False, planner)
     numbers = planner.numbers
-    evaluate(numbers[TRIAL_WAIT], numbers[TRIAL_SLOWDOWN], planner.trial_waits, planner, find.trial)
+    evaluate(numbers[seats.TRIAL_WAIT], numbers[seats.TRIAL_SLOWDOWN], planner.trial_waits, planner, find.trial)
     move(target, j, source, i, planner)
-
-
-@apart
-def make_move(source, i, target, j, planner):
-    """Make a move and seat the jobs in the plan."""
-    move(source, i, target, j, planner)
-    planner.numbers[TRIAL] += 1
-    seat_moved(source, i, target, j, True, planner)
 
 
 @kernel
@@ -282,7 +251,9 @@ def iterate(jobs, rules, planner, find):
     try_move(source, i, target, j, planner, find)
     if not gain(find.best, find.trial, rules) > 0.0:
         return False
-    make_move(source, i, target, j, planner)
+    move(source, i, target, j, planner)
+    planner.numbers[seats.TRIAL] += 1
+    seat_moved(source, i, target, j, True, planner)
     for criterion in range(3):
         find.best[criterion] = find.trial[criterion]
     return True

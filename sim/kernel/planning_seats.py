@@ -278,9 +278,13 @@ def add_up(planner, state):
     for cluster in range(len(planner.size)):
         for position in range(planner.size[cluster]):
             job = planner.order[cluster, position]
-            let_count(user_of(job, planner), unknown, planner)
+            user = user_of(job, planner)
+            if user != unknown and planner.inverse[user] < 0.0:  # listed once, with its past consumption
+                planner.inverse[user] = planner.usage[user]
+                planner.present[numbers[USERS]] = user
+                numbers[USERS] += 1
             planner.slowdown[job] = slowdown_at(job, planner.at[job], planner)
-            planner.waits[user_of(job, planner)] += planner.at[job] - jobs.submit[job]
+            planner.waits[user] += planner.at[job] - jobs.submit[job]
             numbers[SUM_WAIT] += planner.at[job] - jobs.submit[job]
             numbers[SUM_SLOWDOWN] += planner.slowdown[job]
     bits = numbers[BITS]
@@ -293,18 +297,6 @@ def add_up(planner, state):
     for i in range(numbers[USERS]):
         user = planner.present[i]
         planner.inverse[user] = 1.0 / max(planner.inverse[user], LEAST_USED)
-
-
-@kernel
-def let_count(user, unknown, planner):
-    """List a user with planned jobs, and write its past consumption to ``inverse``.
-
-    Jobs of unknown users count for no user.
-    """
-    if user != unknown and planner.inverse[user] < 0.0:
-        planner.inverse[user] = planner.usage[user]
-        planner.present[planner.numbers[USERS]] = user
-        planner.numbers[USERS] += 1
 
 
 @kernel

@@ -24,6 +24,7 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.kernel import state as slots
 from sim.kernel.profile import (
     build_profile,
     earliest,
@@ -55,22 +56,7 @@ from sim.kernel.queue import (
     next_held,
     packed_remove,
 )
-from sim.kernel.state import (
-    ADVANCED,
-    AS_PLANNED,
-    ENDED,
-    FREE,
-    HEARD,
-    LATER,
-    NEVER,
-    PLANNED,
-    PLANS,
-    RESERVED,
-    UNDECIDED,
-    WAITING,
-    start_job,
-    undecided,
-)
+from sim.kernel.state import start_job, undecided
 
 
 @apart
@@ -88,7 +74,7 @@ def reserve_heads(reservations, now, jobs, estimates, front, profile, state, bit
         if is_hole(front, at, state.start):
             at += 1
             continue
-        start = earliest(profile, counters, front.procs[at], front.fit[at], NEVER, NEVER)
+        start = earliest(profile, counters, front.procs[at], front.fit[at], slots.NEVER, slots.NEVER)
         if start == 0:
             return at
         reserve_from(profile, counters, start, front.procs[at], front.fit[at])
@@ -121,7 +107,7 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
     if now >= profile.ahead[HORIZON]:
         return False
     pass_on(profile, counters, now)
-    due, index = counters[FREE] - free_now(profile), 0
+    due, index = counters[slots.FREE] - free_now(profile), 0
     while due > 0:
         while profile.planned[index] != now:
             index += 1
@@ -136,8 +122,8 @@ def go_on(now, jobs, estimates, queue, profile, state, bits):
 @kernel
 def plan_anew(now, jobs, estimates, queue, profile, state, bits):
     """Begin a new plan, plan the waiting jobs, and start those due now."""
-    state.counters[RESERVED] = 0
-    state.counters[AS_PLANNED] = PLANNED
+    state.counters[slots.RESERVED] = 0
+    state.counters[slots.AS_PLANNED] = slots.PLANNED
     profile.ahead[HORIZON] = profile.ahead[OPEN] = 0
     build_profile(now, profile, state, bits)
     plan_on(now, jobs, estimates, queue, profile, state, bits)
@@ -147,12 +133,12 @@ def plan_anew(now, jobs, estimates, queue, profile, state, bits):
 def plan_on(now, jobs, estimates, queue, profile, state, bits):
     """Plan the waiting jobs from the first not yet planned; start those due now."""
     counters = state.counters
-    fitting = next_that_fits(counters[RESERVED], queue, profile, counters)
+    fitting = next_that_fits(counters[slots.RESERVED], queue, profile, counters)
     while fitting < queue.bounds[END] - queue.bounds[BEGIN]:
         at = queue.bounds[BEGIN] + fitting
         procs, seconds = queue.procs[at], queue.fit[at]
-        look_ahead(fitting, now + seconds if counters[WAITING] >= MANY else NEVER, queue, profile, counters)
-        if procs <= counters[FREE] and fits_now(profile, counters, procs, seconds):
+        look_ahead(fitting, now + seconds if counters[slots.WAITING] >= MANY else slots.NEVER, queue, profile, counters)
+        if procs <= counters[slots.FREE] and fits_now(profile, counters, procs, seconds):
             if undecided(queue.job[at], state):
                 return
             if start_at(at, now, jobs, estimates, queue, state, bits):
@@ -168,10 +154,10 @@ def start_at(at, now, jobs, estimates, queue, state, bits):
     """
     job = queue.job[at]
     if estimates.end[job] != queue.fit[at]:
-        state.counters[AS_PLANNED] = LATER
+        state.counters[slots.AS_PLANNED] = slots.LATER
     make_hole(queue, at)
     forget(queue, at >> BLOCK_BITS)
-    state.counters[WAITING] -= 1
+    state.counters[slots.WAITING] -= 1
     return start_job(job, now, jobs, estimates, state, bits)
 
 
@@ -181,14 +167,14 @@ def next_that_fits(index, queue, profile, counters):
 
     Indices count from the queue's head.
     """
-    begin, end, free = queue.bounds[BEGIN], queue.bounds[END], counters[FREE]
+    begin, end, free = queue.bounds[BEGIN], queue.bounds[END], counters[slots.FREE]
     if free == 0:
         return end - begin
     at, singly_until, longest = begin + index, end, profile.longest[NOW]
     if end - at > LONG:
         singly_until = at
         for class_ in range(1, class_of(queue, free) + 1):
-            longest[class_] = free_for(profile, counters, narrowest(class_), NEVER)
+            longest[class_] = free_for(profile, counters, narrowest(class_), slots.NEVER)
     wide, long = HOLE, HOLE  # does not fit; nor does a job at least as wide and as long
     while at < end:
         if at >= singly_until:
@@ -209,7 +195,7 @@ def next_that_fits(index, queue, profile, counters):
 def look_ahead(upto, horizon, queue, profile, counters):
     """Make the plan of the first ``upto`` jobs exact, at least before ``horizon``."""
     ahead, begin, longest = profile.ahead, queue.bounds[BEGIN], profile.longest[AHEAD]
-    index, singly_until = counters[RESERVED], upto
+    index, singly_until = counters[slots.RESERVED], upto
     if ahead[OPEN] < upto and ahead[HORIZON] < horizon:
         index = move_horizon(horizon, profile, counters)
     if upto - index > LONG:
@@ -217,17 +203,17 @@ def look_ahead(upto, horizon, queue, profile, counters):
     while index < upto:
         if index >= singly_until:
             held = next_held(queue, begin + index, begin + upto, ahead[WIDEST], longest) - begin
-            for skipped in range(max(index, counters[RESERVED]), held):
-                profile.planned[skipped] = STARTED if queue.procs[begin + skipped] == HOLE else NEVER
+            for skipped in range(max(index, counters[slots.RESERVED]), held):
+                profile.planned[skipped] = STARTED if queue.procs[begin + skipped] == HOLE else slots.NEVER
             index, singly_until = held, (((begin + held) >> BLOCK_BITS) + 1 << BLOCK_BITS) - begin
-            counters[RESERVED] = max(counters[RESERVED], index)
+            counters[slots.RESERVED] = max(counters[slots.RESERVED], index)
             continue
-        if index >= counters[RESERVED] or profile.planned[index] == NEVER:
+        if index >= counters[slots.RESERVED] or profile.planned[index] == slots.NEVER:
             at = begin + index
             procs, seconds = queue.procs[at], queue.fit[at]
-            place, planned = -1, STARTED if procs == HOLE else NEVER
+            place, planned = -1, STARTED if procs == HOLE else slots.NEVER
             if procs <= ahead[WIDEST] and seconds <= longest[class_of(queue, procs)]:
-                place = earliest(profile, counters, procs, seconds, ahead[HORIZON], NEVER)
+                place = earliest(profile, counters, procs, seconds, ahead[HORIZON], slots.NEVER)
                 if place < 0:
                     class_ = class_of(queue, procs)
                     longest[class_] = longest_run(profile, counters, narrowest(class_), ahead[HORIZON])
@@ -239,10 +225,10 @@ def look_ahead(upto, horizon, queue, profile, counters):
                     continue
                 reserve_from(profile, counters, place, procs, seconds)
             profile.planned[index] = planned
-        if ahead[OPEN] == index and profile.planned[index] != NEVER:
+        if ahead[OPEN] == index and profile.planned[index] != slots.NEVER:
             ahead[OPEN] += 1
         index += 1
-        counters[RESERVED] = max(counters[RESERVED], index)
+        counters[slots.RESERVED] = max(counters[slots.RESERVED], index)
 
 
 @kernel
@@ -250,7 +236,7 @@ def move_horizon(horizon, profile, counters):
     """Move the horizon; return the index of the first job to plan again."""
     profile.ahead[HORIZON] = horizon
     profile.ahead[WIDEST] = most_free(profile, counters, horizon)
-    profile.longest[AHEAD, :] = NEVER
+    profile.longest[AHEAD, :] = slots.NEVER
     return profile.ahead[OPEN]
 
 
@@ -261,23 +247,23 @@ def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
     With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run longer than
     planned, only jobs that can start earlier are moved.
     """
-    counters, advanced = state.counters, state.counters[ADVANCED]
+    counters, advanced = state.counters, state.counters[slots.ADVANCED]
     if not again:
         if (
             not steady
-            or counters[AS_PLANNED] == LATER
+            or counters[slots.AS_PLANNED] == slots.LATER
             or not advance_reservations(now, jobs, estimates, queue, profile, state, bits)
         ):
-            counters[RESERVED] = counters[ADVANCED] = 0
+            counters[slots.RESERVED] = counters[slots.ADVANCED] = 0
             build_profile(now, profile, state, bits)
-        counters[HEARD] = counters[ENDED]
-    moved = again or counters[ADVANCED] != advanced or counters[RESERVED] < counters[WAITING]
-    while counters[RESERVED] < counters[WAITING] and counters[UNDECIDED] == 0:
-        seat(queue.bounds[BEGIN] + counters[RESERVED], now, jobs, estimates, queue, profile, state, bits)
-    if counters[UNDECIDED] == 0:
+        counters[slots.HEARD] = counters[slots.ENDED]
+    moved = again or counters[slots.ADVANCED] != advanced or counters[slots.RESERVED] < counters[slots.WAITING]
+    while counters[slots.RESERVED] < counters[slots.WAITING] and counters[slots.UNDECIDED] == 0:
+        seat(queue.bounds[BEGIN] + counters[slots.RESERVED], now, jobs, estimates, queue, profile, state, bits)
+    if counters[slots.UNDECIDED] == 0:
         if moved:
-            insertion_sort(queue, counters[WAITING])
-        counters[AS_PLANNED] = PLANNED
+            insertion_sort(queue, counters[slots.WAITING])
+        counters[slots.AS_PLANNED] = slots.PLANNED
 
 
 @kernel
@@ -292,14 +278,14 @@ def advance_reservations(now, jobs, estimates, queue, profile, state, bits):
     counters = state.counters
     pass_on(profile, counters, now)
     freed = now
-    for i in range(counters[HEARD], counters[ENDED]):
+    for i in range(counters[slots.HEARD], counters[slots.ENDED]):
         job = state.ended[i]
         if state.planned[job] > now:
             give_back(profile, counters, now, state.planned[job], jobs.procs[job])
             freed = max(freed, state.planned[job])
     forget_searches(profile.searched)
     kept = 0
-    while kept < counters[RESERVED]:
+    while kept < counters[slots.RESERVED]:
         at = queue.bounds[BEGIN] + kept
         procs, seconds, due = queue.procs[at], queue.fit[at], np.int64(queue.key[at])
         if due > now:
@@ -309,9 +295,9 @@ def advance_reservations(now, jobs, estimates, queue, profile, state, bits):
             if place < 0:
                 kept += 1
                 continue
-            if counters[ADVANCED] > counters[PLANS] + counters[WAITING]:
+            if counters[slots.ADVANCED] > counters[slots.PLANS] + counters[slots.WAITING]:
                 return False
-            counters[ADVANCED] += 1
+            counters[slots.ADVANCED] += 1
             start = time_at(profile, place)
             give_back(profile, counters, due, due + seconds, procs)
             reserve_from(profile, counters, place, procs, seconds)
@@ -321,9 +307,9 @@ def advance_reservations(now, jobs, estimates, queue, profile, state, bits):
                 kept += 1
                 continue
         job = queue.job[at]
-        packed_remove(queue, counters[WAITING], at)
-        counters[WAITING] -= 1
-        counters[RESERVED] -= 1
+        packed_remove(queue, counters[slots.WAITING], at)
+        counters[slots.WAITING] -= 1
+        counters[slots.RESERVED] -= 1
         start_job(job, now, jobs, estimates, state, bits)
     return True
 
@@ -332,8 +318,8 @@ def advance_reservations(now, jobs, estimates, queue, profile, state, bits):
 def admit(now, jobs, estimates, queue, profile, state, bits):
     """Seat the job just arrived, at the end of the queue, in a plan that still holds."""
     set_now(profile, now)
-    if seat(queue.bounds[BEGIN] + state.counters[WAITING] - 1, now, jobs, estimates, queue, profile, state, bits):
-        insert_last(queue, state.counters[WAITING])
+    if seat(queue.bounds[BEGIN] + state.counters[slots.WAITING] - 1, now, jobs, estimates, queue, profile, state, bits):
+        insert_last(queue, state.counters[slots.WAITING])
 
 
 @apart
@@ -344,17 +330,17 @@ def seat(at, now, jobs, estimates, queue, profile, state, bits):
     """
     counters = state.counters
     procs, seconds = queue.procs[at], queue.fit[at]
-    start = earliest(profile, counters, procs, seconds, NEVER, NEVER)
+    start = earliest(profile, counters, procs, seconds, slots.NEVER, slots.NEVER)
     seated = True
     if start == 0:
         job = queue.job[at]
         if undecided(job, state):
             return False
-        packed_remove(queue, counters[WAITING], at)
-        counters[WAITING] -= 1
+        packed_remove(queue, counters[slots.WAITING], at)
+        counters[slots.WAITING] -= 1
         seated = start_job(job, now, jobs, estimates, state, bits)
     else:
-        counters[RESERVED] += 1
+        counters[slots.RESERVED] += 1
         queue.key[at] = time_at(profile, start)
     if seated:
         reserve_from(profile, counters, start, procs, seconds)

@@ -12,28 +12,12 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.memory import Memory, restore
+from sim.kernel import state as slots
 from sim.kernel.clusters import GAINS, HOUR, KEYED, MOST_GAINS
 from sim.kernel.clusters import line_up_anew as line_up_anew_on_nodes
 from sim.kernel.loop import DONE, advance
 from sim.kernel.passes import line_up_anew
-from sim.kernel.state import (
-    CHOICE,
-    CHOSEN,
-    ENDS,
-    EVENTS,
-    FREE,
-    LEFT,
-    NEVER,
-    NEXT,
-    PLANS,
-    STARTED,
-    STARVING,
-    TICKED,
-    UNUSABLE,
-    WANTED,
-    heap_push,
-    plan_insert,
-)
+from sim.kernel.state import heap_push, plan_insert
 from sim.machine.nodes import change
 
 
@@ -64,7 +48,7 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
     The predictor of a sweep must not be OUTSIDE, as no caller could answer the loop.
     """
     simulations = len(sweep.starts)
-    free, begin = state.counters[FREE], now
+    free, begin = state.counters[slots.FREE], now
     reason = DONE
     for row in range(max(simulations, 1)):
         if simulations > 0:
@@ -92,13 +76,13 @@ def run(settings, jobs, estimates, dependencies, front, back, profile, state, cl
             outside,
         )
         if simulations > 0:
-            if state.counters[UNUSABLE] > 0:
+            if state.counters[slots.UNUSABLE] > 0:
                 break
             if clusters is not None:
                 nodes = clusters.nodes
-                for i in range(state.counters[ENDS]):  # running jobs give back their nodes
+                for i in range(state.counters[slots.ENDS]):  # running jobs give back their nodes
                     job = state.running[state.ends[i] & ((1 << settings.bits) - 1)]
-                    if state.planned[job] != LEFT:
+                    if state.planned[job] != slots.LEFT:
                         change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
             for job in range(sweep.starts.shape[1]):
                 sweep.starts[row, job] = state.start[job]
@@ -110,9 +94,9 @@ def reset(free, jobs, state, memory, sweep):
     """Reset all but the running jobs to the state before the first submission."""
     for i in range(len(state.counters)):
         state.counters[i] = 0
-    state.counters[FREE] = free
-    state.counters[EVENTS] = state.counters[CHOICE] = NEVER
-    state.counters[WANTED] = sweep.wanted
+    state.counters[slots.FREE] = free
+    state.counters[slots.EVENTS] = state.counters[slots.CHOICE] = slots.NEVER
+    state.counters[slots.WANTED] = sweep.wanted
     for job in range(len(sweep.planned), len(jobs.submit)):
         state.start[job] = -1
         state.corrections[job] = 0
@@ -137,14 +121,14 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
         state.corrections[job] = sweep.corrections[job]
         heap_push(state.ends, job, (state.start[job] + jobs.runtime[job]) << settings.bits | job)
         plan_insert(state.plan, state.plan_procs, job, sweep.planned[job] << settings.bits | job, jobs.procs[job])
-    counters[ENDS] = counters[PLANS] = counters[STARTED] = counters[STARVING] = running
-    counters[NEXT] = running
-    while counters[NEXT] < total and jobs.submit[counters[NEXT]] <= now:
-        counters[NEXT] += 1
-    counters[TICKED] = now + 1
-    counters[CHOSEN] = 1
-    while counters[STARVING] < counters[NEXT] and now - jobs.submit[counters[STARVING]] > settings.starvation:
-        counters[STARVING] += 1
+    counters[slots.ENDS] = counters[slots.PLANS] = counters[slots.STARTED] = counters[slots.STARVING] = running
+    counters[slots.NEXT] = running
+    while counters[slots.NEXT] < total and jobs.submit[counters[slots.NEXT]] <= now:
+        counters[slots.NEXT] += 1
+    counters[slots.TICKED] = now + 1
+    counters[slots.CHOSEN] = 1
+    while counters[slots.STARVING] < counters[slots.NEXT] and now - jobs.submit[counters[slots.STARVING]] > settings.starvation:
+        counters[slots.STARVING] += 1
     if clusters is None:
         line_up_anew(settings, running, now, jobs, estimates, front, back, state)
     else:
@@ -153,11 +137,11 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
             change(nodes.row[job], -1, nodes, nodes.free, nodes.left)
         hours = clusters.hours
         for kind in range(len(hours.latest)):
-            hours.latest[kind] = NEVER
+            hours.latest[kind] = slots.NEVER
         numbers[HOUR] = 0
         while numbers[HOUR] < len(hours.time) and hours.time[numbers[HOUR]] <= now:
             hours.latest[hours.kind[numbers[HOUR]]] = hours.until[numbers[HOUR]]
             numbers[HOUR] += 1
         numbers[GAINS] += MOST_GAINS + 1  # known refusals are of another simulation
-        numbers[KEYED] = counters[STARVING]
+        numbers[KEYED] = counters[slots.STARVING]
         line_up_anew_on_nodes(settings, running, now, jobs, estimates, state, clusters)

@@ -188,7 +188,8 @@ class Machine:
         resources = self._resources(jobs)
         capacities = []
         for _, nodes, _, _ in self._kinds:
-            of_a_node = [_capacity(nodes, resource) for resource in resources]
+            amounts = [getattr(nodes, resource) for resource in resources]
+            of_a_node = [UNLIMITED if amount is None else int(amount) for amount in amounts]
             capacities.append(np.tile(of_a_node, (nodes.count, 1)))
         capacity = np.vstack(capacities)
         wanted, have = self._properties(jobs, len(capacity))
@@ -303,8 +304,3 @@ class Machine:
             elif host is not None and host[0] == cluster.name and number <= host[1] < number + nodes.count:
                 has[row + host[1] - number] = True
         return has
-
-
-def _capacity(nodes: NodeGroup, resource: str) -> int:
-    value = getattr(nodes, resource)
-    return UNLIMITED if value is None else int(value)

@@ -152,7 +152,8 @@ def earliest(row, seconds, begin, latest, cluster, nodes, plan):
         other = plan.row[cluster, i]
         for at in range(nodes.begin[other], nodes.begin[other] + nodes.held[other]):
             node = nodes.node[at]
-            before, least = room_before(node, plan), plan.least[node]
+            least = plan.least[node]
+            before = plan.room[node, plan.levels[node] - 1] if plan.levels[node] > 0 else 0
             current = room_on(node, row, nodes, plan.free)
             if current > before:
                 rise(node, current, now, plan)
@@ -203,12 +204,6 @@ def limits_hold(row, nodes, plan):
     for kind in range(requests.limit.shape[1]):
         hold = hold and (requests.limit[row, kind] == NO_LIMIT or plan.left[kind] >= requests.weight[row, kind])
     return hold
-
-
-@kernel
-def room_before(node, plan):
-    """Return the room on ``node`` as last noted."""
-    return plan.room[node, plan.levels[node] - 1] if plan.levels[node] > 0 else 0
 
 
 @kernel

@@ -37,11 +37,8 @@ def _count(schedule: Schedule, enter: str, leave: str, weight: np.ndarray) -> St
     jobs = schedule.jobs
     if len(jobs) == 0:
         raise InputError(f"schedule {schedule.label}: has no jobs")
-    return _step_function(jobs[enter].to_numpy(np.int64), jobs[leave].to_numpy(np.int64), weight)
-
-
-def _step_function(enter: np.ndarray, leave: np.ndarray, weight: np.ndarray) -> Steps:
-    times, at = np.unique(np.concatenate((enter, leave)), return_inverse=True)
+    moments = np.concatenate((jobs[enter].to_numpy(np.int64), jobs[leave].to_numpy(np.int64)))
+    times, at = np.unique(moments, return_inverse=True)
     change = np.zeros(len(times), np.int64)
     np.add.at(change, at, np.concatenate((weight, -weight)))
     return Steps(times, np.cumsum(change))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass
-from typing import Any
 
 import numpy as np
 
 from features.deferred import pd
 from models.runtime.dispatch import tells_quantiles
 from models.runtime.distribution import LEVELS, from_table
-from models.runtime.options import check_known, number, parse, whole
+from models.runtime.options import Option, parse, read
 from models.runtime.protocol import CompiledPredictor, Predictor, TablePredictor, TellsQuantiles
 from sim.kernel.cluster_scenarios import UNKNOWN
 from sim.kernel.harm import CONSTANTS, FACTS, MACHINE, SCALES
@@ -52,22 +51,15 @@ class Harm:
     """Level of the quantile of the runtime that must lie below ``short``."""
 
 
+_OPTIONS = {option: Option(usual, minimum=0.0) for option, usual in asdict(Harm()).items()} | {
+    "scenarios": Option(Harm.scenarios, minimum=1, maximum=MOST_SCENARIOS),
+    "short_level": Option(Harm.short_level, minimum=0.0, maximum=1.0),
+}
+
+
 def harm(text: str) -> Harm:
     """Return the constants of ``Harm(TEXT)``; InputError for unknown options and values."""
-    options = parse(text)
-    usual = asdict(Harm())
-    read: dict[str, float] = {}
-    for option, value_text in options.items():
-        check_known(option, tuple(usual))
-        assignment = f"{option}={value_text}"
-        if option == "scenarios":
-            read[option] = whole(assignment, value_text, minimum=1, maximum=MOST_SCENARIOS)
-        elif option == "short_level":
-            read[option] = number(assignment, value_text, minimum=0.0, maximum=1.0)
-        else:
-            read[option] = number(assignment, value_text, minimum=0.0)
-    constants: dict[str, Any] = usual | read
-    return Harm(**constants)
+    return Harm(**read(parse(text), _OPTIONS))
 
 
 def uniforms(rows: int, count: int, seed: int) -> np.ndarray:

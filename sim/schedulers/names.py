@@ -13,11 +13,10 @@ from functools import lru_cache
 from typing import Any
 
 from features.errors import InputError, meant
-from models.runtime.options import check_known, chosen, parse, whole
+from models.runtime.options import Option, parse, read
 from sim.kernel.orders import ALIASES, ALIASES_BEHIND, NO_WEIGHTS, ORDERS, SCORE, changes_while_waiting
 from sim.kernel.passes import CONSERVATIVE, EASY, HARM, JUSTBF, LIST, ORIGBF, PLANRS, STRICT
 from sim.schedulers.harm import Harm, harm
-from sim.schedulers.planning import OrigBF, PlanRS, orig_bf, plan_rs
 from sim.schedulers.scores import Score, score
 
 ALGORITHMS: dict[str, int] = {
@@ -30,8 +29,6 @@ BACKFILLING = ("EASY",)
 """Algorithms with a separate order for backfilling; the others have one queue."""
 PLANNING = ("JustBF", "Conservative")
 """Algorithms that plan every waiting job."""
-PLANNERS = ("PlanRS", "OrigBF")
-"""Algorithms that plan nodes, also on a pool of processors."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +72,48 @@ class Rush:
     cutoff: float | None = None
 
 
-_RUSH = ("model", "skips", "patience", "every", "cutoff")
 UNTRAINED = ("oracle", "nowcast", "coin")
 """Models of RUSH that are not learned: see :mod:`sim.cluster.start_models`."""
 ANY_SKIPS = 999_999_999
 """A number of skips that no job reaches."""
+_RUSH = {
+    "model": Option(""),
+    **{option: Option(getattr(Rush, option), minimum=0, maximum=ANY_SKIPS) for option in ("skips", "patience", "every")},
+    "cutoff": Option(None, minimum=0.0, maximum=1.0),
+}
+
+
+@dataclass(frozen=True)
+class PlanRS:
+    """The options of ``PlanRS(...)`` (Klusacek & Chlumsky 2016)."""
+
+    iterations: int = 300
+    """Iterations of one search; 0 for no search."""
+    interval: int = 60
+    """Min time from one search to the next, seconds."""
+    wait: float = 1.0
+    slowdown: float = 1.0
+    fairness: float = 10.0
+    """Weights of the relative improvements."""
+
+
+@dataclass(frozen=True)
+class OrigBF:
+    """The options of ``OrigBF(...)`` (Klusacek & Chlumsky 2016)."""
+
+    reservations: str = "kept"
+    """Whether reservations are ``kept`` when the order changes, or made ``anew`` at each pass."""
+
+
+PLANNERS = {
+    "PlanRS": {
+        "iterations": Option(PlanRS.iterations, minimum=0, maximum=10**6),
+        "interval": Option(PlanRS.interval, minimum=1, maximum=10**9),
+        **{weight: Option(getattr(PlanRS, weight), minimum=0.0) for weight in ("wait", "slowdown", "fairness")},
+    },
+    "OrigBF": {"reservations": Option(OrigBF.reservations, words=("kept", "anew"))},
+}
+"""Algorithms that plan nodes, also on a pool of processors, with their options."""
 
 
 @dataclass(frozen=True)
@@ -170,6 +204,9 @@ def _scheduler(name: str) -> Scheduler:
     return Scheduler(name, algorithm, order, _order(parts[at + 1], ALIASES_BEHIND, name), rush=rush, **options)
 
 
+_EASY = {"reservations": Option(1, minimum=1, maximum=999_999_999), "plans": Option("predicted", words=("requested", "predicted"))}
+
+
 def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
     """Remove the options of ``EASY(reservations=k,plans=requested)``; return them as fields."""
     fields: dict[str, Any] = {}
@@ -177,16 +214,11 @@ def _easy_options(parts: list[str], name: str) -> dict[str, Any]:
         if match := re.fullmatch(r"EASY\((.+)\)", part):
             parts[at] = "EASY"
             try:
-                for option, value in parse(match[1].lower()).items():
-                    if option == "reservations":
-                        fields["reservations"] = whole(f"{option}={value}", value, minimum=1, maximum=999_999_999)
-                    else:
-                        check_known(option, ("reservations", "plans"))
-                        plans = chosen(f"{option}={value}", value, ("requested", "predicted"))
-                        fields["by_request"] = plans == "requested"
+                values = read(parse(match[1].lower()), _EASY)
             except InputError as error:
                 takes = "EASY takes reservations=k and plans=requested"
                 raise InputError(f"unknown scheduler {name!r}: {error}; {takes}; {grammar()}") from error
+            fields = {"reservations": values["reservations"], "by_request": values["plans"] == "requested"}
     return fields
 
 
@@ -207,9 +239,13 @@ def _planning(name: str, algorithm: str, options: str, rush: Rush | None) -> Sch
     if rush is not None:
         raise InputError(f"scheduler {name!r}: {algorithm} does not support start decisions (+RUSH)")
     try:
+        values = read(parse(options.lower()), PLANNERS[algorithm])
         if algorithm == "OrigBF":
-            return Scheduler(name, algorithm, orig_bf=orig_bf(options.lower()))
-        return Scheduler(name, algorithm, plan_rs=plan_rs(options.lower()))
+            return Scheduler(name, algorithm, orig_bf=OrigBF(**values))
+        rule = PlanRS(**values)
+        if not rule.wait + rule.slowdown + rule.fairness > 0:
+            raise InputError("wait, slowdown and fairness are all 0: one of them must weigh something")
+        return Scheduler(name, algorithm, plan_rs=rule)
     except InputError as error:
         raise InputError(f"scheduler {name!r}: {error}") from error
 
@@ -220,37 +256,15 @@ def _rush(name: str) -> tuple[str, Rush | None]:
     if not match:
         return name, None
     try:
-        options = {option.lower(): value for option, value in parse(match[2] or "").items()}
-        for option in options:
-            check_known(option, _RUSH)
+        texts = {option.lower(): value for option, value in parse(match[2] or "").items()}
+        values = read(texts, _RUSH)
+        if "patience" in texts and "skips" not in texts:
+            values["skips"] = ANY_SKIPS
+        if "cutoff" in texts and values["model"].lower() in UNTRAINED:
+            raise InputError(f"{values['model']} gives no probability, so cutoff has no effect")
     except InputError as error:
         raise InputError(f"scheduler {name!r}: RUSH: {error}") from error
-    numbers = {"skips": str(ANY_SKIPS if "patience" in options else Rush.skips), "patience": "0", "every": "0"} | options
-    for key, what in (("skips", "number of times"), ("patience", "number of seconds"), ("every", "number of seconds")):
-        if not re.fullmatch(r"\d{1,9}", numbers[key]):
-            raise InputError(f"scheduler {name!r}: {key}={numbers[key]} is not a {what}")
-    return match[1], Rush(
-        model=options.get("model", ""),
-        skips=int(numbers["skips"]),
-        patience=int(numbers["patience"]),
-        every=int(numbers["every"]),
-        cutoff=_cutoff(name, options),
-    )
-
-
-def _cutoff(name: str, options: dict[str, str]) -> float | None:
-    """Return the stated cutoff of a start decision, None without one."""
-    if "cutoff" not in options:
-        return None
-    try:
-        cutoff = float(options["cutoff"])
-    except ValueError:
-        cutoff = math.nan
-    if not 0.0 <= cutoff <= 1.0:
-        raise InputError(f"scheduler {name!r}: cutoff={options['cutoff']} is not a probability")
-    if options.get("model", "").lower() in UNTRAINED:
-        raise InputError(f"scheduler {name!r}: {options['model']} gives no probability, so cutoff has no effect")
-    return cutoff
+    return match[1], Rush(**values)
 
 
 def _order(text: str, aliases: dict[str, str], name: str) -> Order:

@@ -175,7 +175,11 @@ class _Writer:
         if isinstance(node, ast.Constant):
             if isinstance(node.value, bool) or not isinstance(node.value, (int, float)):
                 raise self._wrong(node, "is not a number")
-            return self._push_number(_number(str(node.value), "a number of a score"))
+            number = _number(str(node.value), "a number of a score")
+            if number not in self.numbers:
+                self.numbers.append(number)
+            self._push(kernel.VALUE, len(self.parameters) + self.numbers.index(number))
+            return _SAME
         if isinstance(node, ast.UnaryOp) and isinstance(node.op, (ast.USub, ast.UAdd)):
             kind = self.write(node.operand)
             if isinstance(node.op, ast.USub):
@@ -208,12 +212,6 @@ class _Writer:
             raise self._wrong(node, f"is not a feature, nor a parameter with a value: {hint}")
         self.used.add(name)
         self._push(kernel.VALUE, self.parameters.index(name))
-        return _SAME
-
-    def _push_number(self, number: float) -> int:
-        if number not in self.numbers:
-            self.numbers.append(number)
-        self._push(kernel.VALUE, len(self.parameters) + self.numbers.index(number))
         return _SAME
 
     def _push(self, operation: int, argument: int) -> None:

@@ -1,34 +1,70 @@
-"""Which batches of jobs a batch waits for: the closed loop of Zakay & Feitelson.
+"""Users' reactions by name, and the batches of jobs that a batch waits for.
 
-A user's jobs are taken in order of submission. A job that is submitted before the user's previous one has ended does not wait for
-that end: it belongs to the same batch. Any other job begins a batch ("Preserving user behavior characteristics in trace-based
-simulation of parallel job scheduling", MASCOTS 2014).
+The closed loop is that of Zakay & Feitelson. A user's jobs are taken in order of submission. A job that is submitted
+before the user's previous one has ended does not wait for that end: it belongs to the same batch. Any other job begins
+a batch ("Preserving user behavior characteristics in trace-based simulation of parallel job scheduling", MASCOTS 2014).
 
-A batch depends on the earlier batches of its user all of whose jobs had ended when it was submitted. Of these it waits for those
-on which no other of them depends. When all of them have ended and the user has thought, its jobs follow with the recorded times
-between them. The think time is that between the last of those ends and the batch's first submission. So if every job starts when
-it is recorded to have started, every job is submitted at its recorded time. A batch that depends on none is submitted as recorded:
-a user's first, and batches submitted while all the user's earlier ones still ran.
+A batch depends on the earlier batches of its user all of whose jobs had ended when it was submitted. Of these it waits
+for those on which no other of them depends. When all of them have ended and the user has thought, its jobs follow with
+the recorded times between them. The think time is that between the last of those ends and the batch's first submission.
+So if every job starts when it is recorded to have started, every job is submitted at its recorded time. A batch that
+depends on none is submitted as recorded: a user's first, and batches submitted while all the user's earlier ones still
+ran.
 
-"Had ended before" is an order of intervals. So the batches that a batch waits for are neighbours by their ends, and those that
-wait for a batch are neighbours by their submissions: no list of pairs is needed.
+"Had ended before" is an order of intervals. So the batches that a batch waits for are neighbours by their ends, and
+those that wait for a batch are neighbours by their submissions: no list of pairs is needed.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from features.errors import InputError
 from features.jobs.dependencies import OPEN, Graph
+from models.runtime.options import Option, named, read
+
+OPEN_LOOP, CLOSED = LOOPS = ("open", "closed")
+RECORDED = "recorded"
+
+
+@dataclass(frozen=True)
+class Users:
+    """How users react: the ``loop``, and where jobs' ends come from.
+
+    ``ends`` is ``recorded``, or names the scheduler that simulates them from requests and recorded submissions.
+    """
+
+    loop: str = OPEN_LOOP
+    ends: str = RECORDED
+
+
+@lru_cache(maxsize=256)
+def users(name: str) -> Users:
+    """Return the users called ``name``, such as ``closed(ends=EASY)``.
+
+    InputError with the known names for any other. ``open`` takes no options, because submissions are as recorded.
+    """
+    try:
+        loop, options = named(name)
+        if loop not in LOOPS:
+            raise InputError(f"known: {', '.join(LOOPS)}, with an option as in closed(ends=EASY)")
+        if loop == OPEN_LOOP and options:
+            raise InputError("takes no options, because submissions are as recorded")
+        values = read(options, {"ends": Option(RECORDED)})
+    except InputError as error:
+        raise InputError(f"users {name!r}: {error}") from error
+    return Users(loop, values["ends"])
 
 
 class Batches(NamedTuple):
     """The batches of a trace, int64: by user, and for each user in order of submission.
 
-    ``of_job`` [jobs] numbers them; the rest is [batches]. ``person`` numbers users; a job of an unknown user is a user and a batch
-    of its own. ``submit_s`` is the first submission, ``end_s`` the last end.
+    ``of_job`` [jobs] numbers them; the rest is [batches]. ``person`` numbers users; a job of an unknown user is a user
+    and a batch of its own. ``submit_s`` is the first submission, ``end_s`` the last end.
     """
 
     of_job: np.ndarray
@@ -83,8 +119,8 @@ def graph(user: np.ndarray, submit_s: np.ndarray, end_s: np.ndarray) -> tuple[Gr
 class Facts:
     """Numbers of users, batches and jobs.
 
-    ``as_recorded`` counts jobs that wait for none, ``of_several`` jobs whose batch waits for several batches. Jobs that name no
-    user are counted only in ``as_recorded``, ``jobs`` and ``unnamed``.
+    ``as_recorded`` counts jobs that wait for none, ``of_several`` jobs whose batch waits for several batches. Jobs that
+    name no user are counted only in ``as_recorded``, ``jobs`` and ``unnamed``.
     """
 
     users: int

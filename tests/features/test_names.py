@@ -9,8 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from features.errors import InputError
-from features.names import LONGEST, RULE, is_name
+from features.errors import LONGEST, RULE, InputError, is_name
 from models.registry.variability_registration import VARIABILITY
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.tables import Lake

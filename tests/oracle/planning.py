@@ -31,7 +31,7 @@ class Generator:
 
 @dataclass
 class Planning(OnClusters):
-    """A simulation by PlanRS, with the fields of :class:`sim.schedulers.planning.PlanRS` in ``rule``."""
+    """A simulation by PlanRS, with the fields of :class:`sim.schedulers.names.PlanRS` in ``rule``."""
 
     rule: Any = None
     seed: int = 0
@@ -177,7 +177,7 @@ QUEUES_S = [3600, 7200, *(days * 86400 for days in (1, 2, 4, 7, 14, 61))]
 
 @dataclass
 class OrigBackfill(OnClusters):
-    """A simulation by OrigBF, with the fields of :class:`sim.schedulers.planning.OrigBF` in ``rule``."""
+    """A simulation by OrigBF, with the fields of :class:`sim.schedulers.names.OrigBF` in ``rule``."""
 
     rule: Any = None
     usage: dict[Any, float] = field(default_factory=dict)

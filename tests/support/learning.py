@@ -8,7 +8,7 @@ import pandas as pd
 from features.clock import local_clock_s
 from features.jobs.runtime_features import runtime_features
 from features.jobs.schema import conform
-from models.registry.accounting import Accounting
+from models.registry.candidates import Accounting
 
 ORIGIN_S, ZONE = 1_700_000_000, "Europe/Stockholm"
 

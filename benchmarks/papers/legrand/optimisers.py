@@ -12,8 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from cmaes import CMA
 
-from sim.campaigns.learned_order import ask_and_tell, evolve
-from sim.campaigns.sweep import PreparedSweep, random_weights
+from sim.campaigns.learned_order import PreparedSweep, ask_and_tell, evolve, random_weights
 
 XNES, CMA_ES, RANDOM = "xnes", "cma-es", "random"
 Objective = Callable[[np.ndarray], np.ndarray]

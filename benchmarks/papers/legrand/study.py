@@ -21,8 +21,8 @@ from benchmarks.papers.legrand.transfer import RECORDED, Split, last_of, optimum
 from features.jobs.cleaning import CleanTrace
 from features.jobs.workload_changes import moves, shaken
 from features.limits import SHAKE_S
+from sim.campaigns.learned_order import MIXED, PreparedSweep
 from sim.campaigns.maps import threads
-from sim.campaigns.sweep import MIXED, PreparedSweep
 from sim.campaigns.windows import Window, split_windows
 
 ORACLE, TRAINED, GREEDY, HINDSIGHT = "w*", "w_train", "w_greedy", "w_test"

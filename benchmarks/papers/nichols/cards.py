@@ -12,7 +12,7 @@ from benchmarks.common.card import Card, made_before, read_rows
 from benchmarks.common.pages import STUDIES
 from benchmarks.common.tables import kept_table
 from features.statistics import Ratio, interval_of_change
-from sim.metrics.formats import MINUS
+from sim.metrics.verdict import MINUS
 
 _SHOWN = ["runs with variation", "without storm", "makespan, s", "mean wait, s"]
 _ROWS = [("ADAA", name) for name in ("model", "as published", "nowcast", "oracle", "coin")]

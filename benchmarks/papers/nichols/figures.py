@@ -12,7 +12,7 @@ from matplotlib.ticker import FuncFormatter, NullFormatter
 from benchmarks.papers.nichols.experiments import ALL, EASY, STRATA, Conducted
 from benchmarks.papers.nichols.tables import looked_up
 from pipelines.report.page import INK, MUTED, encode, figure
-from sim.metrics.formats import signed
+from sim.metrics.verdict import signed
 
 SIMULATED = "simulated cluster"
 _COLOURS = {"model": "#0072b2", "nowcast": "#e3c94b", "oracle": "#e69f00"}

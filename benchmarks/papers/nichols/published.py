@@ -15,7 +15,7 @@ from benchmarks.common.tables import markdown
 from benchmarks.papers.nichols.comparison import by_trial, compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, Conducted
 from benchmarks.papers.nichols.tables import looked_up
-from sim.metrics.formats import signed
+from sim.metrics.verdict import signed
 
 _VARYING = ("Laghos", "LBANN", "sw4lite")
 """The applications that vary most in the paper."""

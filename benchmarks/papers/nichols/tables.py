@@ -11,7 +11,7 @@ import pandas as pd
 from benchmarks.common.tables import markdown
 from benchmarks.papers.nichols.comparison import compared
 from benchmarks.papers.nichols.experiments import ALL, EASY, METRICS, STRATA, Conducted, asking_rate
-from sim.metrics.formats import signed
+from sim.metrics.verdict import signed
 
 _COLUMNS = (
     ("runs with variation", "varied", STRATA[0]),

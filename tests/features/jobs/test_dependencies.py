@@ -9,8 +9,8 @@ import pandas as pd
 
 from features.jobs.dependencies import OPEN, Graph, preceding_rows
 from sim import simulate
-from sim.replays import user_graph
-from sim.users.names import users
+from sim.simulation import user_graph
+from sim.users.closed import users
 from tests.support.workloads import Workload, columns, crowd
 
 

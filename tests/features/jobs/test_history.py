@@ -15,7 +15,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.history import completed_jobs
 from features.jobs.runtime_features import FEATURES, runtime_features
 from features.jobs.schema import Trace, conform
-from models.registry.accounting import accounting
+from models.registry.candidates import accounting
 from pipelines.lake.tables import features_of
 from pipelines.training.ledger import ReplayedTrace
 from tests.support.fresh import seeds

@@ -11,8 +11,7 @@ import pytest
 from features.clock import DAY_S
 from features.jobs.runtime_features import States
 from models.packed.methods import Forest, Trees
-from models.registry.accounting import Accounting, accounting
-from models.registry.candidates import fit
+from models.registry.candidates import Accounting, accounting, fit
 from tests.support.learning import ORIGIN_S, ZONE, people, workload
 
 

@@ -7,9 +7,8 @@ import pytest
 
 from features.clock import DAY_S
 from models.packed.methods import Last2, Requested
-from models.registry.accounting import accounting
 from models.registry.as_served import predict_served
-from models.registry.candidates import TRAINERS
+from models.registry.candidates import TRAINERS, accounting
 from tests.support.learning import ORIGIN_S, ZONE, workload
 
 

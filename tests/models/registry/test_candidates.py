@@ -13,8 +13,7 @@ from features.clock import DAY_S
 from features.jobs.runtime_features import FEATURES
 from models.packed.methods import PREDICTED, Boosting, Method, Quantile
 from models.packed.snapshot import UserSnapshot
-from models.registry.accounting import Accounting, accounting
-from models.registry.candidates import fit, refresh, refresh_each
+from models.registry.candidates import Accounting, accounting, fit, refresh, refresh_each
 from tests.support.learning import ORIGIN_S, ZONE, as_submitted, asked_after
 
 LEARNERS = (Boosting, Quantile)

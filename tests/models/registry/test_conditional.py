@@ -7,6 +7,7 @@ import pytest
 
 from models.packed.methods import conditional
 from models.runtime import quantile
+from models.runtime import quantile_forest as forest
 from models.runtime.memory import Memory
 from tests.support.fresh import seeds
 
@@ -27,7 +28,7 @@ def test_it_answers_as_the_simulator_does(seed):
     memory.jobs[0, width : width + len(LEVELS)] = quantiles
     for elapsed in (0, 1, 17, 150, 400, 1500, 3599):
         for place in (0, 19, 31, 38):
-            memory.model[quantile.END_AT] = place
+            memory.model[forest.END_AT] = place
             expected = quantile.estimate_again(memory, 0, requested, elapsed)
             assert answered(quantiles, requested, elapsed, LEVELS[place]) == [min(expected, requested)]
 

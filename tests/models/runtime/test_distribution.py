@@ -7,7 +7,8 @@ import pandas as pd
 import pytest
 from sklearn.metrics import mean_pinball_loss
 
-from models.runtime.distribution import at_levels, losses
+from models.runtime.distribution import at_levels
+from models.runtime.evaluation import pinball
 
 LEVELS = np.arange(1, 20) / 20
 
@@ -15,7 +16,7 @@ LEVELS = np.arange(1, 20) / 20
 def test_losses_agree_with_scikit_learn_level_by_level():
     rng = np.random.default_rng(1)
     quantiles, runtime = rng.uniform(1, 100, (500, len(LEVELS))), rng.uniform(1, 100, 500)
-    loss = losses(quantiles, LEVELS, runtime).mean(axis=0)
+    loss = pinball(quantiles, runtime[:, None], LEVELS).mean(axis=0)
     expected = [mean_pinball_loss(runtime, column, alpha=level) for column, level in zip(quantiles.T, LEVELS, strict=True)]
     assert loss == pytest.approx(expected)
 

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from features.errors import InputError
-from sim.campaigns.sweep import MIXED, PreparedSweep, random_weights
+from sim.campaigns.learned_order import MIXED, PreparedSweep, random_weights
 from tests.models.runtime.by_hand import agree
 from tests.oracle.nag import SLOPES, WEIGHTS, NagByHand
 from tests.support.workloads import crowd

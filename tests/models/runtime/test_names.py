@@ -27,7 +27,7 @@ REFUSED = [
     ("lightgbm(seed=-1)", f"seed=-1: {SEED}"),
     ("lightgbm(trees=1.5)", f"trees=1.5: {WHOLE}"),
     ("nag(rate=1)", "unknown option 'rate'; known: over, under, threshold, weight, eta, lambda"),
-    ("nag(weight=log-area)", "weight=log-area; known: constant, long-narrow, short-wide, small-area, large-area"),
+    ("nag(weight=log-area)", "weight=log-area; did you mean large-area?"),
     ("nag(over=cubic)", "over=cubic; known: absolute, square, exponential, with a factor in front as in 100*square"),
     ("nag(over=x*square)", "over=x*square: 'x' is not a number"),
     ("nag(over=0*square)", "over=0*square: must be a finite number, above 0"),

@@ -5,8 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from models.runtime.distribution import LEVELS
-from models.runtime.fixed import prior
-from models.runtime.names import predictor
+from models.runtime.names import predictor, prior
 from tests.support.workloads import crowd
 
 JOBS = crowd(np.random.default_rng(1), size=50).table()

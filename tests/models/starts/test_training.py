@@ -19,7 +19,7 @@ from models.packed.start_distribution import (
     of_scenarios,
 )
 from models.packed.start_predictor import HAZARD, StartModel
-from models.runtime.distribution import losses
+from models.runtime.evaluation import pinball
 from models.starts.bulk import chances
 from models.starts.model import Growth, Questions, calibrate, fit, grow, predict, restricted, uncalibrated
 
@@ -49,7 +49,7 @@ def test_learned_quantiles_hold_at_their_levels_and_chances_rise(read: bool) -> 
     held = (waited[rest, None] <= at_levels(given_waiting(curves[rest]), np.array(LEVELS))).mean(axis=0)
     assert np.abs(held - LEVELS).max() < 0.06
     constant = np.quantile(waits[learned], LEVELS)
-    assert losses(at_levels(curves, np.array(LEVELS)), np.array(LEVELS), waited).mean() < 0.5 * np.mean(
+    assert pinball(at_levels(curves, np.array(LEVELS)), waited[:, None], np.array(LEVELS)).mean() < 0.5 * np.mean(
         [np.maximum(q * (waited - c), (q - 1) * (waited - c)) for q, c in zip(LEVELS, constant, strict=True)]
     )
 

@@ -20,7 +20,7 @@ from queuecast import results
 from sim import Campaign, run_campaign
 from sim.campaigns.points import Point
 from sim.campaigns.windows import Windows, split_windows
-from sim.metrics.formats import predictions
+from sim.metrics.verdict import predictions
 from sim.policy import Policy
 from tests.support.command import queuecast
 from tests.support.process import python

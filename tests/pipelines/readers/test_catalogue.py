@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from features.errors import RULE
 from features.jobs.schema import Trace
-from features.names import RULE
 from pipelines.lake.places import home
 from pipelines.readers.canonical import write_canonical
 from pipelines.readers.catalogue import MADE, PACKAGED, Entry, load_catalogue, read_catalogue

@@ -25,7 +25,7 @@ from pipelines.training.simulate import ServedModel, simulated_model
 from pipelines.training.simulate import simulate as simulate_run
 from pipelines.training.work import as_of, choose_cutoff, midnights
 from sim import simulate
-from sim.metrics.formats import predictions
+from sim.metrics.verdict import predictions
 from tests.support.arriving import arriving
 from tests.support.cutoffs import registered_in, work_in
 

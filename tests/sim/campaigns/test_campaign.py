@@ -20,7 +20,7 @@ from sim.campaigns.campaign import points, policies
 from sim.campaigns.maps import threads
 from sim.campaigns.points import IDENTITY
 from sim.campaigns.windows import Windows, split_windows
-from sim.metrics.formats import combinations as labels
+from sim.metrics.verdict import combinations as labels
 from tests.support.process import LIBRARIES
 from tests.support.workloads import crowd
 

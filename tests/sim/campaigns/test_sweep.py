@@ -9,7 +9,7 @@ import pytest
 
 from features.errors import InputError
 from sim import evaluate
-from sim.campaigns.sweep import MEASURED, MIXED, PreparedSweep, random_weights
+from sim.campaigns.learned_order import MEASURED, MIXED, PreparedSweep, random_weights
 from sim.policy import Policy
 from tests.support.workloads import Told, crowd
 

@@ -84,14 +84,14 @@ LOAD = Workload(10, [0], [10], [10], [10], ["u"], [10])
 @pytest.mark.parametrize(
     ("name", "says"),
     [
-        ("EASY+RUSH(skips=-1)", "skips=-1 is not a number of times"),
-        ("EASY+RUSH(skips=two)", "skips=two is not a number of times"),
+        ("EASY+RUSH(skips=-1)", "skips=-1: must be a finite number, at least 0"),
+        ("EASY+RUSH(skips=two)", "skips=two: 'two' is not a number"),
         (
             "EASY+RUSH(threshold=3)",
             "RUSH: unknown option 'threshold'; known: model, skips, patience, every, cutoff",
         ),
-        ("EASY+RUSH(model=m,cutoff=1.5)", "cutoff=1.5 is not a probability"),
-        ("EASY+RUSH(model=m,cutoff=half)", "cutoff=half is not a probability"),
+        ("EASY+RUSH(model=m,cutoff=1.5)", "cutoff=1.5: must be a finite number, at least 0, at most 1"),
+        ("EASY+RUSH(model=m,cutoff=half)", "cutoff=half: 'half' is not a number"),
         ("EASY+RUSH(model=oracle,cutoff=0.5)", "oracle gives no probability, so cutoff has no effect"),
         ("EASY+RUSH(skips=1,skips=2)", "RUSH: option skips is given twice"),
         ("EASY+RUSH(model=)", "RUSH: 'model=' is not of the form option=value"),

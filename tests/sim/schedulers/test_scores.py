@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from features.clock import Clock
 from features.errors import InputError
 from sim import simulate
-from sim.campaigns.sweep import MEASURED, PreparedSweep
+from sim.campaigns.learned_order import MEASURED, PreparedSweep
 from sim.metrics.schedule_metrics import evaluate
 from sim.policy import Policy
 from sim.schedulers.names import scheduler

@@ -11,9 +11,8 @@ from features.errors import InputError
 from features.jobs.cleaning import clean
 from features.jobs.dependencies import OPEN, Graph
 from pipelines.readers.read import read_trace
-from sim.replays import user_graph
-from sim.users.closed import Facts, facts_of, graph
-from sim.users.names import users
+from sim.simulation import user_graph
+from sim.users.closed import Facts, facts_of, graph, users
 from tests.conftest import SHARED, needs_shared
 from tests.oracle.batches import batches as plain_batches
 from tests.oracle.batches import waits
