@@ -21,9 +21,8 @@ from models.runtime.protocol import OnlinePredictor, Predictor, TablePredictor
 from sim.campaigns.campaign import campaign_schedules
 from sim.campaigns.learned_order import MIXED, PreparedSweep, random_weights
 from sim.machine.description import Cluster, Machine, NodeGroup
-from sim.metrics.timeline import busy_procs
 from sim.policy import SEMANTICS
-from sim.schedule import Schedule
+from sim.schedule import Schedule, busy_procs
 from sim.settings import Campaign
 from sim.simulation import simulate
 

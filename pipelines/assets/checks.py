@@ -18,8 +18,7 @@ from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from pipelines.lake.tables import Lake
 from pipelines.report.table import markdown_of
-from sim.metrics.timeline import busy_procs
-from sim.schedule import Schedule, recorded
+from sim.schedule import Schedule, busy_procs, recorded
 
 if TYPE_CHECKING:
     from pipelines.studies.monitored import TrainingTable

@@ -23,10 +23,9 @@ from pipelines.report.page import INK, MUTED, Key, Looks, Picture, data_uri, fig
 from pipelines.report.table import brief
 from sim.metrics.names import METRICS, TAU_S
 from sim.metrics.schedule_metrics import bounded_slowdown
-from sim.metrics.timeline import queue_length, seats
 from sim.metrics.verdict import WEIGHED, change, signed
 from sim.policy import NAMES
-from sim.schedule import Schedule
+from sim.schedule import Schedule, queue_length, seats
 
 _LOG_FROM = 3.0
 """A panel whose largest ratio exceeds this is drawn on a logarithmic scale."""
@@ -172,7 +171,7 @@ def gantt(schedule: Schedule, from_s: float | None = None, to_s: float | None = 
     """Draw the jobs that run between two seconds of the trace, by processor.
 
     The default is from the first submission to the last end. A job's colour is its wait. If the machine is one pool, or the
-    schedule names no nodes, :func:`sim.metrics.timeline.seats` chooses the processors. Raises InputError as :func:`window_of`.
+    schedule names no nodes, :func:`sim.schedule.seats` chooses the processors. Raises InputError as :func:`window_of`.
     """
     jobs, (first, last) = schedule.jobs, window_of(schedule, from_s, to_s)
     start, end = jobs["start_s"].to_numpy(np.float64), jobs["end_s"].to_numpy(np.float64)

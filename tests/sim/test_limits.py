@@ -16,7 +16,7 @@ from sim import simulate
 from sim.kernel.corrections import CORRECTIONS
 from sim.kernel.queue import width_classes
 from sim.metrics.schedule_metrics import evaluate
-from sim.metrics.timeline import busy_procs
+from sim.schedule import busy_procs
 from sim.settings import ALL
 from tests.support.workloads import TABLE_CORRECTIONS, Workload, columns, crowd, policy_of
 

@@ -7,7 +7,7 @@ import pytest
 
 from features.errors import InputError
 from pipelines.report.plots import gantt
-from sim.metrics.timeline import seats
+from sim.schedule import seats
 from tests.support.workloads import crowd
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.metrics.timeline import seats
+from sim.schedule import seats
 from tests.support.workloads import Workload, workloads
 
 

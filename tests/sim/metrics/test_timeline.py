@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sim.metrics.timeline import busy_procs, queue_length
+from sim.schedule import busy_procs, queue_length
 from tests.sim.metrics.test_schedule_metrics import schedule_of
 
 jobs = st.lists(st.tuples(st.integers(0, 40), st.integers(0, 30), st.integers(1, 30), st.integers(1, 5)), min_size=1, max_size=15)
