@@ -100,8 +100,9 @@ def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: in
 class RecordedState:
     """The recorded state, in which it is tried what Slurm would start."""
 
-    def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], priority: np.ndarray) -> None:
-        self.slurm, self.held, self.priority = slurm, held, priority
+    def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], first: np.ndarray) -> None:
+        """``first`` float64 [jobs]: of jobs that start together, those of higher values do first."""
+        self.slurm, self.held, self.first = slurm, held, first
         self.state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
 
     def follow(self, events: list[Event], shown: Sequence[Event], asks: bool) -> list[set[int]]:
@@ -134,12 +135,12 @@ class RecordedState:
         return [self._tried([(second * 1000 + _LATE_MS, kind, 0)]) for kind in (PASS, CYCLE)]
 
     def _handle(self, events: list[Event]) -> None:
-        """Handle events in order; jobs that start at once do so by the priorities of the accounting."""
+        """Handle events in order; jobs that start together do so by ``first``."""
         for starts, together in groupby(events, key=lambda event: event[1] == START):
             if not starts:
                 follow_events(list(together), self.slurm)
                 continue
-            for event in sorted(together, key=lambda event: (event[0], -self.priority[event[2]], event[2])):
+            for event in sorted(together, key=lambda event: (event[0], -self.first[event[2]], event[2])):
                 follow_events([event], self.slurm, *self.held)
 
     def _tried(self, events: list[Event]) -> set[int]:

@@ -44,7 +44,8 @@ _OF_SITE = (b"Created reservation=", b"update_node: node", b"slurmctld version")
 _TICK_S = 0.01
 """How far the seconds of the accounting may lag behind the log, by a tick of the kernel's clock."""
 _STEP_S = 0.1
-_MS = 0.001
+_MS, _NEXT_LINE_S = 0.001, 1e-6
+"""How exact the log's times are, and how much later a start is taken to be than that on the line before, in one millisecond."""
 _LATEST_S = 0.03
 """How long after a whole second a pass at a turn is, at most, since 23.11."""
 _EARLY_S, _WORK_S, _LOOK_BACK = 0.004, 0.02, 25
@@ -138,6 +139,8 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                             submitted[int(event[1])] = when
                             first_shown.append((event[1], when, int(event[2] or 0)))
                         elif kind == "start":
+                            if runs and runs[-1].when - _MS < when <= runs[-1].when:
+                                when = runs[-1].when + _NEXT_LINE_S
                             begun[event[2]] = when
                             runs.append(_Run(event[2], when, event[3], event[1].endswith("Allocate")))
                         elif kind == "end" and event[1] in begun:

@@ -143,6 +143,14 @@ def test_nodes_that_a_pass_takes_sooner_than_usual_had_answered(tmp_path: Path) 
     np.testing.assert_allclose(answers_s, [0.002, np.nan], atol=1e-6)
 
 
+def test_starts_of_one_millisecond_keep_the_order_of_their_lines(tmp_path: Path) -> None:
+    starts = ((5.0, f"sched: Allocate JobId={job} NodeList=n{job} #CPUs=8 Partition=main") for job in (2, 1))
+    (tmp_path / "log").write_text(LOG + log(*starts))
+    table = jobs(2, 9).assign(start_s=int(BEGIN.timestamp()) + 5)
+    first, second = read_phases(tmp_path / "log", SITE, table).starts_s
+    assert 0 < first - second < 0.001
+
+
 @needs_shared
 def test_a_real_log_shows_the_clocks_that_the_site_is_set_to() -> None:
     site = load_site(SHARED / "slurm" / "sites" / "pair")
