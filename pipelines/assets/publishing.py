@@ -26,7 +26,6 @@ from pipelines.assets.stages import (
 )
 from pipelines.lake.version import OF_BOTH
 from pipelines.report.table import escaped, markdown_of
-from pipelines.serving.asked_log import answered
 from pipelines.training.ledger import SYSTEM_NIGHTS, nights_before
 from pipelines.training.work import Work
 
@@ -84,6 +83,8 @@ def published_trace(context: dg.AssetExecutionContext, lake: LakeResource, regis
 
 def _of_trace(work: Work) -> dict[str, Any]:
     """Return what a night of a trace decided and what drifted."""
+    from pipelines.serving.asked_log import answered
+
     seen = work.lake.published()
     clean = seen.read_clean(work.name)
     decided = seen.read_for(clean, "runtime_model")[1]["night"]

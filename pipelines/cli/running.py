@@ -37,7 +37,6 @@ from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import remember
 from pipelines.readers.systems import system as known_system
 from pipelines.report.table import Table, console, nothing_waited
-from pipelines.studies.monitored import MODEL_TABLE
 from pipelines.studies.progress import listening
 from pipelines.training.ledger import days_to_come, later_night
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, TODAY, RunSettings
@@ -116,6 +115,7 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 def print_variability(lake: Lake, name: str) -> None:
     """Print the candidates of a system and, if simulated, the gain of asking the champion."""
+    from pipelines.studies.monitored import MODEL_TABLE
     from pipelines.training.trials import answer, overall
 
     models, settings = lake.read(MODEL_TABLE, name)

@@ -20,7 +20,6 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import Accounting
 from models.registry.policy_registration import POLICY
-from models.registry.start_registration import START
 from models.registry.tracking import Tracking, aliases
 from pipelines.lake.publishing import finish, publish
 from pipelines.lake.registry import pruned
@@ -275,6 +274,10 @@ def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
 def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
     """Point champion and challenger of ``start-<trace>`` to the published versions."""
     serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
+    if not serves:
+        return
+    from models.registry.start_registration import START
+
     for alias, number in serves.items():
         if number:
             store.client.set_registered_model_alias(START.registered(trace), alias, number)
