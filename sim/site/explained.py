@@ -154,7 +154,7 @@ def _looks(site: Site, jobs: pd.DataFrame, phases: Phases, from_s: int = 0, ever
     first = jobs["priority"].to_numpy(np.float64)  # of jobs that start together
     if phases.starts_s is not None:
         first = np.where(np.isnan(phases.starts_s), first, -phases.starts_s)
-    record = RecordedState(slurm, held_nodes(site, jobs), first)
+    record = RecordedState(slurm, held_nodes(site, jobs), first, jobs["job_id"])
     start = jobs["start_s"].to_numpy(np.int64) - origin
     wait, busy, idle, at = clock_settings(site)[1] + 5, 0, 0, 0
     while at < len(events):

@@ -245,7 +245,7 @@ def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:
             outages.append((outage, UP, outage.end_s))
     outages.sort(key=lambda change: (change[0].start_s, change[1] == UP))  # a node may be back in the second in which it was lost
     of_node = {node.name: row for row, node in enumerate(site.nodes)}
-    return [(max(second - origin, 0) * 1000, of_node[outage.node], up, NONE) for outage, up, second in outages]
+    return [(max(round((second - origin) * 1000), 0), of_node[outage.node], up, NONE) for outage, up, second in outages]
 
 
 def _of_jobs(jobs: pd.DataFrame, ask: Ask, origin: int) -> list[Event]:

@@ -100,9 +100,15 @@ def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: in
 class RecordedState:
     """The recorded state, in which it is tried what Slurm would start."""
 
-    def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], first: np.ndarray) -> None:
-        """``first`` float64 [jobs]: of jobs that start together, those of higher values do first."""
+    def __init__(self, slurm: Slurm, held: tuple[np.ndarray, np.ndarray], first: np.ndarray, job_ids: pd.Series) -> None:
+        """``first`` float64 [jobs]: of jobs that start together, those of higher values do first.
+
+        Rows of one job in ``job_ids`` [jobs] are its runs: Slurm requeues a job in its own record, also a task of an array.
+        """
         self.slurm, self.held, self.first = slurm, held, first
+        runs = job_ids.to_frame().groupby("job_id").indices.values()
+        self.before = {row: rows[0] for rows in runs for row in rows[1:]}
+        slurm.ask.array[[*self.before]] = NONE
         self.state: list[np.ndarray] = [*slurm.now, slurm.numbers, slurm.tree.usage, slurm.tree.factor]
 
     def follow(self, events: list[Event], shown: Sequence[Event], asks: bool) -> list[set[int]]:
@@ -138,7 +144,10 @@ class RecordedState:
         """Handle events in order; jobs that start together do so by ``first``."""
         for starts, together in groupby(events, key=lambda event: event[1] == START):
             if not starts:
-                follow_events(list(together), self.slurm)
+                others = list(together)
+                for row in self.before.keys() & {row for _, kind, row in others if kind == SUBMIT}:
+                    self.slurm.now.place[row] = self.slurm.now.place[self.before[row]]
+                follow_events(others, self.slurm)
                 continue
             for event in sorted(together, key=lambda event: (event[0], -self.first[event[2]], event[2])):
                 follow_events([event], self.slurm, *self.held)

@@ -333,12 +333,17 @@ def _rejoin(heads, slurm):
 
 
 @kernel
+def _place_of(job, slurm):
+    """Return a job's place in slurmctld's list of jobs: a task has its array's until it has started once."""
+    array = slurm.ask.array[job]
+    return slurm.now.place[job] if array == NONE or slurm.now.attempts[job] > 0 else slurm.now.rest[array]
+
+
+@kernel
 def listed_before(one, other, slurm):
     """Tell whether a record's job comes before another's in slurmctld's list of jobs."""
-    ask, state = slurm.ask, slurm.now
-    job, second = ask.job[one], ask.job[other]
-    place = state.place[job] if ask.array[job] == NONE else state.rest[ask.array[job]]
-    other_place = state.place[second] if ask.array[second] == NONE else state.rest[ask.array[second]]
+    job, second = slurm.ask.job[one], slurm.ask.job[other]
+    place, other_place = _place_of(job, slurm), _place_of(second, slurm)
     return place < other_place if place != other_place else one < other
 
 

@@ -198,10 +198,10 @@ class Outage:
     """
 
     node: str
-    start_s: int
-    end_s: int
+    start_s: float
+    end_s: float
     down: bool = False
-    ordered_s: int | None = None
+    ordered_s: float | None = None
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
     site's events lack are added.
     """
     place, created_s, release = zone(timezone), dict[str, int](), site.release
-    orders: dict[str, list[tuple[int, str]]] = defaultdict(list)
+    orders: dict[str, list[tuple[float, str]]] = defaultdict(list)
     with text_of(path) as lines:
         for line in lines:
             if not any(word in line for word in _OF_SITE):
@@ -83,7 +83,7 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
             if reservation := re.search(r"Created reservation=(\S+)", entry[2]):
                 created_s[reservation[1]] = int(when)
             elif order := re.search(r"update_node: node (\S+) state set to (\w+)", entry[2]):
-                orders[order[1]].append((int(when), order[2]))
+                orders[order[1]].append((when, order[2]))
             else:
                 release = release or read_release(entry[2])
     reservations = tuple(
@@ -91,7 +91,7 @@ def with_log(path: Path, site: Site, timezone: str = "UTC") -> Site:
     )
     names, outages = {node.name for node in site.nodes}, list(site.outages)
     for name in orders.keys() & names:
-        for (order_s, state), (end_s, _) in pairwise([*orders[name], (UNLIMITED, "")]):
+        for (order_s, state), (end_s, _) in pairwise([*orders[name], (float(UNLIMITED), "")]):
             if not state.startswith(("DRAIN", "DOWN")):
                 continue
             matching = [at for at, outage in enumerate(outages) if outage.node == name and order_s - 1 <= outage.start_s <= end_s]

@@ -9,7 +9,10 @@ import pytest
 from features.clock import DAY_S
 from sim.site.explained import FALSE_ALARMS, by_day, fall
 from sim.site.replay import replay
+from sim.slurm.begin import begin, draw_phases
+from sim.slurm.events import RecordedState, held_nodes
 from sim.slurm.files import read_site
+from sim.slurm.recorded import SUBMIT
 from sim.slurm.site import Site
 from tests.sim.site.test_what_if import jobs as few_jobs
 
@@ -106,3 +109,12 @@ def test_a_fall_needs_days_before_it_and_a_size() -> None:
     drop = fall(days([0.9] * 20 + [0.6] * 10))
     assert drop is not None
     assert (drop.day, round(drop.before, 2), round(drop.after, 2)) == ("2026-03-21", 0.9, 0.6)
+
+
+def test_a_requeued_job_keeps_its_place_in_the_list_of_jobs() -> None:
+    here, table = site(), few_jobs(3, 0).assign(job_id=["1", "2", "1"], nodes="n1", partition="long")
+    slurm = begin(here, table, draw_phases(here, 3, 0))
+    record = RecordedState(slurm, held_nodes(here, table), np.zeros(3), table["job_id"])
+    for row in range(3):
+        record.follow([(1_000 * row, SUBMIT, row)], (), asks=False)
+    assert slurm.now.place.tolist() == [0, 1, 0]

@@ -167,7 +167,7 @@ def test_a_log_tells_the_release_when_reservations_were_made_and_nodes_ordered_t
         log(
             (0, "slurmctld version 24.11.5 started on cluster here(1)"),
             (10, "sched: Created reservation=course accounts=physics nodes=n1 start=2026-03-01T10:30:00"),
-            (20, "update_node: node n1 state set to DRAINING"),
+            (20.75, "update_node: node n1 state set to DRAINING"),
             (30, "update_node: node n2 state set to DOWN"),
             (40, "update_node: node n2 state set to IDLE"),
         )
@@ -179,9 +179,9 @@ def test_a_log_tells_the_release_when_reservations_were_made_and_nodes_ordered_t
     )
     assert (site.release, site.reservations[0].created_s) == ((24, 11, 5), begin + 10)
     assert [(each.node, each.start_s - begin, each.end_s - begin, each.down) for each in site.outages] == [
-        ("n1", 20, 300, False),
+        ("n1", 20.75, 300, False),
         ("n2", 30, 40, True),
-    ]
+    ], "a job that started earlier in the second of the order did so on a free node"
 
 
 @needs_shared
