@@ -137,7 +137,8 @@ def work(now, ended, ends, submitted, slurm):
         if state.phase[job] == NEW:
             join(job, now, slurm)
         touch(now, slurm)
-        ask_for_pass(now, slurm)
+        if slurm.ask.het[job] == NONE:  # the submission of a heterogeneous job requests no pass
+            ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
         node, up, job = change_site(numbers[OUTAGE], slurm)
         if node != NONE and up == DOWN:

@@ -87,6 +87,17 @@ def test_components_start_together_or_not_at_all() -> None:
     assert np.isnan(replay(of(OLD, LIMITED, qos=qos.replace("40", "20")), jobs.drop(index=0).reset_index(), 1).start_s).all()
 
 
+def test_the_submission_of_a_heterogeneous_job_requests_no_pass() -> None:
+    conf = "SchedulerType=sched/builtin\nPriorityType=priority/basic\n" + CONF.replace(
+        "bf_interval=1,sched_interval=1,", "bf_interval=10,sched_interval=600,"
+    ).replace("batch_sched_delay=0", "batch_sched_delay=3")
+    jobs = jobs_of({"het": 1}, {"partition": "high"}).assign(submit_s=[1_000_001, 1_000_003])
+    jobs["het"] = jobs["het"].fillna(-1).astype(int)
+    drawn = draw_phases(of(OLD, conf), 2, 0)._replace(turn_s=0.1, parts_s=np.full(2, 0.5), full_s=-9.0, asked_s=-9.0)
+    start_s = replay(of(OLD, conf), jobs, drawn).start_s
+    assert start_s[1] - 1_000_001 < 4.2, "else the next pass comes three seconds after the one that the first job asked for"
+
+
 def test_a_plan_ends_rounded_up_since_24_11() -> None:
     first, planned = {"nodelist": "n1"}, {"nodelist": "n1", "limit_s": 90, "runtime_s": 80}
     jobs = jobs_of(first, planned, {"cpus": 16}, {"limit_s": 220, "runtime_s": 200}).fillna({"nodelist": ""})
