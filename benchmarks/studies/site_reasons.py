@@ -77,7 +77,8 @@ def seen_at(jobs: pd.DataFrame, submitted_s: np.ndarray, log: Logged, now_s: flo
         recorded = zip(there["job_id"].astype(str), there[name], strict=True)
         second = np.array([logged.get(job_id, float(value)) for job_id, value in recorded])
         times[name] = np.where((second >= 0) & (second <= now_s), second, np.nan)
-    return there.assign(**times, cancel_s=there["cancel_s"].where(there["cancel_s"] <= now_s, -1))
+    cancelled = {name: there[name].where(there[name] <= now_s, -1) for name in ("cancel_s", "withdrawn_s")}
+    return there.assign(**times, **cancelled)
 
 
 def compared(site: Site, jobs: pd.DataFrame, log: Path) -> pd.DataFrame:

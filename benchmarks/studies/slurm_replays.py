@@ -22,6 +22,7 @@ from features.statistics import range_of_next
 from pipelines.readers.slurm.lines import ABSENT
 from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import REPLAYS, read_site_jobs
+from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, open_replays
 
@@ -59,12 +60,14 @@ def beside_its_record(run: Run) -> dict[str, object]:
     if run.log is not None:
         led, _ = read_site_jobs(run.accounting, run.site, "UTC", log=run.log)
         phases, logged = (read_phases(run.log, led, rows) for rows in (table, jobs.runs))
-    site = replace(site, release=led.release)
+    site = with_computations(replace(site, release=led.release), jobs.runs)
     drawn = open_replays(site, table, REPLAYS, 0)
     summary, low_high = drawn.summary(), range_of_next(drawn.wait_s[:, drawn.starts])
     held = (low_high[0] <= drawn.recorded_s[drawn.starts]) & (drawn.recorded_s[drawn.starts] <= low_high[1])
     groups = pd.concat([by_group(table, drawn, by, site.timezone) for by in BY])
-    led_waits = {} if phases is None else open_replays(led, table, _WITH_LOG, 0, None, phases).summary()
+    by_phases = None if phases is None else open_replays(led, table, _WITH_LOG, 0, None, phases)
+    led_mean_s = None if by_phases is None else float(np.nanmean(by_phases.wait_s[:, drawn.counted]))
+    led_waits = {} if by_phases is None else by_phases.summary()
     asked, by_log = decisions(led, jobs.runs), decisions(led, jobs.runs, 0, logged) if logged else None
     return {
         "run": run.name,
@@ -76,7 +79,7 @@ def beside_its_record(run: Run) -> dict[str, object]:
         "groups": len(groups),
         "groups_in_range": int((~groups["outside"].astype(bool)).sum()),
         "jobs_in_range": int(held.sum()),
-        "with_log_mean_wait_s": round(led_waits["mean_wait_s"], 1) if led_waits else None,
+        "with_log_mean_wait_s": None if led_mean_s is None else round(led_mean_s, 1),
         "within_5_s": round(led_waits["within_5_s"], 2) if led_waits else None,
         "decisions": round(asked.predicted / asked.starts, 2),
         "extra": round(asked.extra / asked.starts, 2),
@@ -97,6 +100,7 @@ def without_columns(run: Run) -> list[dict[str, object]]:
             path = Path(folder) / run.accounting.name
             path.write_text("\n".join("|".join(line[:at] + line[at + 1 :]) for line in cut) + "\n")
             site, jobs = read_site_jobs(path, run.site, "UTC")
+            site = with_computations(site, jobs.runs)
             mean_s = open_replays(site, jobs.table, _WITHOUT_COLUMN, 0).summary()["mean_wait_s"]
             asked = decisions(site, jobs.runs)
             if not name:

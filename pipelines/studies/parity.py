@@ -21,6 +21,7 @@ from pipelines.readers.slurm.site import load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
 from pipelines.readers.text import load
 from sim.site.causes import causes
+from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained
 from sim.slurm.site import Site
@@ -124,6 +125,8 @@ def measure(
         )
         progress("fitting phases", 0, 1)
         jobs, phases = jobs._replace(notes=(*jobs.notes, note)), fitted(site, table, phases)
+    if phases is None:
+        site = with_computations(site, jobs.runs)
     replayed = open_replays(site, table, replays, seed, lambda done, total: progress("replays", done, total), phases)
     if not replayed.starts.any():
         raise InputError(f"{jobs.name}: no job starts on the site's nodes: its files do not have what the jobs ask for")

@@ -20,6 +20,7 @@ from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
 from sim.site.change import TEXTS, SiteChange, change, site_change
 from sim.site.changes import KINDS, Changed, TimeLimits
+from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.parity import Open, too_far
@@ -275,6 +276,7 @@ def _fit(site: Site, jobs: SlurmJobs, replays: int, seed: int, spread: Map, prog
     table = jobs.table
     if not (table["start_s"] >= 0).any():
         raise InputError(f"{jobs.name}: none of its jobs has started: there is no schedule to compare with")
+    site = with_computations(site, jobs.runs)
     today, seeds = Changed(site, table, (), frozenset()), [seed + row for row in range(replays)]
     replayed = Open.of(table, _replays("replays of the record", [today], seeds, 0, spread, progress)[0])
     if not replayed.starts.any():

@@ -69,7 +69,7 @@ def _as_of(table: pd.DataFrame, at_s: int) -> pd.DataFrame:
         start_s=table["start_s"].mask(waits, -1),
         end_s=table["end_s"].clip(upper=at_s).mask(waits, -1),
         nodes=table["nodes"].mask(waits, ""),
-        cancel_s=table["cancel_s"].mask(table["cancel_s"] > at_s, -1),
+        **{name: table[name].mask(table[name] > at_s, -1) for name in ("cancel_s", "withdrawn_s")},
     )
 
 

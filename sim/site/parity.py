@@ -28,7 +28,7 @@ from sim.slurm.lines import CONF
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 
-HELD_MEANS, HELD_GROUPS, HELD_WAITS = (27, 28), 0.96, 0.94
+HELD_MEANS, HELD_GROUPS, HELD_WAITS = (26, 28), 0.93, 0.93
 """How many of the recorded runs have their mean wait in its range, of how many; shares of their groups' means and jobs' waits.
 
 At 40 replays each (docs/studies/data/slurm-replays.csv).
@@ -51,28 +51,47 @@ Progress = Callable[[int, int], None]
 class Open:
     """The waits of open replays.
 
-    ``wait_s`` float64 [replays, jobs] is NaN for a job that a replay never starts. ``recorded_s`` [jobs] are the recorded waits, NaN
-    for jobs cancelled before they started.
+    ``wait_s`` float64 [replays, jobs] are seconds until a job starts or, if that comes first, is cancelled; NaN for a job that does
+    neither. ``recorded_s`` [jobs] are the recorded waits. A wait that a cancellation ended counts on both sides: means over jobs
+    that started in the record would leave out its long waits, but not those of the replays. ``ran`` bool [jobs]: which started in
+    the record, by default all of a known wait; ``started``: in the record or in some replay.
     """
 
     wait_s: np.ndarray
     recorded_s: np.ndarray
+    ran: np.ndarray | None = None
+    started: np.ndarray | None = None
 
     @classmethod
     def of(cls, jobs: pd.DataFrame, start_s: np.ndarray) -> Open:
         """Return the waits of starts, float64 [replays, jobs], in whole seconds as in accounting."""
-        submit, start = (jobs[name].to_numpy(np.float64) for name in ("submit_s", "start_s"))
-        return cls(np.floor(start_s) - submit, np.where(start < 0, np.nan, start) - submit)
+        submit, start, gone = (jobs[name].to_numpy(np.float64) for name in ("submit_s", "start_s", "cancel_s"))
+        gone = np.where(gone < 0, np.nan, gone)
+        with_others = jobs["withdrawn_s"].to_numpy(np.float64) if "withdrawn_s" in jobs else np.full(len(jobs), -1.0)
+        until = np.where(np.isfinite(start_s), np.floor(start_s), np.where(with_others < 0, gone, with_others))
+        ran = start >= 0
+        return cls(until - submit, np.where(ran, start, gone) - submit, ran, ran | np.isfinite(start_s).any(axis=0))
 
     @property
     def starts(self) -> np.ndarray:
-        """Tell which of the jobs that ran start in every replay, bool [jobs]."""
-        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s))
+        """Tell for which of the jobs that ran the wait ends in every replay, bool [jobs]."""
+        ran = np.isfinite(self.recorded_s) if self.ran is None else self.ran
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & ran)
+
+    @property
+    def counted(self) -> np.ndarray:
+        """Tell over which jobs mean waits are, bool [jobs].
+
+        They start in the record or in some replay.
+        """
+        ends = np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s)
+        return np.asarray(ends if self.started is None else ends & self.started)
 
     @property
     def lost(self) -> np.ndarray:
-        """Tell which of the jobs that ran do not start in every replay, bool [jobs]."""
-        return np.asarray(np.isfinite(self.recorded_s) & ~self.starts)
+        """Tell for which of the jobs that ran the wait does not end in every replay, bool [jobs]."""
+        ran = np.isfinite(self.recorded_s) if self.ran is None else self.ran
+        return np.asarray(ran & ~self.starts)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the range of each job's wait in seconds, float64 [jobs] and [jobs]."""
@@ -88,17 +107,16 @@ class Open:
     def summary(self) -> dict[str, float]:
         """Return the figures of ``queuecast parity --json`` that come from open replays.
 
-        Means are over the jobs that start in every replay.
+        Means are over :attr:`counted` jobs, shares of starts over those that ran.
         """
-        waits, recorded = self.wait_s[:, self.starts], self.recorded_s[self.starts]
-        means = waits.mean(axis=1)
+        means = self.wait_s[:, self.counted].mean(axis=1)
         low, high = range_of_next(means)
-        off = np.abs(waits - recorded)
+        off = np.abs(self.wait_s - self.recorded_s)[:, self.starts]
         return {
-            "replays": len(waits),
-            "jobs": int(np.isfinite(self.recorded_s).sum()),
+            "replays": len(self.wait_s),
+            "jobs": int((self.starts | self.lost).sum()),
             "never_started": int(self.lost.sum()),
-            "recorded_mean_wait_s": float(recorded.mean()),
+            "recorded_mean_wait_s": float(self.recorded_s[self.counted].mean()),
             "mean_wait_s": float(means.mean()),
             "low_s": float(low),
             "high_s": float(high),
@@ -207,7 +225,7 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
     else:
         values = jobs[by].astype(str)
     rows = []
-    values = values[replays.starts]
+    values = values[replays.counted]
     for value, chosen in values.groupby(values).groups.items():
         rows_of_class = np.asarray(chosen)
         means = replays.wait_s[:, rows_of_class].mean(axis=1)

@@ -17,7 +17,7 @@ from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy, kernel_settings
 from sim.schedule import Schedule, schedule_table
 from sim.schedulers.names import SLURM
-from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw_phases, origin_of, with_drains
+from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw, origin_of
 from sim.slurm.requests import COLUMNS, SlurmRequests
 from sim.slurm.site import Site
 from sim.slurm.state import CYCLES, PASSES, Slurm
@@ -75,7 +75,7 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
         raise InputError("there are no jobs to replay")
-    drawn = phases if isinstance(phases, Phases) else with_drains(site, draw_phases(site, len(jobs), phases), phases)
+    drawn = phases if isinstance(phases, Phases) else draw(site, jobs, phases)
     submit_s = jobs["submit_s"].to_numpy(np.float64)
     # tasks of an array, and components, are submitted at once
     parts_s = pd.Series(drawn.parts_s).groupby([jobs["group"].to_numpy(), submit_s]).transform("first").to_numpy()
@@ -83,11 +83,15 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
     slurm = begin(site, table, drawn, None if requests is None else (requests, order))
+    if drawn.direct is not None:
+        slurm.now.killed[:] |= drawn.direct[order]
     if drawn.answers_s is not None:
         answers_ms = drawn.answers_s[order] * 1000
         usual_ms = slurm.now.answer_ms
         usual_ms[:] = np.where(np.isnan(answers_ms), usual_ms, np.round(np.nan_to_num(answers_ms)))
     runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
+    if drawn.run_parts_s is not None:
+        runtime_ms = np.maximum(runtime_ms - LAUNCH_MS + np.round(drawn.run_parts_s[order] * 1000), LAUNCH_MS).astype(np.int64)
     if drawn.runtimes_s is not None:
         seen = drawn.runtimes_s[order]
         runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)

@@ -23,6 +23,7 @@ from sim.slurm.state import (
     DOWN,
     DRAINED,
     FIRST_PRIORITY,
+    IF_WAITING,
     LAST_ASKED,
     LAST_CYCLE,
     LAST_DECAY,
@@ -52,6 +53,14 @@ LEAD_S = 30
 """Seconds before the first submission at which slurmctld is assumed to have last made a full pass and charged usage."""
 TURN_MS = 1_004
 """Time between turns of slurmctld's background loop: a second plus its own work (1,003 to 1,005 ms measured)."""
+TURN_WORK_S, CYCLE_WORK_S = (0.0005, 0.0055), (0.001, 0.008)
+"""The least and the longest work of a turn until 23.02, and of a cycle (measured on 34 recorded runs)."""
+MOST_DIRECT = 0.25
+"""The largest share of ends without an Epilog that a direct pass follows (0 to 26 % in 24 recorded runs)."""
+BEHIND_PERCENT = 20
+"""Share of turns since 23.11 that slurmctld takes for a second earlier (two or four seconds between passes in place of three, measured)."""
+FIRST_POLL_S = 30.8
+"""Seconds from slurmctld's start to the first poll of time limits (measured)."""
 LATE_S = 0.005
 """How long after a whole second the background loop turns since 23.11, at most (measured)."""
 ANSWER_MS, EPILOG_MS = 5, 16
@@ -61,6 +70,10 @@ MOVED_ON_S = 60 * DAY_S
 LAUNCH_MS = 80
 """Milliseconds of launch and exit beyond a program's runtime (50 to 150 ms measured)."""
 YEAR_S = 365 * DAY_S
+TRIES = 60
+"""Number of times in a PriorityCalcPeriod that :mod:`sim.site.computed` tries."""
+READ_WITHIN_S = 2.0
+"""How far its times are from those of the logs in 33 of 34 recorded runs, at most."""
 
 Event = tuple[int, int, int, int]
 """An event of the site as in :class:`sim.slurm.state.SiteEvents`: ms, node, what, job or row."""
@@ -78,7 +91,10 @@ class Phases(NamedTuple):
     loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
     ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` float64 [jobs]
     are recorded starts, from the beginning of the replay. ``drains`` float64 [outages] says where in its time an order to drain
-    a node came, from 0 (the default), the earliest, to 1.
+    a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle takes; the next one is due
+    ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to runtimes of whole seconds. ``direct`` bool [jobs]: whose end
+    causes a direct pass also without an Epilog, as a step was still there. ``seed`` draws which turns on whole seconds slurmctld
+    takes for a second earlier; -1: none.
     """
 
     turn_s: float
@@ -97,6 +113,10 @@ class Phases(NamedTuple):
     drains: np.ndarray | None = None
     answers_s: np.ndarray | None = None
     starts_s: np.ndarray | None = None
+    cycle_work_s: float = 0.0
+    run_parts_s: np.ndarray | None = None
+    direct: np.ndarray | None = None
+    seed: int = -1
 
     def of_first(self, jobs: int) -> Phases:
         """Return the phases of the first ``jobs`` alone."""
@@ -105,6 +125,25 @@ class Phases(NamedTuple):
             runtimes_s=None if self.runtimes_s is None else self.runtimes_s[:jobs],
             answers_s=None if self.answers_s is None else self.answers_s[:jobs],
             starts_s=None if self.starts_s is None else self.starts_s[:jobs],
+            run_parts_s=None if self.run_parts_s is None else self.run_parts_s[:jobs],
+            direct=None if self.direct is None else self.direct[:jobs],
+        )
+
+    def begun(self, start_s: float, site: Site, first_s: float) -> Phases:
+        """Return the phases of clocks that all began at ``start_s``, with slurmctld.
+
+        Both times are in seconds from the beginning of the replay. The first job is submitted in the second ``first_s``.
+        """
+        interval, between, _ = clock_settings(site)
+        full_s = start_s - first_s
+        full_s += interval * max(-full_s // interval, 0)
+        return self._replace(
+            turn_s=self.turn_s if site.known_release >= WHOLE_SECONDS else start_s,
+            cycle_s=start_s + between,
+            decay_s=start_s,
+            poll_s=start_s + FIRST_POLL_S,
+            full_s=full_s,
+            asked_s=full_s,
         )
 
 
@@ -119,9 +158,31 @@ def draw_phases(site: Site, jobs: int, seed: int) -> Phases:
     return Phases(turn, cycle, decay, parts, turn_length_s, poll_s=poll, full_s=full, asked_s=full)
 
 
-def with_drains(site: Site, phases: Phases, seed: int) -> Phases:
-    """Draw when nodes were ordered to drain, which no accounting records either."""
-    return phases._replace(drains=np.random.default_rng([seed, 0x53]).random(len(site.outages)))
+def draw(site: Site, jobs: pd.DataFrame, seed: int) -> Phases:
+    """Draw all that the accounting of ``jobs`` does not tell.
+
+    That is slurmctld's clocks, fractions of seconds, and when nodes were ordered to drain. Accounting cuts off the fractions of
+    starts and ends: a run may be up to a second longer or shorter than recorded. When priorities were computed may be known
+    (:mod:`sim.site.computed`); all clocks of a slurmctld that began with the record follow from it.
+    """
+    phases, random = draw_phases(site, len(jobs), seed), np.random.default_rng([seed, 0x53])
+    turn_work_s = random.uniform(*TURN_WORK_S)
+    phases = phases._replace(
+        drains=random.random(len(site.outages)),
+        turn_length_s=1.0 if site.known_release >= WHOLE_SECONDS else 1.0 + turn_work_s,
+        cycle_work_s=random.uniform(*CYCLE_WORK_S),
+        run_parts_s=random.random(len(jobs)) - random.random(len(jobs)),
+        direct=random.random(len(jobs)) < random.uniform(0, MOST_DIRECT),
+        seed=seed,
+    )
+    if not site.computed_s:
+        return phases
+    origin, off_s = origin_of(jobs), max(clock_settings(site)[2] / TRIES / 2, READ_WITHIN_S)
+    computed_s = float(random.choice(site.computed_s)) + random.uniform(-off_s, off_s) - origin
+    if not site.begins:
+        return phases._replace(decay_s=computed_s)
+    first_s = int(jobs["submit_s"].min()) - origin
+    return phases.begun(min(computed_s, first_s + float(phases.parts_s[0])), site, first_s)
 
 
 def clock_settings(site: Site) -> tuple[int, int, int]:
@@ -170,10 +231,12 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         direct="epilog" in settings,
         memory="MEMORY" in settings.get("selecttypeparameters", "").upper(),
         turn_us=round(phases.turn_length_s * 1e6),
-        cycle_ms=between * 1000,
+        cycle_ms=between * 1000 + round(phases.cycle_work_s * 1000),
         first_turn_ms=int(phases.turn_s * 1000),
         poll_ms=int(phases.poll_s * 1000),
         epilog_ms=answered_ms(site),
+        seed=phases.seed,
+        behind_percent=BEHIND_PERCENT if phases.seed >= 0 else 0,
         has_components=False,
         has_several_qos=False,
         **rules_of(site.known_release),
@@ -254,7 +317,11 @@ def _of_jobs(jobs: pd.DataFrame, ask: Ask, origin: int) -> list[Event]:
     begins = [
         (int(ms), NONE, DOWN if held[job] else UP, job if held[job] else NONE) for job, ms in enumerate(ask.begin_ms) if ms > 0
     ]
-    return begins + [((int(s) - origin) * 1000 + 500, NONE, UP, job) for job, s in enumerate(jobs["cancel_s"]) if s >= 0]
+    gone_s = jobs["cancel_s"].to_numpy(np.int64)
+    with_others_s = jobs["withdrawn_s"].to_numpy(np.int64) if "withdrawn_s" in jobs else np.full(len(jobs), -1)
+    cancels = [(gone_s[job], UP, job) for job in np.flatnonzero((gone_s >= 0) & (with_others_s < 0))]
+    cancels += [(with_others_s[job], IF_WAITING, job) for job in np.flatnonzero(with_others_s >= 0)]
+    return begins + [((int(second) - origin) * 1000 + 500, NONE, up, int(job)) for second, up, job in cancels]
 
 
 def _numbers(rules: Rules, phases: Phases, first_s: int) -> np.ndarray:

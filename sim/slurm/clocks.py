@@ -29,6 +29,7 @@ from sim.slurm.state import (
     DOWN,
     DRAINED,
     ENDINGS,
+    IF_WAITING,
     JOINED,
     LAST_ASKED,
     LAST_CYCLE,
@@ -141,15 +142,17 @@ def work(now, ended, ends, submitted, slurm):
             ask_for_pass(now, slurm)
     while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
         node, up, job = change_site(numbers[OUTAGE], slurm)
+        numbers[OUTAGE] += 1
+        if up == IF_WAITING and state.phase[job] != PENDING:
+            continue
         if node != NONE and up == DOWN:
             _lose_jobs(node, now, slurm)
         elif job != NONE and up == DOWN:
             release(job, now, slurm)
-        elif job != NONE and up == UP:
+        elif job != NONE and up in (UP, IF_WAITING):
             cancel(job, now, slurm)
-        numbers[OUTAGE] += 1
         touch(now, slurm)
-        if node != NONE or up == MADE or (job != NONE and up == UP):  # that a begin time has come asks for no pass
+        if node != NONE or up == MADE or (job != NONE and up in (UP, IF_WAITING)):  # that a begin time has come asks for no pass
             ask_for_pass(now, slurm)
     if numbers[NOTICE] <= now:
         _end_grace(now, slurm)
@@ -347,18 +350,30 @@ def turn(now, slurm):
     numbers[TICK] = NO_TIME
     here = _logged(passes, now - TURN_MS, now + TURN_MS) != NONE
     late = rules.turns_on_seconds and not here and _logged(passes, now + TURN_MS, now + TURN_MS + 1000) != NONE
-    due = now // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay
+    seen = now - 1000 if _is_behind(now, slurm) else now
+    due = seen // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay
     requested = here or (numbers[REQUESTS] > 0 and due)
-    if not late and now // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
-        numbers[LAST_FULL] = numbers[LAST_ASKED] = now
+    if not late and seen // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
+        numbers[LAST_FULL] = numbers[LAST_ASKED] = seen
         numbers[REQUESTS] = 0
         begin_pass(_ALL, now, slurm)
     elif not late and requested:
-        numbers[LAST_ASKED] = now
+        numbers[LAST_ASKED] = seen
         numbers[REQUESTS] = 0
         begin_pass(rules.depth, now, slurm)
     if numbers[QUEUED] > 0 or numbers[REQUESTS] > 0:
         expect_turn(now, slurm)
+
+
+@kernel
+def _is_behind(now, slurm):
+    """Tell whether slurmctld takes this turn for one of the second before.
+
+    A turn on a whole second may come before the kernel's tick that moves the clock of ``time``. Without a log it is drawn.
+    """
+    rules = slurm.rules
+    drawn = (now // 1000 * 2_654_435_761 + rules.seed * 40_503) >> 12
+    return rules.turns_on_seconds and len(slurm.passes) == 0 and drawn % 100 < rules.behind_percent
 
 
 @kernel

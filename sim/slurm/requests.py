@@ -57,6 +57,7 @@ OPTIONAL = {
     "other_qos": "further QOS with which it may run, comma between",
     "node_cpus": "processors that its tasks can use on a node, 0: any",
     "het": "number of the heterogeneous job that it is a component of, -1: none",
+    "withdrawn_s": "Unix second at which it is cancelled with others if it still waits, -1: it is not",
 }
 """Columns that may be missing: then no job asks for this."""
 _MODES = {"requeue": REQUEUE, "cancel": CANCEL}

@@ -211,7 +211,8 @@ class Site:
     ``settings`` are the keys of slurm.conf in lower case, ``scheduler`` its SchedulerParameters. ``epilog_s`` is the duration of
     Epilog on a node. ``not_modelled`` lists ignored keys, ``warnings`` those that change Slurm's decisions. ``notes`` tell what
     in the files was dropped. ``timezone`` is the IANA zone of its clock. ``release`` is its Slurm's, None: not known.
-    ``files`` are the names of those that were read.
+    ``files`` are the names of those that were read. ``computed_s`` are the Unix seconds at which priorities may first have been
+    computed, of which one is right, () if that is not known. ``begins``: slurmctld began then, too.
     """
 
     name: str
@@ -230,6 +231,8 @@ class Site:
     timezone: str = "UTC"
     release: Release | None = None
     files: frozenset[str] = frozenset()
+    computed_s: tuple[float, ...] = ()
+    begins: bool = False
 
     @property
     def known_release(self) -> Release:

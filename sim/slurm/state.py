@@ -60,8 +60,8 @@ MAIN, BACKFILL = 1, 2
 """Values of ``Now.by``: the scheduler that started a job."""
 OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what happens to a preempted job."""
-UP, DRAINED, DOWN, MADE = 1, 0, 2, 3
-"""Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made."""
+UP, DRAINED, DOWN, MADE, IF_WAITING = 1, 0, 2, 3, 4
+"""Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made; IF_WAITING: see SiteEvents."""
 OTHER, CPUS, NODES, BILLING = range(4)
 """Values of ``Ask.kind`` and ``Ask.metered_by``."""
 NONE = -1
@@ -77,7 +77,8 @@ class Rules(NamedTuple):
     ``depth``: default_queue_depth. ``turn_us``: microseconds between turns of the background loop. ``weight_cpu``: what each
     processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes of an ended job
     are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
-    turn, of one poll of limits. ``decay``: the share of usage left after a second. ``damping``: FairShareDampeningFactor of
+    turn, of one poll of limits. ``seed`` draws which turns, ``behind_percent`` of all, are taken for a second earlier. ``decay``:
+    the share of usage left after a second. ``damping``: FairShareDampeningFactor of
     classic fair share, 0 for Fair Tree. ``bf_counts``: whether tests per user, partition or association have a max.
     ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights. ``has_components``: whether there are
     heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
@@ -135,6 +136,8 @@ class Rules(NamedTuple):
     first_turn_ms: int
     poll_ms: int
     epilog_ms: int
+    seed: int
+    behind_percent: int
     has_components: bool
     has_several_qos: bool
     within_slot: bool
@@ -253,8 +256,9 @@ class SiteEvents(NamedTuple):
     """Events of the site, int64 [events] in order of ``time_ms``.
 
     A ``node`` goes (``up`` is DRAINED or DOWN) or comes back (UP). Without a node (NONE): for UP, ``job`` is cancelled, or if
-    NONE some job becomes eligible; for DOWN, ``job`` is released from a hold; for DRAINED, a reservation begins or ends, which
-    requests no pass, and ``job`` is the row of its next time, or NONE; for MADE, one is made, with its first time in row ``job``.
+    NONE some job becomes eligible; for IF_WAITING, ``job`` is cancelled if it waits; for DOWN, ``job`` is released from a hold; for
+    DRAINED, a reservation begins or ends, which requests no pass, and ``job`` is the row of its next time, or NONE; for MADE, one
+    is made, with its first time in row ``job``.
     """
 
     time_ms: np.ndarray

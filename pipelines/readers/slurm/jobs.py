@@ -34,6 +34,7 @@ from pipelines.readers.slurm.requests import (
 )
 from pipelines.readers.slurm.sacct import FREE_TEXT
 from pipelines.readers.slurm.times import tasks_in
+from pipelines.readers.slurm.withdrawn import with_withdrawn
 from pipelines.readers.text import counted, load, some
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
@@ -97,7 +98,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     lines = read_lines(table, "UTC" if is_json(source) else timezone, cluster, notes)
     rows = [row for at in np.flatnonzero(lines.ran | lines.waited) for row in _rows(lines, int(at), site, unmodelled)]
     jobs, later = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
-    jobs = _with_waiting_components(jobs)
+    jobs = with_withdrawn(_with_waiting_components(jobs))
     together = jobs["het"][jobs["het"] >= 0]
     if together.duplicated().any():
         notes.append(f"Components of heterogeneous jobs, which start together: {len(together):,} of {together.nunique():,} jobs.")

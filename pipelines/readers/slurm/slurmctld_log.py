@@ -19,7 +19,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.readers.localtime import zone
 from pipelines.readers.text import text_of
-from sim.slurm.begin import LEAD_S, Phases, answered_ms, clock_settings, origin_of
+from sim.slurm.begin import FIRST_POLL_S, LEAD_S, Phases, answered_ms, clock_settings, origin_of
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import THREADS_TOGETHER, WHOLE_SECONDS, read_release
 from sim.slurm.site import UNLIMITED, Outage, Site
@@ -50,8 +50,6 @@ _LATEST_S = 0.03
 """How long after a whole second a pass at a turn is, at most, since 23.11."""
 _EARLY_S, _WORK_S, _LOOK_BACK = 0.004, 0.02, 25
 """How far before its second a turn may be, how much each turn's work may take, and how many passes before one are looked at."""
-_FIRST_POLL_S = 30.8
-"""Seconds from the priority plugin's start to the first poll of time limits (measured)."""
 
 
 class _Run(NamedTuple):
@@ -175,7 +173,7 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     starts_s = np.array([np.nan if run is None else run.when - origin for run in shown_runs])
     ends = {run: end_s + 0.5 for run, end_s in zip(shown_runs, jobs["end_s"], strict=True) if run is not None}
     ends |= {run: run.when + runtimes[run.job] for run in runs if run.when == begun[run.job] and run.job in runtimes}
-    poll = decay + _FIRST_POLL_S
+    poll = decay + FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
     answers = _answers(runs, ends, answered_ms(site) / 1000)
     answers_s = np.array([answers.get(str(job), np.nan) for job in jobs["job_id"]])

@@ -9,7 +9,7 @@ import pytest
 from features.clock import DAY_S
 from sim.site.explained import FALSE_ALARMS, by_day, fall
 from sim.site.replay import replay
-from sim.slurm.begin import begin, draw_phases
+from sim.slurm.begin import begin, draw, draw_phases
 from sim.slurm.events import RecordedState, held_nodes
 from sim.slurm.files import read_site
 from sim.slurm.recorded import SUBMIT
@@ -55,7 +55,8 @@ def recorded(table: pd.DataFrame, before: Site, after: Site, seed: int) -> pd.Da
     parts = []
     late = table["submit_s"] >= ORIGIN + CHANGED * DAY_S
     for on, rows in ((before, ~late), (after, late)):
-        replayed, part = replay(on, table[rows].reset_index(drop=True), seed), table[rows]
+        part = table[rows].reset_index(drop=True)
+        replayed = replay(on, part, draw(on, part, seed)._replace(run_parts_s=None))  # these jobs run for whole seconds
         start = np.floor(replayed.start_s).astype(np.int64)
         names = {"nodes": replayed.nodes, "started_by": replayed.started_by, "priority": 0}
         parts.append(part.assign(start_s=start, end_s=start + part["runtime_s"].to_numpy(), **names))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
+from sim.site.replay import replay
 from sim.slurm.begin import begin, draw_phases
 from sim.slurm.files import read_site
 from sim.slurm.shares import bill, factor_of
@@ -126,5 +128,7 @@ def test_what_is_billed_decides_whose_job_is_next() -> None:
         *({"user": user, "account": "root", "cpus": 32, "submit_s": 1_000_700} for user in "ba"),
     ).assign(group=range(4), job_id=list("0123"))
     weighted = conf.replace("low Nodes=ALL", "low Nodes=ALL TRESBillingWeights=CPU=1,Mem=1G")
-    assert waits_of({"slurm.conf": conf, "accounts.dump": dump}, jobs)[2:] == [100, 0]
-    assert waits_of({"slurm.conf": weighted, "accounts.dump": dump}, jobs)[2:] == [0, 100]
+    for text, expected in ((conf, [100, 0]), (weighted, [0, 100])):
+        site = read_site({"slurm.conf": text, "accounts.dump": dump}, "site")
+        at_once = draw_phases(site, 4, 1)._replace(parts_s=np.full(4, 0.5))
+        assert (replay(site, jobs, at_once).start_s - jobs["submit_s"]).round(-1).tolist()[2:] == expected

@@ -16,10 +16,11 @@ import pytest
 
 from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import read_site_jobs
+from sim.site.computed import with_computations
 from sim.site.explained import decisions
-from sim.site.parity import fitted, open_replays, unexplained
+from sim.site.parity import Open, fitted, open_replays, unexplained
 from sim.site.replay import replay
-from sim.slurm.begin import Phases
+from sim.slurm.begin import Phases, origin_of
 from sim.slurm.site import Site
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
@@ -108,8 +109,31 @@ def test_a_reservation_made_in_the_middle_counts_from_then_on() -> None:
     assert close[0] > 0.9 > 0.5 > close[1]
 
 
+@pytest.mark.parametrize(
+    "run", [pytest.param(run, marks=() if run in ("mixed-A", "rel24-A") else pytest.mark.thorough) for run in FIRST]
+)
+def test_recorded_priorities_tell_when_they_were_computed(run: str) -> None:
+    site, jobs, phases = recorded(run)
+    assert site.computed_s == ()
+    site = with_computations(site, jobs)
+    off_s = (np.array(site.computed_s) - origin_of(jobs) - phases.decay_s + 30) % 60 - 30
+    assert site.begins
+    assert np.abs(off_s).max() <= 3
+    assert with_computations(site, jobs.assign(priority=0)) is site, "nothing is known without them"
+
+
+def test_a_wait_that_a_cancellation_ended_counts_in_the_record_and_in_replays() -> None:
+    jobs = pd.DataFrame({"submit_s": 0, "start_s": [10, -1, 30, -1], "cancel_s": [-1, 50, -1, 60], "withdrawn_s": [50, 50, -1, -1]})
+    replays = Open.of(jobs, np.array([[12.9, 40.0, 31.0, np.nan], [np.nan, np.nan, 29.0, np.nan]]))
+    assert replays.wait_s.tolist() == [[12, 40, 31, 60], [50, 50, 29, 60]]
+    assert replays.counted.tolist() == [True, True, True, False], "the last one starts nowhere"
+    summary = replays.summary()
+    assert (summary["jobs"], summary["never_started"], summary["recorded_mean_wait_s"]) == (2, 0, 30)
+    assert summary["mean_wait_s"] == pytest.approx((12 + 40 + 31 + 50 + 50 + 29) / 6)
+
+
 def test_nodes_that_stayed_free_without_a_reason_are_named() -> None:
     site, jobs, _ = recorded("outages-A", logged=False)
     bare, jobs = replace(site, reservations=()), jobs.assign(reservation="")
-    why = unexplained(bare, jobs, open_replays(bare, jobs, 3, seed=0)).set_index("job_id")["why"]
+    why = unexplained(bare, jobs, open_replays(bare, jobs, 8, seed=0)).set_index("job_id")["why"]
     assert re.match(r"nodes n1, n2 stayed free from 05:33:\d\d to 05:35:00 while it waited and fitted: is reservations", why["20"])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -96,6 +98,17 @@ def test_the_submission_of_a_heterogeneous_job_requests_no_pass() -> None:
     drawn = draw_phases(of(OLD, conf), 2, 0)._replace(turn_s=0.1, parts_s=np.full(2, 0.5), full_s=-9.0, asked_s=-9.0)
     start_s = replay(of(OLD, conf), jobs, drawn).start_s
     assert start_s[1] - 1_000_001 < 4.2, "else the next pass comes three seconds after the one that the first job asked for"
+
+
+def test_turns_on_whole_seconds_are_sometimes_taken_for_earlier_ones() -> None:
+    site = of(NEW, "PriorityType=priority/basic\n" + CONF.replace("batch_sched_delay=0", "batch_sched_delay=3"))
+    site = replace(site, scheduler={**site.scheduler, "sched_interval": "600", "bf_interval": "600"})
+    jobs = pd.concat([jobs_of({"runtime_s": 1, "cpus": 1})] * 60, ignore_index=True)
+    jobs = jobs.assign(job_id=[str(row) for row in range(60)], group=range(60), submit_s=1_000_001 + 3 * np.arange(60))
+    drawn = draw_phases(site, 60, 0)._replace(parts_s=np.full(60, 0.5))
+    passes = [np.diff(np.unique(np.floor(replay(site, jobs, drawn._replace(seed=seed)).start_s))) for seed in (-1, 3)]
+    assert set(passes[0]) == {3.0}
+    assert {2.0, 3.0, 4.0} >= set(passes[1]) > {3.0}
 
 
 def test_a_plan_ends_rounded_up_since_24_11() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import ModuleType
 from typing import Any
 
@@ -15,7 +16,7 @@ from pipelines.readers.slurm.site import load_site
 from sim.site.explained import decisions
 from sim.site.parity import open_replays
 from sim.site.replay import replay
-from sim.slurm.begin import ANSWER_MS, Phases, draw_phases, origin_of
+from sim.slurm.begin import ANSWER_MS, Phases, draw, draw_phases, origin_of
 from sim.slurm.files import read_site
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
@@ -328,6 +329,24 @@ def test_backfill_gives_a_job_its_min_limit_and_no_more() -> None:
     least = {"limit_s": 300, "runtime_s": 290, "least_limit_s": 60}
     planned, short = {"cpus": 24, "limit_s": 300, "runtime_s": 10}, {"cpus": 16, "limit_s": 120, "runtime_s": 10}
     assert waits(CONF, jobs_of(last, wide, least, planned, short))[4] > 50  # a plan begins where the min limit ends
+
+
+def test_a_cancellation_of_all_that_wait_leaves_running_jobs_alone() -> None:
+    jobs = jobs_of(*[{"cpus": 32, "runtime_s": 60}] * 3).assign(submit_s=[1_000_001, 1_000_002, 1_000_041])
+    together = jobs.assign(withdrawn_s=[1_000_031, 1_000_031, -1])
+    np.testing.assert_array_equal(waits(CONF, together), [0, np.nan, 20])
+    np.testing.assert_array_equal(waits(CONF, jobs.assign(cancel_s=[1_000_031, 1_000_031, -1])), [0, np.nan, 0])
+
+
+def test_all_clocks_begin_with_a_slurmctld_that_gave_out_the_first_number() -> None:
+    site = replace(read_site({"slurm.conf": CONF.replace("sched_interval=1,", "")}, "site"), computed_s=(999_999.0,), begins=True)
+    jobs = jobs_of({}, {})
+    for seed in range(5):
+        drawn, first_s = draw(site, jobs, seed), 1_000_001 - origin_of(jobs)
+        assert drawn.decay_s == drawn.turn_s == pytest.approx(first_s - 2, abs=2.6)
+        assert drawn.full_s == drawn.asked_s == pytest.approx(drawn.decay_s - first_s)
+    older = draw(replace(site, begins=False), jobs, 1)
+    assert older.decay_s != older.turn_s
 
 
 def test_a_job_that_nothing_can_hold_never_starts_and_the_others_do() -> None:

@@ -66,7 +66,7 @@ def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> No
         **dict.fromkeys(("requeues", "killed", "exclusive"), False),
         **dict.fromkeys(("max_nodes", "memory_cpu", "gpus", "node_cpus", "throttle", "nice"), 0),
         **dict.fromkeys(("licenses", "nodelist", "exclude", "after", "other_qos"), ""),
-        **dict.fromkeys(("task", "eligible_s", "held_s", "cancel_s", "het"), -1),
+        **dict.fromkeys(("task", "eligible_s", "held_s", "cancel_s", "het", "withdrawn_s"), -1),
     }
 
 
@@ -141,6 +141,20 @@ def test_a_job_cancelled_while_it_waited_is_kept_with_its_end(tmp_path: Path) ->
         "Jobs that never started, and wait until they were cancelled: 3. If a replay runs or starts them, they run for 50% of "
         "their limits.",
     )
+
+
+def test_jobs_cancelled_together_are_so_with_all_of_their_kind_that_wait_then(tmp_path: Path) -> None:
+    def row(number: int, qos: str, **columns: str) -> dict[str, str]:
+        return {"JobID": str(number), "QOS": qos, "SubmitLine": "", **columns}
+
+    late = {"Eligible": at(60), "Start": at(70), "End": at(130)}
+    early, low = row(6, "low"), [GONE | row(7, "low"), GONE | row(8, "low", End=at(51))]
+    later, waits = row(9, "low", Submit=at(60), **late), row(10, "normal", Submit=at(10), **late)
+    withdrawn = read(tmp_path, early, *low, waits, later).table.set_index("job_id")["withdrawn_s"]
+    assert withdrawn.to_dict() == {"6": BEGIN + 50, "7": BEGIN + 50, "8": BEGIN + 50, "9": -1, "10": -1}
+    other = read(tmp_path, early, *low, row(10, "low", Submit=at(10), **late)).table
+    assert (other["withdrawn_s"] == -1).all(), "one of them went on waiting"
+    assert (read(tmp_path, early, low[0], waits).table["withdrawn_s"] == -1).all(), "one job alone"
 
 
 def test_a_waiting_job_that_never_became_eligible_is_left_out(tmp_path: Path) -> None:
