@@ -37,10 +37,10 @@ MEMORY, ROOM = Path("/dev/shm"), 4 * 2**30
 SLOW = (
     "end_to_end",
     "benchmarks",
-    "models/variability/test_evaluation_of_variation",
+    "models/variability/test_evaluation",
     "pipelines/studies/test_variability",
-    *(f"pipelines/training/test_{name}" for name in ("judge", "night", "policy", "registering", "served", "systems")),
-    *(f"pipelines/cli/test_{name}_cli" for name in ("experiment", "nights")),
+    *(f"pipelines/training/test_{name}" for name in ("judge", "night", "policy", "simulate", "systems", "train")),
+    "pipelines/cli/test_nights_cli",
 )
 """Folders and modules all of whose tests are slow, most for a fixture's sake."""
 

@@ -22,7 +22,7 @@ from features.monitoring.labels import (
 )
 from features.monitoring.samplers import FEATURES, PROBES, SAMPLERS
 from features.monitoring.windows import WindowFeatures, side_by_side, window_features
-from tests.features.monitoring.test_windows_of_counters import regular
+from tests.features.monitoring.test_windows import regular
 from tests.support.counters_by_hand import ORIGIN_S
 
 runtimes = st.lists(st.tuples(st.sampled_from("ABC"), st.floats(0.5, 1e5)), min_size=1, max_size=40)

@@ -1,4 +1,4 @@
-"""Predictions as served: nothing that ended after the night is known, last2 equals a plain reading of it, and what is remembered changes nothing."""
+"""Predictions as served: nothing that ended after the night is known, and which jobs judge them."""
 
 from __future__ import annotations
 
@@ -7,8 +7,9 @@ import pytest
 
 from features.clock import DAY_S
 from models.packed.methods import Last2, Requested
-from models.registry.as_served import predict_served
+from models.registry.as_served import judged_window, predict_served
 from models.registry.candidates import TRAINERS, accounting
+from models.registry.promotion import FEWEST_JOBS, JUDGED_DAYS
 from tests.support.learning import ORIGIN_S, ZONE, workload
 
 
@@ -79,3 +80,31 @@ def test_before_anything_has_ended_the_request_answers(records):
     served = predict_served(records, rows, [int(records.jobs["submit_s"].iloc[0])])
     for name in TRAINERS:
         assert (served[name] == served["requested"]).all()
+
+
+def test_the_window_counts_back_from_the_last_submission() -> None:
+    submit = np.arange(0, 60 * DAY_S, 3600)
+    end = submit + 600
+    end[-1] += 90 * DAY_S
+    window = judged_window(submit, end)
+    assert window.last_s == submit[-1]
+    assert window.since_s == submit[-1] - JUDGED_DAYS * DAY_S
+    assert window.jobs(end).sum() == JUDGED_DAYS * 24 + 1
+    assert window.nights[-1] == submit[-1] - DAY_S
+    assert window.nights[0] <= window.first_s <= window.since_s
+
+
+def test_after_a_silence_the_window_reaches_back_to_enough_jobs() -> None:
+    submit = np.sort(np.concatenate([np.arange(0, 30 * DAY_S, 3600), [300 * DAY_S, 301 * DAY_S]]))
+    end = submit + 600
+    window = judged_window(submit, end)
+    inside = window.jobs(end) & (submit >= window.nights[0])
+    assert inside.sum() == FEWEST_JOBS
+
+
+@pytest.mark.parametrize("runtime_s", [1, 400 * DAY_S])
+def test_few_jobs_all_judge(runtime_s: int) -> None:
+    submit = np.array([5, 7 * DAY_S])
+    window = judged_window(submit, submit + runtime_s)
+    assert window.jobs(submit + runtime_s).all()
+    assert window.nights[0] <= 5

@@ -1,11 +1,14 @@
-"""Names of predictors: what their options may be, and how a schedule spells them."""
+"""Names of predictors: what their options may be, how a schedule spells them, and the prior."""
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from features.errors import InputError
-from models.runtime.names import predictor
+from models.runtime.distribution import LEVELS
+from models.runtime.names import predictor, prior
+from tests.support.workloads import crowd
 
 WHOLE, RATIO = "must be a whole number", "must be a finite number, above 0, at most 1"
 SEED = "must be a finite number, at least 0, at most 2.14748e+09"
@@ -75,3 +78,23 @@ def test_options_that_cannot_be_are_refused(name: str, message: str) -> None:
 def test_names_that_cannot_be_are_refused_with_what_is_known(name: str) -> None:
     with pytest.raises(InputError, match=r"unknown predictor '.+'; (known: .*cv-triple|did you mean)"):
         predictor(name)
+
+
+JOBS = crowd(np.random.default_rng(1), size=50).table()
+
+
+def test_half_of_the_jobs_run_to_their_request_and_the_median_is_the_answer() -> None:
+    table = prior().quantiles(JOBS)
+    asked = JOBS["requested_s"].to_numpy(float)
+    assert np.array_equal(table.columns, LEVELS)
+    assert np.array_equal(table[LEVELS[20]], asked), "above the median"
+    assert np.allclose(table[LEVELS[9]], np.maximum(asked / 4, 1)), "level 1/4: a quarter of the request"
+    for source in (prior(), prior(limit="0.2"), prior(limit="0")):
+        assert source.quantiles is not None
+        assert np.allclose(source.quantiles(JOBS)[LEVELS[19]], source.estimate(JOBS))
+    assert (np.diff(table.to_numpy(), axis=1) >= 0).all()
+    assert (table.to_numpy() >= 1).all()
+
+
+def test_without_a_doubt_it_is_the_request() -> None:
+    assert np.array_equal(predictor("prior(limit=0,power=0)").estimate(JOBS), JOBS["requested_s"])

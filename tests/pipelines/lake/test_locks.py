@@ -1,15 +1,19 @@
-"""Advisory locks of PostgreSQL: what is asked of the database, and what its answers mean."""
+"""Locks and advisory locks of PostgreSQL, and a site's database: what is refused, and what is said."""
 
 from __future__ import annotations
 
+import os
+import socket
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from features.errors import InputError
 from pipelines.lake import locks
-from pipelines.lake.locks import DATABASE, Busy, held
+from pipelines.lake.instance import dagster_home
+from pipelines.lake.locks import DATABASE, Busy, connected, held, named
 
 psycopg2 = pytest.importorskip("psycopg2")
 
@@ -62,3 +66,63 @@ def test_a_database_that_goes_away_is_told_without_its_password(database: Connec
     database.raising["pg_advisory_lock"] = psycopg2.OperationalError("terminating connection")
     with pytest.raises(InputError, match="at host:5432 does not answer: terminating connection"), held(Path("x.lock")):
         pass
+
+
+SECRET = "hunter2-planted"
+
+
+def refusal(url: str) -> str:
+    with pytest.raises(InputError) as refused:
+        connected(url)
+    assert SECRET not in str(refused.value)
+    return str(refused.value)
+
+
+@pytest.fixture
+def nowhere() -> str:
+    """Return the URL of a database whose server does not run."""
+    with socket.create_server(("127.0.0.1", 0)) as closed:
+        port = closed.getsockname()[1]
+    return f"postgresql://reader:{SECRET}@127.0.0.1:{port}/jobs"
+
+
+def test_a_database_that_is_away_is_named_without_its_password(nowhere: str) -> None:
+    port = nowhere.rpartition(":")[2].partition("/")[0]
+    assert refusal(nowhere).startswith(f"PostgreSQL database jobs at 127.0.0.1:{port} does not answer: connection to server at ")
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        f"reader:{SECRET}@host/jobs",
+        f"mysql://reader:{SECRET}@host/jobs",
+        f"postgresql://reader:{SECRET}@host",
+        f"postgresql://reader:a/{SECRET}@host/jobs",
+        f"postgresql://reader@host:{SECRET}/jobs",
+    ],
+)
+def test_what_is_no_url_is_not_repeated(url: str) -> None:
+    with pytest.raises(InputError, match="QUEUECAST_DATABASE is not a URL such as") as refused:
+        named(url)
+    assert SECRET not in str(refused.value)
+
+
+@pytest.mark.slow
+def test_dagsters_settings_name_the_variable_and_not_the_database(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, nowhere: str
+) -> None:
+    monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
+    monkeypatch.delenv("DAGSTER_HOME", raising=False)
+    dagster_home()
+    settings = tmp_path / "dagster" / "dagster.yaml"
+    alone = settings.read_text()
+    del os.environ["DAGSTER_HOME"]
+    monkeypatch.setenv("QUEUECAST_DATABASE", nowhere)
+    with pytest.raises(InputError, match=r"database jobs at 127\.0\.0\.1:\d+ does not answer"):
+        dagster_home()
+    assert yaml.safe_load(settings.read_text())["storage"]["custom"]["config"] == {"postgres_url": {"env": "QUEUECAST_DATABASE"}}
+    assert settings.read_text().startswith(alone)
+    assert not [path for path in tmp_path.rglob("*") if path.is_file() and SECRET.encode() in path.read_bytes()]
+    del os.environ["DAGSTER_HOME"], os.environ["QUEUECAST_DATABASE"]
+    dagster_home()
+    assert settings.read_text() == alone

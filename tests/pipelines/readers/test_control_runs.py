@@ -1,4 +1,4 @@
-"""Control runs, probes and types: what a CSV or Slurm's accounting says becomes the canonical table, the rest is counted or named by line."""
+"""Control runs, probes, types and leaf switches: what becomes the canonical tables, the rest is counted or named by line."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from features.node_list import expand_nodes
-from pipelines.lake.run_store import RUNS, keep, stored
+from pipelines.lake.run_store import RUNS, TOPOLOGY, keep, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers.control_runs import ControlRuns, read_accounting_runs, read_probes, read_runs, read_types
+from pipelines.readers.control_runs import ControlRuns, read_accounting_runs, read_probes, read_runs, read_topology, read_types
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 
@@ -249,3 +249,41 @@ def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
             assert list(pool.map(add, (1, 2))) == [50, 50]
         assert len(stored(lake, RUNS, "q")) == 100
         assert len([*lake.path(RUNS, "q").parent.iterdir()]) == 2, "the version that is current, and the one before"
+
+
+def refused_topology(path: Path, text: str) -> str:
+    path.write_text(text)
+    return refusal(read_topology, path).removeprefix(str(path))
+
+
+def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
+    conf, csv = tmp_path / "topology.conf", tmp_path / "leaves.csv"
+    conf.write_text(
+        "# leaves\nswitchname=s1 Nodes=n[1-2],login LinkSpeed=9 # x\nSwitchName=s2 \\\n  Nodes=n3\nSwitchName=top Switches=s[1-2]\n"
+    )
+    csv.write_text("leaf,node\ns1,n2\ns2,n3\ns1,login\ns1,n1\n")
+    leaves = read_topology(conf)
+    assert leaves.to_dict("list") == {"node": ["login", "n1", "n2", "n3"], "leaf": ["s1", "s1", "s1", "s2"]}
+    pd.testing.assert_frame_equal(read_topology(csv), leaves)
+
+
+def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:
+    conf, csv = tmp_path / "topology.conf", tmp_path / "t.csv"
+    first = "SwitchName=s1 Nodes=n[1-2]\n"
+    assert refused_topology(conf, first + "SwitchName=s2 Nodes=n[2-3]") == ", line 2: node 'n2' is under s1 on an earlier line"
+    assert refused_topology(conf, first + "Nodes=n3") == ", line 2: 'Nodes=n3' names no switch: SwitchName=s1 Nodes=n[1-16]"
+    assert (
+        refused_topology(conf, first + "SwitchName=s2 Nodes=n[3-")
+        == ", line 2: n[3- is not a list of nodes: its brackets do not match"
+    )
+    assert refused_topology(conf, "SwitchName=s1 Switches=s2") == ": no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]"
+    assert refused_topology(csv, "node,leaf\nn1,a\nn1,b\n") == ":3: node 'n1' is on an earlier line too"
+
+
+def test_of_a_topology_only_the_latest_word_stays(tmp_path: Path) -> None:
+    lake = Lake(tmp_path)
+    old = pd.DataFrame({"node": ["n1", "n2"], "leaf": ["a", "a"]})
+    assert keep(lake, TOPOLOGY, "q", old).added == 2
+    assert keep(lake, TOPOLOGY, "q", pd.DataFrame({"node": ["n2", "n3"], "leaf": ["b", "b"]})).contradicting == ("n2",)
+    assert stored(lake, TOPOLOGY, "q").to_dict("list") == {"node": ["n2", "n3"], "leaf": ["b", "b"]}
+    assert keep(lake, TOPOLOGY, "q", old.assign(node=["n2", "n3"], leaf="b")).same == 2

@@ -31,7 +31,7 @@ from sim.cluster.presets import Level, SimulatedCluster
 from sim.cluster.simulate import Adviser, ClusterRun, Observed, StartAdvice, simulate_on
 from sim.policy import Policy
 from tests.oracle.cluster import Run
-from tests.sim.cluster.test_cluster import SMALL, by_oracle, jobs_of
+from tests.sim.cluster.test_simulate import SMALL, by_oracle, jobs_of
 
 INTERVALS = {
     "30 s, seen 30 s later": {},

@@ -185,3 +185,9 @@ def test_jobs_that_do_not_wait_are_better_by_every_metric_that_differs():
     differ = {name for name in METRICS if name in prompt and abs(prompt[name] - late[name]) > 0}
     assert {"mean_wait_s", "utilization", "throughput_per_day", "carried_load", "nuwt_mean"} <= differ
     assert {name for name in differ if (prompt[name] < late[name]) != METRICS[name].lower_is_better} == set()
+
+
+def test_nuwt_is_total_wait_over_processor_seconds_used_by_known_users():
+    schedule = schedule_of([0, 0, 5, 5], [10, 80, 2, 9], [100, 50, 4, 1], [2, 1, 1, 1], user=["a", "b", "a", None])
+    values = [12 / 204, 80 / 50]
+    assert evaluate(schedule)[["nuwt_mean", "nuwt_sd"]].tolist() == pytest.approx([np.mean(values), np.std(values)])

@@ -14,7 +14,7 @@ from pipelines.readers.slurm.site import load_site
 from sim.site.replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
-from tests.pipelines.readers.slurm.test_sacct_json import document
+from tests.pipelines.readers.slurm.test_as_json import document
 from tests.support.refusals import refusal
 
 BEGIN = 1_772_359_200  # 2026-03-01T10:00:00 UTC

@@ -1,4 +1,4 @@
-"""The file's own clock: rows that reach far beyond everything else do not set it, and are left out; the ends of real logs are not."""
+"""A repeated row of a job is a copy, and rows far beyond all others do not set the file's own clock."""
 
 from __future__ import annotations
 
@@ -6,12 +6,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from features.clock import DAY_S
 from features.jobs.cleaning import AHEAD, BEHIND, COPY, clean
-from features.jobs.damage import file_clock
-from features.jobs.schema import Trace, conform, masked
+from features.jobs.damage import among, copies, file_clock, numbers
+from features.jobs.schema import Trace, conform, jobs_from, masked
 from features.jobs.usage import usage
 from pipelines.readers.read import read_trace
 from tests.conftest import SHARED, needs_shared
@@ -81,3 +82,30 @@ def test_the_job_that_ends_three_weeks_after_the_last_submission_stays() -> None
     assert AHEAD not in set(cleaned.rejected_jobs["rule"])
     end = cleaned.jobs["submit_s"] + cleaned.jobs["wait_s"] + cleaned.jobs["runtime_s"]
     assert end.max() - cleaned.jobs["submit_s"].max() > 21 * DAY_S
+
+
+JOB = {"job_id": 7, "submit_s": 0, "wait_s": 5, "runtime_s": 60, "procs": 2, "requested_s": 90, "user": "ann"}
+
+
+@pytest.mark.parametrize(
+    ("rows", "repeated"),
+    [
+        ([JOB, JOB, JOB], [False, True, True]),
+        ([JOB, {**JOB, "submit_s": 9}], [False, False]),  # the number was used again
+        ([JOB, {**JOB, "user": "bob"}], [False, False]),
+        ([JOB, {**JOB, "wait_s": 6}, JOB], [False] * 3),  # tasks of an array that share its number
+        ([{**JOB, "job_id": -1}] * 2, [False, False]),  # no number
+    ],
+)
+def test_a_row_is_a_copy_if_it_repeats_the_only_job_of_its_identity(rows: list[dict], repeated: list[bool]) -> None:
+    assert copies(jobs_from(pd.DataFrame(rows))).tolist() == repeated
+
+
+def test_a_job_is_called_as_its_source_writes_it() -> None:
+    jobs = jobs_from(pd.DataFrame([JOB, JOB]))
+    assert numbers(jobs.assign(written_id=pd.Categorical([None, "7_3"]))).tolist() == ["7", "7_3"]
+
+
+def test_a_job_is_found_by_number_and_submission() -> None:
+    jobs = jobs_from(pd.DataFrame([JOB, {**JOB, "submit_s": 9}, {**JOB, "job_id": 8}]))
+    assert among(jobs, jobs.iloc[[1]].astype({"submit_s": "Int64"})).tolist() == [False, True, False]

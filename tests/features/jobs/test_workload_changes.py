@@ -1,4 +1,4 @@
-"""Shaken replays: what moves, what does not, that replays are paired, and that a seed does something or is refused."""
+"""Shaken, scaled and squeezed traces: what changes, what does not, and that a seed does something or is refused."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ import pytest
 
 from features.errors import InputError
 from features.jobs.cleaning import clean
-from features.jobs.workload_changes import moves, shaken
+from features.jobs.workload_changes import moves, scaled, shaken
 from models.runtime.names import predictor, takes_seed
 from sim import Campaign, campaign_schedules, evaluate, run_campaign, simulate
-from sim.workloads.workload import Workload, generate
+from sim.workloads.workload import Workload as GeneratedWorkload
+from sim.workloads.workload import generate
+from tests.support.workloads import Workload, crowd
 
 PROCS = 64
-SPEC = Workload(jobs=1500, procs=PROCS, users=15, load=0.9, seed=3)
+SPEC = GeneratedWorkload(jobs=1500, procs=PROCS, users=15, load=0.9, seed=3)
 JOBS = clean(generate(SPEC)).jobs
 POLICY = {"scheduler": "EASY-SJBF", "predictor": "last2", "correction": "tsafrir"}
 
@@ -109,3 +111,38 @@ def test_a_campaign_shakes_each_seed_alike_for_all_policies():
     assert row["shake_s"] == 60
     for metric in ("mean_wait_s", "awf_s", "mean_bounded_slowdown"):
         assert row[metric] == pytest.approx(evaluate(alone)[metric], rel=1e-12)
+
+
+LOAD = Workload(4, [100, 107, 121], [10, 3, 1], [1, 2, 4], [12, 7, 2], ["a", "b", "a"], [10, 3, 1], wait=[0, 0, 5])
+CROWD = crowd(np.random.default_rng(2), 200)
+
+
+def test_a_load_divides_times_between_submissions_alone() -> None:
+    table = scaled(LOAD.table(), load=2)
+    assert table["submit_s"].tolist() == [100, 103, 110]
+    assert table["runtime_s"].tolist() == LOAD.runtime
+    assert table["wait_s"].isna().all()
+    others = table.columns.drop(["submit_s", "wait_s"])
+    pd.testing.assert_frame_equal(table[others], LOAD.table()[others])
+
+
+def test_a_squeeze_divides_all_times_to_whole_seconds_of_at_least_one() -> None:
+    table = scaled(LOAD.table(), squeeze=7)
+    assert table[["submit_s", "runtime_s", "requested_s"]].to_numpy().T.tolist() == [[100, 101, 103], [1, 1, 1], [2, 1, 1]]
+    assert scaled(LOAD.table(), load=2, squeeze=3.5)["submit_s"].tolist() == [100, 101, 103]
+    assert LOAD.table()["submit_s"].tolist() == LOAD.submit
+
+
+def test_what_is_simulated_is_the_changed_trace_and_is_called_so() -> None:
+    schedule = simulate(CROWD.table(), procs=64, predictor="clairvoyant", load=1.5, squeeze=2, trace="toy")
+    plain = simulate(scaled(CROWD.table(), 1.5, 2), procs=64, predictor="clairvoyant")
+    pd.testing.assert_frame_equal(schedule.jobs, plain.jobs)
+    assert (schedule.trace, schedule.load, schedule.squeeze) == ("toy (load 1.5, squeeze 2)", 1.5, 2)
+    denser = evaluate(simulate(CROWD.table(), procs=64, load=3.0))
+    assert denser["mean_wait_s"] > 2 * evaluate(simulate(CROWD.table(), procs=64))["mean_wait_s"]
+
+
+def test_predictions_of_the_recorded_runtimes_are_refused_of_squeezed_ones() -> None:
+    with pytest.raises(InputError, match="squeeze divides runtimes, and given predictions are of the runtimes as recorded"):
+        CROWD.schedule("EASY", squeeze=7)
+    assert CROWD.schedule("EASY", load=7.0).load == 7
