@@ -89,9 +89,9 @@ class Phases(NamedTuple):
     from it. ``runtimes_s`` float64 [jobs] are exact runtimes with launch and exit, NaN if unknown. Computations of priorities
     may lie up to ``decay_spread_s`` later; the polls are then unknown, too. ``cycles_s``, ``passes_s`` at turns of the background
     loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
-    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` float64 [jobs]
-    are recorded starts, from the beginning of the replay. ``drains`` float64 [outages] says where in its time an order to drain
-    a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle takes; the next one is due
+    ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` and ``ends_s``
+    float64 [jobs] are recorded starts and ends, from the beginning of the replay, NaN if unknown. ``drains`` float64 [outages] says
+    where in its time an order to drain a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle takes; the next one is due
     ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to runtimes of whole seconds. ``direct`` bool [jobs]: whose end
     causes a direct pass also without an Epilog, as a step was still there. ``seed`` draws which turns on whole seconds slurmctld
     takes for a second earlier; -1: none.
@@ -113,6 +113,7 @@ class Phases(NamedTuple):
     drains: np.ndarray | None = None
     answers_s: np.ndarray | None = None
     starts_s: np.ndarray | None = None
+    ends_s: np.ndarray | None = None
     cycle_work_s: float = 0.0
     run_parts_s: np.ndarray | None = None
     direct: np.ndarray | None = None
@@ -125,6 +126,7 @@ class Phases(NamedTuple):
             runtimes_s=None if self.runtimes_s is None else self.runtimes_s[:jobs],
             answers_s=None if self.answers_s is None else self.answers_s[:jobs],
             starts_s=None if self.starts_s is None else self.starts_s[:jobs],
+            ends_s=None if self.ends_s is None else self.ends_s[:jobs],
             run_parts_s=None if self.run_parts_s is None else self.run_parts_s[:jobs],
             direct=None if self.direct is None else self.direct[:jobs],
         )

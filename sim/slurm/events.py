@@ -13,15 +13,13 @@ from features.node_list import expand_nodes
 from sim.slurm.begin import Phases, clock_settings, origin_of
 from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, follow
 from sim.slurm.site import Site
-from sim.slurm.state import DRAINED, MADE, NONE, RUNS, STAMP, Slurm
+from sim.slurm.state import DRAINED, MADE, NONE, STAMP, Slurm
 
 Event: TypeAlias = tuple[int, int, int]
 """A millisecond, a kind of :mod:`sim.slurm.recorded`, and a job."""
 _NOTHING = np.empty(0, np.int64)
 _MIDDLE_MS, _LATE_MS = 500, 900
 """When in its second an event is, and when Slurm is tried, if no log says it."""
-_NEAR_MS = 2_000
-"""How far an end in a log may lie from that in the accounting."""
 
 
 def held_nodes(site: Site, jobs: pd.DataFrame) -> tuple[np.ndarray, np.ndarray]:
@@ -88,9 +86,9 @@ def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: in
     if phases.starts_s is not None:
         of_log = phases.starts_s * 1000
         start_ms = np.where(np.isnan(of_log), start_ms, of_log)
-    if phases.runtimes_s is not None:
-        of_log = start_ms + phases.runtimes_s * 1000
-        end_ms = np.where(np.abs(of_log - end_ms) < _NEAR_MS, of_log, end_ms)  # a requeued job has the runtime of one run
+    if phases.ends_s is not None:
+        of_log = phases.ends_s * 1000
+        end_ms = np.where(np.isnan(of_log), end_ms, np.maximum(of_log, start_ms + 1))  # a job may be preempted as soon as it starts
     if phases.starts_s is not None:
         answers_s = np.full(len(end), np.nan) if phases.answers_s is None else phases.answers_s
         clear_ms = end_ms + np.where(np.isnan(answers_s), epilog_ms, np.nan_to_num(answers_s) * 1000)
@@ -155,9 +153,9 @@ class RecordedState:
     def _tried(self, events: list[Event]) -> set[int]:
         kept, started = self._kept(), set[int]()
         for event in events:
-            before = self.slurm.now.phase.copy()
+            before = self.slurm.now.attempts.copy()
             follow_events([event], self.slurm)
-            started.update(np.flatnonzero((self.slurm.now.phase != before) & (self.slurm.now.phase == RUNS)).tolist())
+            started.update(np.flatnonzero(self.slurm.now.attempts != before).tolist())
         self._undo(kept)
         return started
 

@@ -36,6 +36,7 @@ _KINDS = {
     ),
     "test": re.compile(r"BACKFILL: test for JobId=(\d+(?:[_+]\d+)?)\S* Prio=(\d+)"),
     "end": re.compile(r"_job_complete: JobId=(\d+(?:[_+]\d+)?)(?:\(\d+\))? done"),
+    "stop": re.compile(r"preempted JobId=(\d+(?:[_+]\d+)?)(?:\(\d+\))? has been (?:requeued|killed)"),
 }
 
 
@@ -118,8 +119,9 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     place = zone(timezone)
     seen: dict[str, list[float]] = defaultdict(list)
     submitted: dict[int, float] = {}
-    begun: dict[str, float] = {}
+    begun: dict[str, _Run] = {}
     runs: list[_Run] = []
+    ended: dict[_Run, float] = {}
     runtimes: dict[str, float] = {}
     shown: list[tuple[str, float, int]] = []
     first_shown: list[tuple[str, float, int]] = []
@@ -139,10 +141,12 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
                         elif kind == "start":
                             if runs and runs[-1].when - _MS < when <= runs[-1].when:
                                 when = runs[-1].when + _NEXT_LINE_S
-                            begun[event[2]] = when
-                            runs.append(_Run(event[2], when, event[3], event[1].endswith("Allocate")))
-                        elif kind == "end" and event[1] in begun:
-                            runtimes[event[1]] = when - begun[event[1]]
+                            begun[event[2]] = _Run(event[2], when, event[3], event[1].endswith("Allocate"))
+                            runs.append(begun[event[2]])
+                        elif kind in ("end", "stop") and event[1] in begun:
+                            ended.setdefault(begun[event[1]], when)
+                            if kind == "end":
+                                runtimes[event[1]] = when - begun[event[1]].when
     if not seen["turn"]:
         raise InputError(f"{path}: shows no scheduling pass: Slurm logs them with SlurmctldDebug=debug")
     first, last = int(jobs["submit_s"].min()), int(jobs[["submit_s", "end_s"]].to_numpy().max())
@@ -172,14 +176,15 @@ def read_phases(path: Path, site: Site, jobs: pd.DataFrame, timezone: str = "UTC
     shown_runs = [of_start.get(key) for key in zip(jobs["job_id"].astype(str), jobs["start_s"], strict=True)]
     starts_s = np.array([np.nan if run is None else run.when - origin for run in shown_runs])
     ends = {run: end_s + 0.5 for run, end_s in zip(shown_runs, jobs["end_s"], strict=True) if run is not None}
-    ends |= {run: run.when + runtimes[run.job] for run in runs if run.when == begun[run.job] and run.job in runtimes}
+    ends |= ended
+    ends_s = np.array([np.nan if run is None else ended.get(run, np.nan) - origin for run in shown_runs])
     poll = decay + FIRST_POLL_S
     parts = np.clip(parts, 0.0, 1.5)
     answers = _answers(runs, ends, answered_ms(site) / 1000)
     answers_s = np.array([answers.get(str(job), np.nan) for job in jobs["job_id"]])
     return Phases(
         float(turns[0]), float(cycles[0]), decay % period, parts, _turn_length(turns), poll, full, turned, seconds, spread, cycles,
-        turns, direct, answers_s=answers_s, starts_s=starts_s,
+        turns, direct, answers_s=answers_s, starts_s=starts_s, ends_s=ends_s,
     )  # fmt: skip
 
 

@@ -143,6 +143,17 @@ def test_nodes_that_a_pass_takes_sooner_than_usual_had_answered(tmp_path: Path) 
     np.testing.assert_allclose(answers_s, [0.002, np.nan], atol=1e-6)
 
 
+def test_a_preempted_run_ends_at_the_line_that_says_so(tmp_path: Path) -> None:
+    second = (5.0, "sched: Allocate JobId=2 NodeList=n2 #CPUs=8 Partition=main")
+    stop = (5.0, "preempted JobId=2 has been requeued to reclaim resources for JobId=1")
+    again = (30.0, "sched: Allocate JobId=2 NodeList=n2 #CPUs=8 Partition=main"), (40.0, "_job_complete: JobId=2 done")
+    (tmp_path / "log").write_text(LOG + log(second, stop, *again))
+    table = jobs(2, 4, 29).assign(job_id=["1", "2", "2"])
+    phases, begin = read_phases(tmp_path / "log", SITE, table), BEGIN.timestamp() - origin_of(table)
+    assert phases.ends_s is not None
+    np.testing.assert_allclose(phases.ends_s - begin, [23.5, 5.0, 40.0], atol=1e-3)
+
+
 def test_starts_of_one_millisecond_keep_the_order_of_their_lines(tmp_path: Path) -> None:
     starts = ((5.0, f"sched: Allocate JobId={job} NodeList=n{job} #CPUs=8 Partition=main") for job in (2, 1))
     (tmp_path / "log").write_text(LOG + log(*starts))
