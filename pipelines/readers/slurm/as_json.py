@@ -155,7 +155,7 @@ def as_lines(text: str, path: str, place: ZoneInfo) -> list[str]:
         return ["|".join(_QUEUE), *("|".join(_queued(job, place)) for job in jobs)]
     except json.JSONDecodeError as error:
         raise InputError(f"{path}, line {error.lineno}: is not whole JSON, as squeue --json writes it") from error
-    except (AttributeError, LookupError, OverflowError, TypeError, ValueError) as error:
+    except (AttributeError, LookupError, OSError, OverflowError, TypeError, ValueError) as error:
         raise InputError(f"{path}: is JSON, but not that of squeue --json: {error!r}") from error
 
 

@@ -274,6 +274,9 @@ def test_squeues_json_is_read_as_its_text(tmp_path: Path) -> None:
     (tmp_path / "squeue.json").write_text(json.dumps({"nodes": []}))
     with pytest.raises(InputError, match=r"squeue\.json: is JSON, but not that of squeue --json: KeyError\('jobs'\)"):
         read_queue(tmp_path / "squeue.json", "UTC")
+    (tmp_path / "squeue.json").write_text(json.dumps({"jobs": [rows[1] | {"submit_time": 10**17}]}))
+    with pytest.raises(InputError, match=r"squeue\.json: is JSON, but not that of squeue --json"):
+        read_queue(tmp_path / "squeue.json", "UTC")
 
 
 def test_priorities_are_numbers_where_they_are_told(tmp_path: Path) -> None:
