@@ -273,7 +273,7 @@ def variability_model(
 class TrialConfig(dg.Config):
     """The number of trials."""
 
-    trials: int = Field(default=0, ge=0, description="Trials of each policy; 0: the usual number")
+    trials: int = Field(default=100, ge=1, description="Trials of each policy")
     seed: int = 0
 
 
@@ -298,7 +298,7 @@ def system_comparison(
     if name != SIMULATED:
         context.log.warning(f"{name} is not a simulated cluster: there are no trials")
         return
-    plan = trials.TrialPlan(config.trials or trials.TRIALS, config.seed)
+    plan = trials.TrialPlan(config.trials, config.seed)
     runtimes, classifier = trials.published_models(plan, system_lake.place(), work.store)
     runs, table = trials.simulate_trials(
         plan, runtimes, classifier, lambda done, total: report_progress("simulate with both", done, total)

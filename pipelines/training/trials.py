@@ -38,8 +38,6 @@ from sim.metrics.verdict import Key, change, interval, number
 from sim.policy import NAMES, Policy
 from sim.workloads.people import HOUR_S
 
-TRIALS = 100
-"""Default number of trials."""
 REGISTERED = "registered"
 """Name of the registered classifier in schedulers."""
 RUSH = f"+RUSH(model={REGISTERED})"
@@ -77,7 +75,7 @@ class TrialPlan:
     The first policy is the baseline. ``seed`` fixes all draws.
     """
 
-    trials: int = TRIALS
+    trials: int
     seed: int = 0
     policies: tuple[Policy, ...] = POLICIES
 
