@@ -7,7 +7,7 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import click
 import numpy as np
@@ -29,10 +29,6 @@ from sim.policy import Policy
 from sim.schedule import IDENTITY, Schedule
 from sim.settings import Campaign
 from sim.simulation import seeded, simulate_policy
-
-if TYPE_CHECKING:
-    from features.jobs.cleaning import CleanTrace
-    from sim.campaigns.quality import Quality
 
 _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_high")
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import textwrap
+import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -22,7 +23,7 @@ from models.runtime.protocol import Predictor
 from pipelines.cli import note
 from pipelines.cli.options import check_outputs, check_used, load
 from pipelines.cli.progress import shown_progress
-from pipelines.report.table import takes_correction
+from pipelines.report.table import Table, takes_correction
 from sim.campaigns.campaign import check_policies, policies, predictor_name
 from sim.metrics.names import METRICS, SHOWN
 from sim.metrics.schedule_metrics import metrics, nothing_waits
@@ -30,7 +31,8 @@ from sim.metrics.verdict import of_single_replays, predictions, sources
 from sim.schedule import IDENTITY, Schedule
 from sim.schedulers.names import SLURM
 from sim.settings import Campaign
-from sim.simulation import moved_by_seed, simulate_policy
+from sim.simulation import moved_by_seed, simulate_policy, user_facts
+from sim.users.closed import OPEN_LOOP, users
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
@@ -126,8 +128,6 @@ def simulate_site(campaign: Campaign, schedule_out: Path | None, as_json: bool) 
 
     The seed draws the phases of its clocks.
     """
-    import time
-
     from pipelines.cli.site import load_site_jobs
     from sim.site.replay import as_schedule, replay
 
@@ -183,9 +183,6 @@ def say_dependencies(workload: CleanTrace) -> None:
 
 def say_users(workload: CleanTrace, name: str) -> None:
     """Report batches of reacting users on standard error."""
-    from sim.simulation import user_facts
-    from sim.users.closed import OPEN_LOOP, users
-
     rule = users(name)
     if rule.loop != OPEN_LOOP:
         for text in user_facts(workload.jobs, rule, workload.procs).notes():
@@ -239,8 +236,6 @@ def as_row(schedule: Schedule, tau_s: float) -> dict[str, Any]:
 
 def print_metrics(rows: list[dict[str, Any]], trace: str, jobs: int, procs: int, *, generated: bool = False) -> None:
     """Print the main metrics of schedules; ``jobs`` and ``procs`` are for the title."""
-    from pipelines.report.table import Table
-
     of_machine = f" of {rows[0]['machine']}" if rows[0]["machine"] else ""
     made_up = ", a generated workload" if generated else ""
     title = f"{rows[0]['trace'] or trace}: {jobs:,} jobs on {procs:,} processors{of_machine}{made_up}"

@@ -8,6 +8,7 @@ import click
 import numpy as np
 import pandas as pd
 
+from features.statistics import FEWEST_BLOCKS
 from models.variability.classifiers import PUBLISHED
 from models.variability.evaluation import (
     MEASURES,
@@ -20,15 +21,13 @@ from models.variability.evaluation import (
 )
 from pipelines.cli import note, record
 from pipelines.cli.progress import shown_progress
+from pipelines.lake.places import home
 from pipelines.report.table import Table
-from pipelines.studies.monitored import TrainingTable
+from pipelines.studies.monitored import TrainingTable, training_table
 
 
 def evaluate_classifiers(system: str, names: tuple[str, ...], as_json: bool) -> None:
     """Print the measures of each classifier, by default of all published ones."""
-    from pipelines.lake.places import home
-    from pipelines.studies.monitored import training_table
-
     note(f"{system}: computing the features of each run from its counters")
     table = training_table(home(), system)
     learning = ClassifierTraining(names or PUBLISHED)
@@ -86,8 +85,6 @@ def _show_f1(predicted: pd.DataFrame) -> None:
 
 def without_intervals(measures: pd.DataFrame) -> str:
     """Return the reason why some values have no interval; "" if all have one."""
-    from features.statistics import FEWEST_BLOCKS
-
     f1 = measures[measures["measure"] == "f1"]
     if f1["low"].notna().all():
         return ""

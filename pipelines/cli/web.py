@@ -7,6 +7,7 @@ own replaces it each minute, at 9 s of processor time.
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import html
 import mimetypes
@@ -262,10 +263,6 @@ def _tell(served: Served, loaded: bool) -> None:
 
 def _run(app: FastAPI, host: str, port: int, names: tuple[str, ...]) -> None:
     """Serve until SIGTERM or Ctrl-C."""
-    import gc
-    import signal
-    import sys
-
     signal.signal(signal.SIGTERM, lambda *_: None)  # uvicorn raises the signal again after it has ended
     sys.setswitchinterval(0.0005)  # the max delay of the answering thread by the thread that loads versions
     gc.collect()

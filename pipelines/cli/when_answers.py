@@ -8,6 +8,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
+from zoneinfo import ZoneInfo
 
 import click
 import numpy as np
@@ -28,6 +29,9 @@ from pipelines.readers.delimited import duration
 from pipelines.readers.localtime import to_unix
 from pipelines.readers.queue_file import OF_SLURM, named_second, read_queue
 from pipelines.readers.slurm import COMMAND
+from pipelines.report.site import sentence_of_cause, sentences_of, sentences_of_places
+from pipelines.report.table import Table
+from pipelines.report.table import duration as words
 from pipelines.studies.questions import WhenSettings
 from pipelines.studies.when import Record, clock_of, like, past_limits, queue_of, record_of
 from sim.site.ahead import SiteAhead
@@ -36,9 +40,7 @@ from sim.starts.closings import closed
 if TYPE_CHECKING:
     from features.jobs.cleaning import CleanTrace
     from models.packed.start_predictor import StartModel
-    from pipelines.lake.tables import Lake
     from pipelines.readers.queue_file import QueueFile
-    from pipelines.studies.when import Record
     from sim.site.queue_ahead import PredictedStart, TraceQueue
 
 _LONG = 20
@@ -204,8 +206,6 @@ def _lake(trace: str) -> Lake:
 
 
 def _now(clean: CleanTrace, moment: str | None, path: Path) -> int:
-    from zoneinfo import ZoneInfo
-
     if moment is None:
         return (named_second(path) or int(path.stat().st_mtime)) - (clean.origin_unix_s or 0)
     if moment.isdecimal() and len(moment) <= len(str(limits.SECONDS)):
@@ -296,9 +296,6 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
 
 
 def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
-    from pipelines.report.site import sentence_of_cause, sentences_of, sentences_of_places
-    from pipelines.report.table import duration as words
-
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     job = f"{name} ({_processors(record['procs'])}, limit {words(record['requested_s'])}), seen at {now}"
     later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
@@ -333,8 +330,6 @@ def _processors(count: int) -> str:
 
 def _gained(change: dict[str, Any]) -> str:
     """Return what a change of the job gains, in words."""
-    from pipelines.report.table import duration as words
-
     job = f"({_processors(change['procs'])}, limit {words(change['requested_s'])})"
     if change["mean_s"] == 0:
         return f"{job} it would start no sooner"
@@ -349,8 +344,6 @@ def _at(time_: str, now: str) -> str:
 
 def _between(record: dict[str, Any], low: str, high: str) -> str:
     """Return an interval in words, under a minute in seconds."""
-    from pipelines.report.table import duration as words
-
     first, last, now = record[f"at_{low}"], record[f"at_{high}"], record["now"]
     soonest_s, latest_s = record[f"wait_{low}_s"], record[f"wait_{high}_s"]
     if latest_s - soonest_s < _SOON_S and latest_s > 0 and not last.startswith("later"):
@@ -358,10 +351,7 @@ def _between(record: dict[str, Any], low: str, high: str) -> str:
     return _at(first, now) if first == last else f"between {'now' if first == now else first} and {last}"
 
 
-def _table(records: list[dict[str, Any]]) -> Any:
-    from pipelines.report.table import Table
-    from pipelines.report.table import duration as words
-
+def _table(records: list[dict[str, Any]]) -> Table:
     columns = {"job": "{job_id}", "processors": "{procs:,}", "expected start": "{at_50}", "in": "{in_50}"}
     columns |= {"1 in 10 before": "{at_10}", "9 in 10 before": "{at_90}"}
     columns |= {"within 1 h": "{chance_1h:.0%}", "within 24 h": "{chance_24h:.0%}"}

@@ -1,6 +1,7 @@
 """Read TRACE: a name of the catalogue, or a file whose kind is known by its content.
 
-Traces that were run are remembered in the home directory, with place and options, for the nightly run.
+Traces that were run are remembered in the home directory, with place and options, for the nightly run. Readers that import
+pandas or a simulator are imported for files of their kind alone.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.columns import changed
 from features.jobs.schema import Trace
 from features.jobs.usage import doubts, with_allocated
-from pipelines.lake.places import is_url, local_home
+from pipelines.lake.places import home, is_url, local_home
 from pipelines.readers.canonical import MAGIC, read_canonical
 from pipelines.readers.catalogue import MADE, PACKAGED, Entry, catalogue_entry, load_catalogue, remembered
 from pipelines.readers.delimited import SAID, delimiter_of
@@ -228,7 +229,6 @@ def _generate(entry: Entry) -> Trace:
 
 def _simulated(entry: Entry) -> Trace:
     """Return the accounting of the simulated cluster, which is simulated first if it is not there."""
-    from pipelines.lake.places import home
     from pipelines.readers.simulated_site import accounting_file, simulate_site
     from pipelines.readers.slurm.sacct import parse_sacct
 
