@@ -41,7 +41,7 @@ def check_names(what: str, names: Iterable[str], choices: Iterable[str]) -> None
 
 def meant(name: object, choices: Iterable[str]) -> str:
     """Return ``did you mean X?`` for the choice most similar to ``name``, or "" for none."""
-    from difflib import get_close_matches
+    from difflib import get_close_matches  # most commands suggest nothing
 
     by_letters = {choice.lower(): choice for choice in choices}
     alike = get_close_matches(str(name).lower(), by_letters, n=1, cutoff=0.65)

@@ -185,7 +185,7 @@ class Campaign(TraceSettings):
     @classmethod
     def _spell(cls, names: tuple[str, ...]) -> tuple[str, ...]:
         """Spell schedulers as usual, so that one in other letters is no other policy."""
-        from sim.schedulers.names import spelled  # imports numba, as below
+        from sim.schedulers.names import spelled  # imports numba, as below; pages of help need no scheduler
 
         return tuple(map(spelled, names))
 

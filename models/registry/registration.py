@@ -1,7 +1,7 @@
 """Log models to MLflow, register ``<kind>-<subject>``, rank candidates, move aliases.
 
-A :class:`Kind` and the :class:`Content` of a version hold what differs between models: ``models.registry.runtime_registration``
-and ``models.registry.variability_registration``. All champions but the first are chosen by ``models.registry.promotion``.
+A :class:`Kind` and the :class:`Content` of a version hold what differs between models of runtimes, starts, variability and
+policies: each has a file ``<kind>_registration.py``. All champions but the first are chosen by ``models.registry.promotion``.
 """
 
 import re

@@ -38,6 +38,6 @@ def thresholds_of(classifiers: Sequence[str]) -> tuple[float, ...]:
 
     They are DELAYS if ``ordinal`` is the only one, else THREE_CLASSES.
     """
-    from features.monitoring.labels import DELAYS, THREE_CLASSES
+    from features.monitoring.labels import DELAYS, THREE_CLASSES  # imports pandas, and commands import this list for help
 
     return DELAYS if set(classifiers) == {ORDINAL} else THREE_CLASSES

@@ -85,7 +85,7 @@ def eliminate(
     Arguments and errors are those of ``models.variability.model.fit``. Sizes are judged on blocks of time. The nearest neighbours,
     which have no importances, keep all columns.
     """
-    from models.variability.learners import learn
+    from models.variability.learners import learn  # imports scikit-learn, and not every evaluation eliminates
 
     label = np.asarray(label, np.int64)
     classes = int(label.max()) + 1 if classes is None else classes

@@ -256,7 +256,7 @@ def _trained(
     name: str, table: np.ndarray, label: np.ndarray, classes: int, seed: int, options: Mapping[str, Any] | None
 ) -> tuple[Arrays | None, Any, np.ndarray]:
     """Return arrays, the library's estimator where it has none, and importances."""
-    from models.variability.learners import learn
+    from models.variability.learners import learn  # imports scikit-learn, and answers need no training
 
     fills = medians(table)
     learned = learn(name, filled(table, fills), label, classes, seed=seed, options=options)

@@ -1,7 +1,7 @@
 """Asset checks: the claims that must hold, and the numbers that show it.
 
 They look for faults of exports, options and disks, and do not repeat what the previous step enforces (an order, a clipped range):
-tests check that. Checks of severity ERROR block the assets after them.
+tests check that. Checks of severity ERROR block the assets after them. What only a monitored system needs is imported by its checks.
 """
 
 from __future__ import annotations

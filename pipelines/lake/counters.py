@@ -1,7 +1,7 @@
 """Stored counters: Parquet files of a sampler and a UTC day, sorted by time and node.
 
-No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node`` and one float64 column
-per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A day that gets new rows is read,
+No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node``
+and one float64 column per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A day that gets new rows is read,
 merged, sorted and replaced whole, one stretch of its time after the other, so that memory is bounded by a stretch and a reader
 takes one part after the other. A system's counters are a subject of :mod:`pipelines.lake.versions`: a version lists the valid
 parts, the table ``counter_parts`` that describes each, and the table ``counter_files`` of the files read.

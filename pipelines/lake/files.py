@@ -1,7 +1,7 @@
 """Tables as files: Parquet with the kind of table and a format version, and text in CSV.
 
-Parquet is written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind or format is
-refused with one line.
+Parquet is written atomically with zstd. The metadata is one JSON object under the schema key ``queuecast``. A file of another kind
+or format is refused with one line.
 """
 
 import json

@@ -51,7 +51,7 @@ def aliases_of(store: Tracking, name: str) -> SetAliases:
 
     The champion's moves last. It may be repeated, where the registry failed half way.
     """
-    from models.registry.tracking import aliases
+    from models.registry.tracking import aliases  # imports MLflow, and a lake may have no registry
 
     def point(models: Mapping[str, str]) -> None:
         before = aliases(store, name)

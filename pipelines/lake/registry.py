@@ -2,6 +2,8 @@
 
 ``POLICY(FILE.json)-EASY-SPF`` and ``POLICY(registry:NAME[@ALIAS])-EASY-SPF`` become the exact ``SCORE(...)-EASY-SPF`` here,
 before a simulation: tables, journals and logs have the formula.
+
+MLflow takes a second to import, so only what asks the registry imports it, here and in all that a command imports early.
 """
 
 from __future__ import annotations

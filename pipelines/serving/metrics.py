@@ -147,7 +147,7 @@ class Metrics:
 
     async def text(self) -> bytes:
         """Return all metrics as OpenMetrics text."""
-        from prometheus_client import CollectorRegistry
+        from prometheus_client import CollectorRegistry  # of the extra ``server``, which a service without metrics lacks
         from prometheus_client.openmetrics.exposition import generate_latest
 
         if time.monotonic() - self._read_s >= EVERY_S:

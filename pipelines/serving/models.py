@@ -50,7 +50,7 @@ class SiteRegistry:
 
     def version(self, name: str, alias: str) -> str:
         """Return the version at ``alias``, "" if there is none."""
-        from mlflow.exceptions import MlflowException
+        from mlflow.exceptions import MlflowException  # a service is described without MLflow
 
         store = self._store
         try:

@@ -118,7 +118,7 @@ def _back(versions: Versions, store: Tracking | None, before: Version, part: str
 
 def _models(versions: Versions, store: Tracking, current: Version, before: Version) -> Iterator[Finding]:
     """Find where the registry differs from what was published, and what its aliases lack."""
-    from models.registry.packing import fault_of
+    from models.registry.packing import fault_of  # imports MLflow, and a home may have no registry
     from models.registry.registration import version_at
     from models.registry.tracking import aliases, all_versions
 

@@ -207,7 +207,10 @@ def windows_before(store: CountersStore, runs: pd.DataFrame, scopes: Sequence[st
 
     ``runs`` has ``run_id nodes start_s``; ``scopes`` as in :func:`training_table`. Raises InputError without counters.
     """
-    from features.monitoring.windows import side_by_side, window_features
+    from features.monitoring.windows import (  # compiled code, which tables without counters do not need
+        side_by_side,
+        window_features,
+    )
 
     names = [name for name in SAMPLERS if name in store.samplers] + [name for name in store.samplers if name not in SAMPLERS]
     if not names:

@@ -276,7 +276,7 @@ def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
     serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
     if not serves:
         return
-    from models.registry.start_registration import START
+    from models.registry.start_registration import START  # most runs register no model of starts
 
     for alias, number in serves.items():
         if number:

@@ -1,7 +1,7 @@
 """Every metric of a schedule: names, format, direction, meaning and source.
 
-All tables, pages and comparisons use this list. A metric's formula is in :mod:`sim.metrics.schedule_metrics` (of users in
-:mod:`sim.metrics.schedule_metrics`): a metric is an entry here, a formula, and a test.
+All tables, pages and comparisons use this list. A metric is an entry here, a formula in :mod:`sim.metrics.schedule_metrics`, and
+a test.
 """
 
 from __future__ import annotations
