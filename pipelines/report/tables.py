@@ -51,6 +51,72 @@ _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""
 
 
+def render_report(
+    clean: CleanTrace,
+    comparison: pd.DataFrame,
+    schedules: Sequence[Schedule],
+    quality: pd.DataFrame,
+    provenance: Mapping[str, object],
+    notes: Sequence[str] = (),
+    kinds: Mapping[str, str] | None = None,
+    since: str = "",
+) -> str:
+    """Return the page of a comparison of ``schedules`` of a cleaned trace; reads no files.
+
+    ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
+    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor;
+    ``since`` is the date from which jobs are judged, if not all are.
+    """
+    generated = clean.generated or any(schedule.generated for schedule in schedules)
+    table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
+    weighed = verdict(comparison, BASELINE)
+    first = leading(comparison, weighed)
+    base, taken = by_key[weighed.baseline], clean.touched().get("request-from-runtime altered", 0)
+    drawn = [by_key[policy] for policy in first if not is_bound(policy[1])][: plots.CURVES]
+    submit = base.jobs["submit_s"]
+    front = Front(
+        title=f"{clean.name}: schedulers and predictors compared",
+        answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
+        table=metric_table(comparison, table, first, weighed, kinds=kinds),
+        hint=intervals_hint(comparison, table[weighed.baseline].label, CONFIDENCE)
+        + (f" Judged are the jobs submitted from {since} on." if since else "")
+        + f" τ of bounded slowdown is {TAU_S:g} s.",
+        picture=plots.picture_of_changes(comparison, first, generated, table),
+        data=f"{clean.name}.csv",
+        generated="pipeline" if generated else "",
+        warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(base.jobs), BASELINE)] if taken else [])],
+        facts=[
+            (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
+            (f"{base.procs:,}", "processors"),
+            (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
+            (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
+        ],
+        notes=[*notes, *interval_notes(comparison), not_modelled(base.machine)],
+        provenance=provenance,
+    )
+    tails = Picture(
+        data_uri(plots.distributions(drawn, TAU_S, table)),
+        "Share of jobs beyond each value: means are decided in the tail.",
+    )
+    metrics = metrics_of(comparison)
+    others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
+    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(clean.counts())
+    meanings = {metric.title: f"{metric.meaning} {metric.source}" for metric in metrics.values()}
+    return render(
+        front,
+        [
+            ("Other metrics", [others]),
+            ("Which jobs wait", [tails]),
+            ("Predictions", [predicted, experience_table(quality), _ACCURACY] if predicted else ["No predictions were measured."]),
+            (
+                "Cleaning: jobs dropped or altered before simulation",
+                [_CLEANED, cleaned] if cleaned else ["No job was dropped or altered."],
+            ),
+            ("How to read the metrics", [meanings | {"intervals": _JACKKNIFE}]),
+        ],
+    )
+
+
 def metrics_of(comparison: pd.DataFrame) -> dict[str, Metric]:
     """Return the metrics of a comparison by name; raise InputError for an unknown one."""
     names = list(comparison["metric"].unique())
@@ -216,69 +282,3 @@ def pooled(trace: str) -> str:
     if entry is None or not (entry.machine or entry.format == "slurm" or (entry.place and is_accounting(entry.path))):
         return ""
     return "Below: the same jobs on one pool of processors, without the site's partitions, priorities and limits."
-
-
-def render_report(
-    clean: CleanTrace,
-    comparison: pd.DataFrame,
-    schedules: Sequence[Schedule],
-    quality: pd.DataFrame,
-    provenance: Mapping[str, object],
-    notes: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
-    since: str = "",
-) -> str:
-    """Return the page of a comparison of ``schedules`` of a cleaned trace; reads no files.
-
-    ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
-    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor;
-    ``since`` is the date from which jobs are judged, if not all are.
-    """
-    generated = clean.generated or any(schedule.generated for schedule in schedules)
-    table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
-    weighed = verdict(comparison, BASELINE)
-    first = leading(comparison, weighed)
-    base, taken = by_key[weighed.baseline], clean.touched().get("request-from-runtime altered", 0)
-    drawn = [by_key[policy] for policy in first if not is_bound(policy[1])][: plots.CURVES]
-    submit = base.jobs["submit_s"]
-    front = Front(
-        title=f"{clean.name}: schedulers and predictors compared",
-        answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
-        table=metric_table(comparison, table, first, weighed, kinds=kinds),
-        hint=intervals_hint(comparison, table[weighed.baseline].label, CONFIDENCE)
-        + (f" Judged are the jobs submitted from {since} on." if since else "")
-        + f" τ of bounded slowdown is {TAU_S:g} s.",
-        picture=plots.picture_of_changes(comparison, first, generated, table),
-        data=f"{clean.name}.csv",
-        generated="pipeline" if generated else "",
-        warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(base.jobs), BASELINE)] if taken else [])],
-        facts=[
-            (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
-            (f"{base.procs:,}", "processors"),
-            (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
-            (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
-        ],
-        notes=[*notes, *interval_notes(comparison), not_modelled(base.machine)],
-        provenance=provenance,
-    )
-    tails = Picture(
-        data_uri(plots.distributions(drawn, TAU_S, table)),
-        "Share of jobs beyond each value: means are decided in the tail.",
-    )
-    metrics = metrics_of(comparison)
-    others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
-    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(clean.counts())
-    meanings = {metric.title: f"{metric.meaning} {metric.source}" for metric in metrics.values()}
-    return render(
-        front,
-        [
-            ("Other metrics", [others]),
-            ("Which jobs wait", [tails]),
-            ("Predictions", [predicted, experience_table(quality), _ACCURACY] if predicted else ["No predictions were measured."]),
-            (
-                "Cleaning: jobs dropped or altered before simulation",
-                [_CLEANED, cleaned] if cleaned else ["No job was dropped or altered."],
-            ),
-            ("How to read the metrics", [meanings | {"intervals": _JACKKNIFE}]),
-        ],
-    )

@@ -101,74 +101,6 @@ _KNOWN = {"sysclassib": _SYSCLASSIB, "opa_info": _OPA_INFO, "lustre2_client": _L
 _GAUGES = {"link_quality_indicator": 5.0}
 
 
-def sensors() -> np.ndarray:
-    """Return the sensors, float64 [90, SENSOR]; unlisted counters count errors.
-
-    They are in the order of :data:`features.monitoring.samplers.SAMPLERS`.
-    """
-    rows = []
-    for sampler in SAMPLERS.values():
-        for metric in sampler.metrics:
-            row = np.zeros(layout.SENSOR)
-            mixture = _KNOWN[sampler.name].get(metric, (layout.TIME, 0.0, _ERRORS))
-            row[[layout.ONE, layout.GAIN_ONE]] = mixture[:2]
-            row[[layout.TWO, layout.GAIN_TWO]] = mixture[2:4] if len(mixture) > 3 else (layout.TIME, 0.0)
-            row[layout.BASE] = mixture[-1]
-            row[layout.GAUGE] = _GAUGES.get(metric, 0.0)
-            rows.append(row)
-    return np.array(rows)
-
-
-def behaviours(
-    names: np.ndarray, nodes: np.ndarray, scaling: str, limits: Mapping[tuple[str, int], float]
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return undisturbed seconds, profiles and the variant of each job.
-
-    They are float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
-    """
-    kinds = list(zip(names.tolist(), nodes.tolist(), strict=True))
-    variants = {kind: row for row, kind in enumerate(dict.fromkeys(kinds))}
-    variant = np.array([variants[kind] for kind in kinds], np.int64)
-    profiles = np.zeros((len(variants), layout.PROFILE))
-    seconds = np.zeros(len(variants))
-    for row, (name, count) in enumerate(variants):
-        program = application(name)
-        behaviour = program.on(count, scaling)
-        seconds[row] = behaviour.runtime_s
-        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, count), np.inf))
-    return seconds[variant], profiles, variant
-
-
-LONGEST_S = 1000 * DAY_S
-"""Max seconds of a simulated cluster."""
-
-
-def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> int:
-    """Return the seconds after which the background repeats.
-
-    It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows with it.
-    """
-    submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
-    horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
-    if horizon > LONGEST_S:
-        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and a simulation lasts at most {LONGEST_S:,} s")
-    return horizon
-
-
-def _noise(cluster: SimulatedCluster, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return the slot of each node, the nodes of each slot in each leaf, and those of each slot: the noise job has slot 0."""
-    leaves, per_leaf = cluster.leaves, cluster.nodes_per_leaf
-    owner, spread, held = np.full(cluster.nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
-    if cluster.noise_nodes:
-        beside = cluster.noise_nodes // cluster.noise_leaves
-        for number in range(cluster.noise_leaves):
-            leaf = number * leaves // cluster.noise_leaves
-            owner[leaf * per_leaf : leaf * per_leaf + beside] = 0
-            spread[0, leaf] = beside
-        held[0] = cluster.noise_nodes
-    return owner, spread, held
-
-
 def as_site(
     cluster: SimulatedCluster,
     procs: np.ndarray,
@@ -249,3 +181,71 @@ def as_site(
         features=np.zeros((0, LOOKS)),
         random=sensor.integers(1, 2**63, 1).astype(np.uint64),
     )
+
+
+def sensors() -> np.ndarray:
+    """Return the sensors, float64 [90, SENSOR]; unlisted counters count errors.
+
+    They are in the order of :data:`features.monitoring.samplers.SAMPLERS`.
+    """
+    rows = []
+    for sampler in SAMPLERS.values():
+        for metric in sampler.metrics:
+            row = np.zeros(layout.SENSOR)
+            mixture = _KNOWN[sampler.name].get(metric, (layout.TIME, 0.0, _ERRORS))
+            row[[layout.ONE, layout.GAIN_ONE]] = mixture[:2]
+            row[[layout.TWO, layout.GAIN_TWO]] = mixture[2:4] if len(mixture) > 3 else (layout.TIME, 0.0)
+            row[layout.BASE] = mixture[-1]
+            row[layout.GAUGE] = _GAUGES.get(metric, 0.0)
+            rows.append(row)
+    return np.array(rows)
+
+
+def behaviours(
+    names: np.ndarray, nodes: np.ndarray, scaling: str, limits: Mapping[tuple[str, int], float]
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return undisturbed seconds, profiles and the variant of each job.
+
+    They are float64 [jobs], float64 [variants, PROFILE] and int64 [jobs].
+    """
+    kinds = list(zip(names.tolist(), nodes.tolist(), strict=True))
+    variants = {kind: row for row, kind in enumerate(dict.fromkeys(kinds))}
+    variant = np.array([variants[kind] for kind in kinds], np.int64)
+    profiles = np.zeros((len(variants), layout.PROFILE))
+    seconds = np.zeros(len(variants))
+    for row, (name, count) in enumerate(variants):
+        program = application(name)
+        behaviour = program.on(count, scaling)
+        seconds[row] = behaviour.runtime_s
+        profiles[row] = (*behaviour[1:], type_code(program.type), limits.get((name, count), np.inf))
+    return seconds[variant], profiles, variant
+
+
+LONGEST_S = 1000 * DAY_S
+"""Max seconds of a simulated cluster."""
+
+
+def horizon_s(cluster: SimulatedCluster, arrays: object, work: np.ndarray) -> int:
+    """Return the seconds after which the background repeats.
+
+    It is the last submission, three times the jobs' min time and a day. InputError beyond ``LONGEST_S``: memory grows with it.
+    """
+    submit, procs = arrays.submit, arrays.procs  # type: ignore[attr-defined]
+    horizon = int(submit[-1] + 3 * (work * procs).sum() / cluster.procs) + DAY_S
+    if horizon > LONGEST_S:
+        raise InputError(f"the jobs take up to {horizon:,} s on this cluster, and a simulation lasts at most {LONGEST_S:,} s")
+    return horizon
+
+
+def _noise(cluster: SimulatedCluster, slots: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the slot of each node, the nodes of each slot in each leaf, and those of each slot: the noise job has slot 0."""
+    leaves, per_leaf = cluster.leaves, cluster.nodes_per_leaf
+    owner, spread, held = np.full(cluster.nodes, -1), np.zeros((slots, leaves)), np.zeros(slots, np.int64)
+    if cluster.noise_nodes:
+        beside = cluster.noise_nodes // cluster.noise_leaves
+        for number in range(cluster.noise_leaves):
+            leaf = number * leaves // cluster.noise_leaves
+            owner[leaf * per_leaf : leaf * per_leaf + beside] = 0
+            spread[0, leaf] = beside
+        held[0] = cluster.noise_nodes
+    return owner, spread, held
