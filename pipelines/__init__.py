@@ -1,4 +1,7 @@
-"""Assets, commands and pages: the packages beside this one, run on a site's own logs."""
+"""Assets, commands and pages: the packages beside this one, run on a site's own logs.
+
+Here is the version of the code that runs, and which of its modules a module of the user's would hide.
+"""
 
 import platform
 from importlib.util import find_spec

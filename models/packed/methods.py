@@ -2,8 +2,8 @@
 
 To add a method, add one class here and one line in :mod:`models.registry.candidates`. ``lightgbm`` has boosted trees, ``quantile``
 a forest; both know the features that they read. The forest's kernels are those of the simulator
-(:mod:`models.runtime.quantile_forest`): trees are learned once, leaves and calibrated levels are updated every night. Packed
-unchanged into registered models.
+(:mod:`models.runtime.quantile_forest`): trees are learned once, leaves and calibrated levels are updated every night. The
+file is packed unchanged into registered models.
 """
 
 from __future__ import annotations

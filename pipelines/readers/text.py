@@ -1,7 +1,7 @@
 """Read the text of a file, plain or gzip, in blocks and within the limits.
 
-Nothing here holds a whole file, but settings in TOML. A file that unpacks to far more than its size, an endless line, a device or a
-pipe is refused.
+Nothing here holds a whole file, but settings in TOML, which are read and changed here. A file that unpacks to far more than its
+size, an endless line, a device or a pipe is refused. Counts and lists in the notes of readers are put into words here, too.
 """
 
 from __future__ import annotations

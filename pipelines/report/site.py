@@ -1,4 +1,4 @@
-"""What is told of a Slurm site: why jobs wait, shorter limits, settings not modelled."""
+"""Sentences and tables about a Slurm site: causes of waits, limits, unmodelled settings."""
 
 from __future__ import annotations
 
