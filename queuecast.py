@@ -163,7 +163,7 @@ def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested"
 def decide(trace: Trace, policy: Decides, **settings: Any) -> Schedule:
     """Schedule a trace by ``policy(view)``, which returns the jobs to start now.
 
-    ``view`` is a :class:`View`; ``settings`` are those of :func:`sim.own.decide`, ``procs`` and ``machine``, a file.
+    ``view`` is a :class:`View`; ``settings`` are those of :func:`sim.own.decide.decide`, ``procs`` and ``machine``, a file.
 
     >>> def narrowest_first(view):
     ...     return [job for job in sorted(view.queue, key=lambda job: job.procs) if job.procs <= view.free][:1]

@@ -21,7 +21,7 @@ def expand_nodes(text: str) -> tuple[str, ...]:
     """Return the nodes' names in the order of the list.
 
     ``[001-016]`` keeps its zeros; several brackets in a name give all combinations, the last one varying fastest. Raises
-    ValueError with the expected format, as the parsers of accounting.py do.
+    ValueError with the expected format.
     """
     names: list[str] = []
     at = 0

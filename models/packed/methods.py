@@ -309,7 +309,7 @@ class _Learned(Method):
 
 
 class Boosting(_Learned):
-    """Boosted trees (``boosting.py``): the simulator's ``lightgbm``."""
+    """Boosted trees (:class:`Trees`): the simulator's ``lightgbm``."""
 
     name = "lightgbm"
     kept = Trees
@@ -320,7 +320,7 @@ class Boosting(_Learned):
 
 
 class Quantile(_Learned):
-    """The distribution of runtimes (``forest.py``): its most accurate point, and quantiles.
+    """The distribution of runtimes (:class:`Forest`): its most accurate point, and quantiles.
 
     Its name is the simulator's name for that point; there ``quantile`` alone is the median.
     """

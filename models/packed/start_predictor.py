@@ -152,7 +152,7 @@ class StartPredictor:
     def predict(self, queue: pd.DataFrame) -> pd.DataFrame:
         """Return quantiles of each waiting job's wait, and chances to have started.
 
-        They have one row per row of ``queue``, which has the columns of ``squeue.py``. The answers of jobs that run are NaN;
+        They have one row per row of ``queue``, which has the columns of ``submitted.py``. The answers of jobs that run are NaN;
         ``snapshot_age_s`` is that of all. Scenarios are not simulated. ValueError, naming row and column, for an invalid value.
         """
         model = self.model

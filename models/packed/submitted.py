@@ -124,7 +124,7 @@ class QueueSnapshot(NamedTuple):
 
     ``jobs`` are in order of submission, in Unix seconds; ``row`` int64 [jobs] are their rows in the consumer's table. ``at_s`` is
     the Unix second of the question, ``local_s`` the same on the wall clock. ``rank`` int64 [jobs] is that of
-    :func:`queue_state.by_priority`.
+    :func:`by_priority`.
     """
 
     jobs: QueueJobs

@@ -21,7 +21,7 @@ LEVELS = {0.5: 0.6, 0.8: 1.1, 0.95: 2.0}
 
 
 class InPython(Told):
-    """The same answers as the table of :func:`told`, asked one by one."""
+    """The same answers as the table of :func:`source`, asked one by one."""
 
     def __init__(self) -> None:
         super().__init__([], [], [])
