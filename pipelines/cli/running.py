@@ -146,7 +146,8 @@ def print_news(lake: Lake, trace: str) -> None:
     entry = load_catalogue()[trace]
     if days := days_to_come(lake, entry):
         click.echo(
-            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by queuecast run --night"
+            f"news        one more day of the log a night, {days} to come: while make ui runs, or now by "
+            f"queuecast run --trace {trace} --night"
         )
     elif entry.arrives_days:
         click.echo("news        none: the log has ended, all its days have arrived")
@@ -233,6 +234,10 @@ def _night(day: str, trace: str, system: str | None) -> bool:
     lake = Lake(home() / "lake")
     if system is not None:
         known_system(home(), system)
+        if system == SIMULATED:  # its trials come last, after minutes of training
+            from pipelines.training.trials import check_accounting
+
+            check_accounting(lake)
         fine = _materialise("nightly_variability", system, {}, day)
         click.echo(f"{system}, {day}: {lake.read('variability_model', system)[1]['why']}")
         return fine

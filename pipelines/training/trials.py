@@ -114,6 +114,12 @@ def published_models(plan: TrialPlan, place: Path, store: Tracking) -> tuple[Tab
     return served(plan, place, store), classifier
 
 
+def check_accounting(lake: Lake) -> None:
+    """Raise InputError if the simulated cluster's accounting was never run."""
+    if not lake.has("jobs", SIMULATED):
+        raise InputError(f"runtime-{SIMULATED}: is not registered yet; queuecast run --trace {SIMULATED} registers it")
+
+
 def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     """Return the published champion of runtimes, asked once about the jobs of all trials.
 
@@ -121,8 +127,7 @@ def served(plan: TrialPlan, place: Path, store: Tracking) -> TablePredictor:
     not see.
     """
     lake = Lake(place / "lake")
-    if not lake.has("jobs", SIMULATED):
-        raise InputError(f"runtime-{SIMULATED}: is not registered yet; queuecast run --trace {SIMULATED} registers it")
+    check_accounting(lake)
     accounting = lake.read_clean(SIMULATED)
     jobs = pd.concat(plan.submitted.values(), ignore_index=True)
     midnight = accounting.clock.next_midnight(int(accounting.jobs["submit_s"].iloc[-1]))

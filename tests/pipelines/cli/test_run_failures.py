@@ -11,11 +11,13 @@ from dagster._core.errors import DagsterInvalidInvocationError
 from dagster._core.storage.defs_state.base import set_defs_state_storage
 
 import pipelines.definitions
-from features.errors import Damaged
+from features.errors import Damaged, InputError
 from pipelines.assets.checks import broken
 from pipelines.assets.stages import trace_stage, traces
 from pipelines.cli import running
 from pipelines.lake.instance import instance
+from pipelines.lake.tables import Lake
+from pipelines.training.run_settings import RunSettings
 
 
 @dg.asset(partitions_def=traces)
@@ -137,3 +139,17 @@ def test_a_failed_check_blocks_what_comes_after_and_is_told_in_words(
     err = capsys.readouterr().err
     assert "check failed: first sound (broken 3, of 4)" in err
     assert "defect" not in err
+
+
+def test_a_night_of_the_simulated_system_is_refused_at_once_without_its_accounting(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(running, "_materialise", lambda *_: pytest.fail("trains before it refuses"))
+    with pytest.raises(InputError, match="queuecast run --trace simulated registers it"):
+        running.run_pipeline(RunSettings(), "simulated", "2026-03-01")
+    assert [*tmp_path.iterdir()] == []
+
+
+def test_news_name_a_night_of_the_trace_that_was_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    running.print_news(Lake(tmp_path / "lake"), "kth-sp2")
+    assert "queuecast run --trace kth-sp2 --night" in capsys.readouterr().out
