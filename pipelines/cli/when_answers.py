@@ -91,8 +91,9 @@ def answered(settings: WhenSettings) -> Answers:
         note(f"{path}: {sentence}")
     now_s = _now(clean, settings.now, path)
     if late := past_limits(queue.jobs, now_s + origin_s, record.site):
+        running = f"{late:,} running jobs are" if late > 1 else "1 running job is"
         note(
-            f"{path}: WARNING: at {clock_of(clean, now_s)} {late:,} running jobs are over an hour past their limits, so the time of the "
+            f"{path}: WARNING: at {clock_of(clean, now_s)} {running} over an hour past the limit, so the time of the "
             "snapshot or the time zone is wrong: give --now or --time-zone; these answers are not logged"
         )
     announce_compilation()

@@ -75,8 +75,8 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         title=f"{study.site.name}: what to change, and what it would bring",
         answer=answer(study),
         table=leading(study),
-        hint="Change against replays of today's settings, in per cent, with each candidate's own interval at 95 %; a verdict is "
-        "sure for all candidates together. Left is better. Here: sure of these very jobs, not of those of other days.",
+        hint="Changes are against replays of today's settings, in per cent; left is better. Here: sure of these very jobs, not of "
+        "those of other days.",
         picture=Picture(
             data_uri(picture(study)),
             "Change of four metrics under each candidate; the line at 0 is today. What is worse may lie beyond the edge (arrow).",
