@@ -332,23 +332,24 @@ def restored(outcome: Outcome, rows: np.ndarray) -> Outcome:
     return outcome._replace(**reordered)
 
 
-SIMULATED = "simulated: EASY with requested times"
+FROM_RECORD, SIMULATED = "recorded", "simulated: EASY with requested times"
+"""Where starts come from; tables and tags keep these words."""
 
 
 def history_starts(jobs: pd.DataFrame, procs: int) -> tuple[np.ndarray, str]:
     """Return start times, int64 [jobs] in trace seconds, and where they come from.
 
-    That is ``RECORDED``, ``SIMULATED``, or a sentence where only some waits are missing: these jobs start as under
+    That is ``FROM_RECORD``, ``SIMULATED``, or a sentence where only some waits are missing: these jobs start as under
     EASY.
 
     If a job were taken to start at its submission, predictors would learn of its end before it could have ended.
     """
     recorded = start_s(jobs)
     if recorded is not None:
-        return recorded, RECORDED
+        return recorded, FROM_RECORD
     simulated = simulate(jobs, procs=procs, scheduler="EASY").jobs["start_s"].to_numpy(np.int64)
     missing = jobs["wait_s"].isna().to_numpy()
     if missing.all():
         return simulated, SIMULATED
     start = jobs["submit_s"].to_numpy(np.int64) + jobs["wait_s"].to_numpy(np.int64, na_value=0)
-    return np.where(missing, simulated, start), f"{RECORDED}, {missing.sum():,} without a wait {SIMULATED}"
+    return np.where(missing, simulated, start), f"{FROM_RECORD}, {missing.sum():,} without a wait {SIMULATED}"

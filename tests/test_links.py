@@ -15,8 +15,9 @@ import queuecast
 from models.runtime import names
 from pipelines.cli import cli
 from sim.kernel.corrections import CORRECTIONS
+from sim.kernel.orders import ORDERS
 from sim.policy import SEMANTICS
-from sim.schedulers.names import ALGORITHMS, ORDERS
+from sim.schedulers.names import ALGORITHMS
 
 HOUSE = Path(__file__).parents[1]
 ROOMS = ("features", "models", "sim", "pipelines", "tests", "benchmarks")

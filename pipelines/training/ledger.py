@@ -19,7 +19,7 @@ from features.jobs.schema import IDENTITIES, masked, recorded_end_s
 from pipelines.lake.tables import Lake
 from pipelines.readers.catalogue import Entry
 from pipelines.training.work import Cutoff
-from sim.simulation import RECORDED, history_starts
+from sim.simulation import FROM_RECORD, history_starts
 
 TRACE_NIGHTS, SYSTEM_NIGHTS = "nights", "variability_nights"
 """Tables with a row a night, of a trace and of a system."""
@@ -185,7 +185,7 @@ class ReplayedTrace:
         ).astype(bool)
         rejected = rejected[listed].reset_index(drop=True)
         notes = self.clean.notes
-        if self.starts != RECORDED:
+        if self.starts != FROM_RECORD:
             notes = (*notes, f"Not all waits are recorded; starts are {self.starts}.")
         read = len(jobs) + int((rejected["action"] == "dropped").sum())
         return replace(self.clean, jobs=jobs, rejected_jobs=rejected, jobs_read=read, notes=notes)

@@ -29,7 +29,7 @@ from pipelines.readers.queue_file import is_held, kept_queues, queue_at, read_qu
 from pipelines.studies.when import Record, queue_of, record_of
 from pipelines.training.site import site_of
 from pipelines.training.work import Cutoff
-from sim.simulation import RECORDED
+from sim.simulation import FROM_RECORD
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.closings import closed, drained
@@ -157,7 +157,7 @@ def keep_states(lake: Lake, clean: CleanTrace, records: Accounting, date: Cutoff
     """
     why, rows, origin_s = "", rows_by_number(clean.jobs), clean.origin_unix_s or 0
     moments, single, whole = None, _none(), _none()
-    if records.source != RECORDED:
+    if records.source != FROM_RECORD:
         why = "waits are not recorded, so there is nothing to learn starts from"
     else:
         moments = moments_of(clean, records, date)

@@ -25,7 +25,7 @@ from pipelines.training.ledger import Ledger, ledger_of
 from pipelines.training.promote import Promotion, promote
 from pipelines.training.traces import Memo, TraceJudge, incumbent
 from pipelines.training.work import Work, as_of, choose_cutoff
-from sim.simulation import RECORDED
+from sim.simulation import FROM_RECORD
 
 NO_COMPARISON = "nothing was submitted in the last days"
 
@@ -97,7 +97,7 @@ def _notes(judging: TraceJudge, ledger: Ledger) -> list[str]:
         if count := int((rejected["rule"] == rule).sum()):
             jobs = f"job {where} the accounting's own clock was" if count == 1 else f"jobs {where} the accounting's own clock were"
             notes.append(f"{count:,} {jobs} left out (rejected_jobs, {rule}).")
-    if (starts := judging.tags.get("history_starts", RECORDED)) != RECORDED:
+    if (starts := judging.tags.get("history_starts", FROM_RECORD)) != FROM_RECORD:
         notes.append(f"Starts are {starts}.")
     if ledger.gone_jobs:
         notes.append(f"{ledger.gone_jobs:,} jobs of the earlier accounting changed or are missing now.")

@@ -20,9 +20,10 @@ import pandas as pd
 from features.clock import WEEK_S
 from features.monitoring.labels import BINARY, baselines, labels, z_scores
 from features.statistics import Ratio, surely
+from sim.cluster.applications import NODES
 from sim.cluster.presets import SimulatedCluster
 from sim.cluster.simulate import Adviser, ClusterRun, Observed, StartAdvice, simulate_on
-from sim.cluster.users import ALL_APPLICATIONS, NODES, continuous
+from sim.cluster.users import ALL_APPLICATIONS, continuous
 from sim.metrics.comparison import compare
 from sim.metrics.verdict import Key, is_bound
 from sim.policy import NAMES, Policy

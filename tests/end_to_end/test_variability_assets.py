@@ -26,10 +26,10 @@ from pipelines.lake.counters import CountersStore
 from pipelines.lake.registry import tracking
 from pipelines.lake.run_store import RUNS, stored
 from pipelines.lake.tables import Lake
-from pipelines.readers import simulated_site
+from pipelines.readers import SIMULATED, simulated_site
 from pipelines.readers import systems as systems_file
 from pipelines.readers.simulated_site import emit
-from pipelines.readers.systems import SIMULATED, System, remember_system, remembered, system, systems
+from pipelines.readers.systems import System, remember_system, remembered, system, systems
 from pipelines.studies.monitored import (
     FEATURES_TABLE,
     MODEL_TABLE,

@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.pipelines.cli.test_cli import queuecast
+from tests.support.command import queuecast
 
 LINE = "{} {} 0 {} 1 -1 -1 {} 100 {} 1 1 1 -1 -1 -1 -1 -1 {{7}} q {}\n"
 ROWS = [

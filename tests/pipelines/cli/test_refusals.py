@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.pipelines.cli.test_cli import SWF, queuecast, trace
+from tests.pipelines.cli.test_cli import SWF, trace
+from tests.support.command import queuecast
 
 __all__ = ["trace"]  # the fixture
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"

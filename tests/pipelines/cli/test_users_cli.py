@@ -8,7 +8,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from tests.pipelines.cli.test_cli import queuecast
+from tests.support.command import queuecast
 
 LINE = "{} {} {} 50 4 -1 -1 4 60 -1 1 {} 1 -1 -1 -1 -1 -1\n"
 

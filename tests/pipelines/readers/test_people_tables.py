@@ -9,7 +9,8 @@ import pandas as pd
 import pytest
 
 from pipelines.readers.people_tables import table_predictor
-from tests.pipelines.cli.test_cli import SWF, queuecast, trace
+from tests.pipelines.cli.test_cli import SWF, trace
+from tests.support.command import queuecast
 from tests.support.refusals import refusal
 
 __all__ = ["trace"]  # the fixture

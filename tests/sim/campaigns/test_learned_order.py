@@ -13,9 +13,10 @@ from features.errors import InputError
 from features.jobs.schema import conform
 from features.jobs.workload_changes import moves, shaken
 from sim import evaluate, simulate
-from sim.campaigns.learned_order import MEASURED, MIXED, LearnedOrder, Learning, PreparedSweep, learn_order, random_weights
+from sim.campaigns.learned_order import MEASURED, MIXED, LearnedOrder, PreparedSweep, learn_order, random_weights
 from sim.campaigns.windows import split_windows
 from sim.policy import Policy
+from sim.settings import Learning
 from tests.support.workloads import Told, crowd
 
 PROCS, WEEKS, JOBS = 16, 19, 20
