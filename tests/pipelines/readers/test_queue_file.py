@@ -10,6 +10,7 @@ from features.errors import InputError
 from pipelines.readers.queue_file import asked_of, is_held, limited, queue_at, read_queue
 from pipelines.studies.parity import read_site_jobs
 from sim.slurm.files import read_site
+from sim.slurm.requests import COLUMNS, OPTIONAL
 from tests.conftest import SHARED, needs
 from tests.sim.site.test_ahead import NOW_S, SITE, asked
 
@@ -51,6 +52,7 @@ def test_what_a_slurm_site_needs_is_read_too_or_missed(tmp_path: Path) -> None:
     queue = read_queue(path, "UTC")
     assert queue.absent == ()
     jobs = asked_of(queue.jobs, read_site({"slurm.conf": SITE}, "site")).set_index("job_id")
+    assert {*COLUMNS, *OPTIONAL} <= {*jobs, "job_id"}, "beside a record that has them, a job without them would have holes"
     assert jobs["nodes"].tolist() == ["n[1-2]", "", ""]
     assert jobs[["min_nodes", "memory_node", "gpus"]].drop_duplicates().to_numpy().tolist() == [[2, 12_000, 2]]
     assert (jobs["group"].tolist(), jobs["task"].tolist(), jobs["throttle"].tolist()) == ([7, 7, 8], [1, 2, -1], [0, 1, 0])
