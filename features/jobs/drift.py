@@ -54,7 +54,7 @@ def input_drift(
         if name == "unknown users":
             shares = {number: _unknown(jobs, end_s, window == number) for number in (0, *earlier)}
             value, before = shares[0], np.array([shares[number] for number in earlier])
-            rows.append(_row(name, "share of jobs", value, before, last, np.arcsin, np.sin, np.sqrt, np.square))
+            rows.append(_row(name, "share of jobs", value, before, last, _angle, _share))
             continue
         counts = np.zeros((len(earlier) + 2, int(binned[name].max()) + 1))
         for place, chosen in enumerate((last, trained, *(trained & (window == number) for number in earlier))):
@@ -78,10 +78,18 @@ def stability_index(counts: np.ndarray, reference: np.ndarray) -> float:
     return float(((p - q) * np.log(p / q)).sum())
 
 
-def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, outer=lambda x: x):
+def _angle(share: np.ndarray) -> np.ndarray:
+    return np.arcsin(np.sqrt(share))
+
+
+def _share(angle: float) -> float:
+    return float(np.square(np.sin(min(angle, np.pi / 2))))
+
+
+def _row(name, measure, value, before, last, forth, back):
     """Compare one input with earlier windows; return its row of the table.
 
-    ``forth(inner(x))`` makes the values of windows roughly normal; ``outer(back(x))`` is its inverse.
+    ``forth`` makes the values of windows roughly normal; ``back`` is its inverse.
     """
     row = {"input": name, "measure": measure, "value": value, "limit": np.nan, "windows": len(before), "jobs": int(last.sum())}
     row |= {"drifted": False, "note": ""}
@@ -89,11 +97,11 @@ def _row(name, measure, value, before, last, forth, back, inner=lambda x: x, out
         return row | {"note": f"no verdict: {int(last.sum())} jobs are too few"}
     if len(before) < FEWEST_WINDOWS:
         return row | {"note": f"no verdict: {len(before)} earlier windows are too few"}
-    normal = forth(inner(np.maximum(before, 1e-6)))
+    normal = forth(np.maximum(before, 1e-6))
     count = len(normal)
     t = -float(stdtrit(count - 1, FALSE_ALARMS / len(INPUTS)))
     edge = normal.mean() + t * normal.std(ddof=1) * np.sqrt(1 + 1 / count)
-    limit = max(float(outer(back(min(edge, np.pi / 2) if back is np.sin else edge))), SHIFT)
+    limit = max(float(back(edge)), SHIFT)
     return row | {"limit": limit, "drifted": bool(value > limit)}
 
 
