@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -66,7 +66,6 @@ def emit(
     monitored_from: float = 0.0,
     rotate: int = ROTATE,
     packed: bool = False,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Emitted:
     """Write to ``folder`` what a site has recorded after ``days`` days.
 
@@ -75,8 +74,7 @@ def emit(
     The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new counters
     are written. ``origin_s`` is the Unix time of the first submission; of the first
     ``monitored_from`` days there is accounting alone. A file holds ``rotate`` samples of a sampler, gzipped if ``packed``.
-    ``progress`` receives simulated seconds: done and in total. Raises InputError for a folder with anything else, or with an
-    emission of other settings or more days.
+    Raises InputError for a folder with anything else, or with an emission of other settings or more days.
     """
     settings = settings_of(cluster, seed, origin_s, monitored_from)
     former = days_of(folder / SETTINGS, settings)
@@ -92,7 +90,6 @@ def emit(
             load=LOAD,
             origin_s=origin_s,
             monitored_from=monitored_from,
-            progress=progress,
         )
     runs = recorded.runs
     _write(folder / JOBS, csv_text(recorded.jobs))

@@ -54,14 +54,12 @@ def record(
     load: float = LOAD,
     origin_s: int = ORIGIN_S,
     monitored_from: float = 0.0,
-    progress: Callable[[int, int], None] | None = None,
 ) -> Recorded:
     """Simulate ``days`` days of users' jobs under EASY; return what a site has recorded.
 
     A record of more days begins with the same samples, and with the same jobs. ``load`` is as
     :data:`sim.cluster.users.LOAD`. ``origin_s`` is the Unix time of the first submission. Of the first ``monitored_from`` days there
     is accounting alone. ``add`` receives the counters: the number of the first sample, and float64 [samples, counters, nodes].
-    ``progress`` receives simulated seconds: done and in total.
     """
     users = population(seed)
     jobs = submissions(users, days, seed, procs=cluster.procs, load=load, begins_s=origin_s % DAY_S)
@@ -71,7 +69,6 @@ def record(
 
     def count(first: int, increments: np.ndarray) -> None:
         nonlocal begun, sums
-        after = first + len(increments)
         if not begun:  # a sample before all others, so that the first increments count
             begun = True
             first -= 1
@@ -82,8 +79,6 @@ def record(
         sums = values[-1].copy() if len(values) else sums
         values[:, GAUGES] = increments[begin:, GAUGES]
         add(first + begin, values[: max(end - begin, 0)])
-        if progress is not None:
-            progress(min(max(after * cluster.interval_s, 0), until), until)
 
     run = simulate_on(cluster, jobs, Policy(seed=seed), observed=Observed(np.ones(len(jobs), bool), record=count, places=True))
     assert run.places is not None
