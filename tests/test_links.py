@@ -24,11 +24,15 @@ ROOMS = ("features", "models", "sim", "pipelines", "tests", "benchmarks")
 PAGES = [HOUSE / "README.md", HOUSE / "CONTRIBUTING.md", *sorted((HOUSE / "docs").rglob("*.md"))]
 PAGES = [page for page in PAGES if page.exists()]
 LINK = re.compile(r"\]\(([^)\s]+)\)")
+PAGE = re.compile(r"\[([\w-]+\.md)\]\(([^)\s#]+)")
+"""A link that shows the name of a page."""
 BENCHMARK = re.compile(r"`python -m (benchmarks(?:\.\w+)+)[^`]*`(?!\s+(?:at commit|as committed))")
 """A command beside the commit that it was run at is history: there it had its name of then."""
 MODULES = [HOUSE / "queuecast.py", *(path for room in ROOMS for path in sorted((HOUSE / room).rglob("*.py")))]
 PLACES = [f"/{module.relative_to(HOUSE).as_posix()}" for module in MODULES]
 FILE = re.compile(r"`((?:\w+/)*[a-z_]\w*\.py)`(?! at commit)")
+PART = re.compile(r"`(\w+)`(?: \([^)]*\))? (?:of|in) `((?:\w+/)*[a-z_]\w*\.py)`(?! at commit)")
+"""A name and the file that has it, as in `ROLE` of `test_links.py`."""
 ROLE = re.compile(r":(?:mod|func|class|data|meth|attr|exc):`[~!]?([\w.]+)`")
 
 
@@ -49,6 +53,12 @@ def test_every_link_leads_somewhere(page):
         if not target.exists() or (anchor and anchor not in anchors(target)):
             missing.append(link)
     assert not missing
+
+
+def test_a_link_that_shows_a_page_s_name_leads_to_that_page():
+    shown = [(page, *link) for page in PAGES for link in PAGE.findall(page.read_text(encoding="utf-8"))]
+    assert len(shown) > 10
+    assert [(page, name, target) for page, name, target in shown if Path(target).name != name] == []
 
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(HOUSE)))
@@ -110,6 +120,17 @@ def test_every_python_file_named_is_there():
     named = [(page, name) for page in (*PAGES, *MODULES) for name in FILE.findall(page.read_text(encoding="utf-8"))]
     assert len(named) > 50
     assert [(page, name) for page, name in named if not any(place.endswith(f"/{name}") for place in PLACES)] == []
+
+
+def test_every_name_said_to_be_in_a_file_is_there():
+    parts = [(page, *part) for page in (*PAGES, *MODULES) for part in PART.findall(page.read_text(encoding="utf-8"))]
+    assert len(parts) > 10
+
+    def has(name: str, file: str) -> bool:
+        texts = (HOUSE / place[1:] for place in PLACES if place.endswith(f"/{file}"))
+        return any(re.search(rf"\b{name}\b", text.read_text(encoding="utf-8")) for text in texts)
+
+    assert [part for part in parts if not has(*part[1:])] == []
 
 
 def test_every_name_in_a_docstring_is_there():
