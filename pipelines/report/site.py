@@ -10,10 +10,9 @@ import pandas as pd
 from pipelines.report.table import Table, duration
 from sim.site.explained import Fall
 from sim.site.limit_advice import ALIKE, FEWEST, LimitAdvice
-from sim.site.queue_ahead import SURE
 from sim.slurm.conf import OPEN
 from sim.slurm.site import Site
-from sim.starts.reasons import CLASSES
+from sim.starts.reasons import CLASSES, SURE
 
 _LISTED = 5
 """Max number of jobs that are named."""

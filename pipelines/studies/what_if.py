@@ -18,8 +18,7 @@ from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.readers.text import read_settings
 from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
-from sim.site.change import TEXTS, SiteChange, change, site_change
-from sim.site.changes import KINDS, Changed, TimeLimits
+from sim.site.changes import KINDS, TEXTS, Changed, SiteChange, TimeLimits, change, site_change
 from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.limit_advice import LimitAdvice, limit_advice

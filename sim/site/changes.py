@@ -1,7 +1,7 @@
-"""The kinds of change that a Slurm site can make.
+"""The kinds of change that a Slurm site can make, and a change of one or more kinds.
 
-Each takes a site and its jobs, and gives them back changed. Values are Slurm's, or ``"x2"`` for twice today's. InputErrors do not
-name the candidate: :func:`sim.site.change.change` does.
+Each kind takes a site and its jobs, and gives them back changed. Values are Slurm's, or ``"x2"`` for twice today's. InputErrors of
+a kind do not name the candidate: :func:`change` does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,19 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from models.runtime.options import pairs
 from sim.inputs.predicted_limits import predicted_quantile
-from sim.site.lines import also_in, at_submission, limit_lines, node_lines, qos_lines, stating, with_prediction
-from sim.site.multiples import factor_of, number_of, value_of
+from sim.site.lines import (
+    also_in,
+    at_submission,
+    factor_of,
+    limit_lines,
+    node_lines,
+    number_of,
+    partition_lines,
+    qos_lines,
+    stating,
+    value_of,
+    with_prediction,
+)
 from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARAMETERS, PARTITION_KEYS, UNLIMITED, Partition, Qos, Reservation, Site
 
@@ -330,3 +341,51 @@ def _asked_instead(jobs: pd.DataFrame, text: str, seed: int) -> np.ndarray:
     else:
         raise InputError(f"limits = {text!r} names no quantile such as predicted 0.95")
     return np.maximum(np.ceil(limit / 60) * 60, 60).astype(np.int64)
+
+
+@dataclass(frozen=True)
+class SiteChange:
+    """A change that a site can make, of one or more kinds.
+
+    ``what`` says what it does and ``risk`` what may go wrong.
+    """
+
+    name: str
+    what: str = ""
+    risk: str = ""
+    changes: tuple[KindOfChange, ...] = ()
+
+    @property
+    def resources(self) -> bool:
+        """Tell whether it is of nodes, which are no settings."""
+        return any(change.resources for change in self.changes)
+
+    @property
+    def limits(self) -> tuple[TimeLimits | MinTimeLimits, ...]:
+        """Return the changes of limits."""
+        return tuple(change for change in self.changes if isinstance(change, TimeLimits | MinTimeLimits))
+
+
+TEXTS = ("name", "what", "risk")
+"""The members of a candidate that are no change."""
+
+
+def site_change(name: str, what: str = "", risk: str = "", **kinds: Any) -> SiteChange:
+    """Return a change of ``kinds``, values by the keys of :data:`KINDS`."""
+    return SiteChange(name, what, risk, tuple(KINDS[key](kinds[key]) for key in KINDS if key in kinds))
+
+
+def change(candidate: SiteChange, site: Site, jobs: pd.DataFrame, seed: int = 0) -> Changed | None:
+    """Return the site and jobs after a change; None if it changes nothing here.
+
+    ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`. Raises InputError for unknown keys, names or values.
+    """
+    now = Changed(site, jobs)
+    try:
+        for step in candidate.changes:
+            now = step.apply(now, seed)
+    except InputError as error:
+        raise InputError(f"candidate {candidate.name!r}: {error}") from None
+    for name, part in now.site.partitions.items():
+        now = now.having(*partition_lines(part, site.partitions.get(name)))
+    return now if now.lines else None

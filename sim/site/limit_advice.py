@@ -1,6 +1,6 @@
 """Shorter time limits for users' jobs, and how much sooner the jobs would have started.
 
-The limits are those of a change that predicts them (:mod:`sim.site.change`): of jobs alike, the runtime that 95 % of them keep to,
+The limits are those of a change that predicts them (:mod:`sim.site.changes`): of jobs alike, the runtime that 95 % of them keep to,
 as predicted at each submission from what had ended. The starts are replays with these limits, paired with replays without.
 """
 

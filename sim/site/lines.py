@@ -1,7 +1,7 @@
-"""Lines of slurm.conf, commands and scripts that make a change of a site.
+"""Lines of slurm.conf, commands and scripts that make a change of a site, and the values in them.
 
 A line of slurm.conf replaces the present one. Other lines begin with what they are: a command with its program, a script for
-Slurm's plugin lua with :data:`SCRIPT`, a change that no setting makes with :data:`NO_SETTING`.
+Slurm's plugin lua with :data:`SCRIPT`, a change that no setting makes with :data:`NO_SETTING`. A value is as stated, or a multiple of today's such as ``x2``.
 """
 
 from __future__ import annotations
@@ -9,8 +9,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from features.clock import DAY_S
+from features.errors import InputError
+from sim.slurm.lines import seconds
 from sim.slurm.site import LIMIT_KEYS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Qos, Site
 
 NO_SETTING, SCRIPT = "# no setting: ", "-- job_submit.lua"
@@ -131,3 +134,36 @@ def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:
     line = [] if "lua" in plugins else [f"JobSubmitPlugins={','.join([*plugins, 'lua'])}"]
     inside = "\n".join(f"   {line_of_body}" for line_of_body in (*body, "return slurm.SUCCESS"))
     return [*line, f"{SCRIPT}{before}\nfunction slurm_job_submit(job, partitions, uid)\n{inside}\nend\n\nreturn slurm.SUCCESS"]
+
+
+def value_of(value: Any, today: str, key: str) -> str:
+    """Return a new value as text: as stated, or a multiple of today's."""
+    text = str(value)
+    if not text.startswith("x"):
+        return text
+    factor = factor_of(text, key)
+    if today.isdecimal():
+        return str(round(factor * int(today)))
+    try:
+        return length(round(factor * seconds(today)))
+    except ValueError:
+        raise InputError(f"{key} is {today or 'not stated'}, so {text} cannot be applied to it") from None
+
+
+def factor_of(text: str, key: str) -> float:
+    """Return the number in a text such as x0.5; InputError for any other text."""
+    try:
+        factor = float(str(text).removeprefix("x"))
+    except ValueError:
+        factor = -1.0
+    if not (str(text).startswith("x") and factor >= 0):
+        raise InputError(f"{key} = {text!r} is not a factor such as x0.5")
+    return factor
+
+
+def number_of(value: Any, today: int, key: str) -> int:
+    """Return a count as stated or as a multiple of today's, at least 1 if there is one today."""
+    text = value_of(value, str(today), key)
+    if not text.removeprefix("-").isdecimal():
+        raise InputError(f"{key} = {value!r} is not a whole number")
+    return max(int(text), min(today, 1))

@@ -27,12 +27,10 @@ from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.questions import blurred, start_quantiles
-from sim.starts.reasons import Reason, class_of, reasons
+from sim.starts.reasons import SURE, Reason, class_of, reasons
 
 CHANGES = {"half the limit": (1.0, 0.5), "a quarter of the limit": (1.0, 0.25), "half the processors": (0.5, 1.0)}
 """Changes of a job that are tried: factors of its processors and of its limit."""
-SURE = 0.9
-"""Share of scenarios in which a change, or a partition, must start the job sooner, for the answer to call it sure."""
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,8 @@ import pandas as pd
 
 from models.packed.submitted import ASIDE, stand_aside
 
+SURE = 0.9
+"""Share of scenarios in which a change, or a partition, must start the job sooner, for the answer to call it sure."""
 CLASSES = {
     "never": "a job that it depends on did not end as it asked, so it never starts",
     "dependency": "another job has to end first",

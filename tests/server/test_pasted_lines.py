@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from pipelines.readers.slurm.site import load_site
-from sim.site.change import change, site_change
+from sim.site.changes import change, site_change
 from sim.site.lines import SCRIPT
 from tests.server.slurm import NEEDED, asked, started, submitted
 from tests.sim.site.test_lines import in_place

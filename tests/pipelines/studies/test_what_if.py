@@ -18,8 +18,7 @@ from pipelines.report.what_if import groups as groups_of
 from pipelines.studies import parity, what_if
 from pipelines.studies.parity import read_site_jobs
 from pipelines.studies.what_if import WhatIf, measure, read_candidates, records
-from sim.site.change import SiteChange, site_change
-from sim.site.changes import Changed
+from sim.site.changes import Changed, SiteChange, site_change
 from sim.site.parity import apart, too_far
 from sim.site.what_if import WEIGHED, Effect, Group, Measured
 from sim.slurm.site import Site

@@ -11,7 +11,7 @@ from features.jobs.schema import conform
 from models.runtime.quantile import quantile
 from sim import simulate
 from sim.inputs.predicted_limits import along, predicted_quantile
-from sim.site.change import change, site_change
+from sim.site.changes import change, site_change
 from tests.sim.site.test_what_if import jobs as few_jobs
 from tests.sim.site.test_what_if import site
 

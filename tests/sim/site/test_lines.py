@@ -8,7 +8,7 @@ from collections.abc import Iterable
 import pytest
 
 from pipelines.report.what_if import pasted
-from sim.site.change import change, site_change
+from sim.site.changes import change, site_change
 from sim.site.lines import node_lines
 from sim.slurm.files import read_site
 from sim.slurm.site import Node

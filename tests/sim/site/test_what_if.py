@@ -10,8 +10,7 @@ import pytest
 
 from features.errors import InputError
 from features.statistics import Ratio, interval_of_replicates
-from sim.site.change import change, site_change
-from sim.site.changes import Changed
+from sim.site.changes import Changed, change, site_change
 from sim.site.parity import Open, by_group
 from sim.site.replay import replay
 from sim.site.what_if import (
