@@ -63,7 +63,7 @@ def compile_kernel(name: str) -> None:
     from sim.cluster.users import continuous
     from sim.outcome import load_kernel, load_search
     from sim.policy import Policy
-    from sim.site.parity import load_kernels
+    from sim.site.queue_ahead import load_kernels
     from sim.workloads.workload import Workload, generate
 
     if name in _CLUSTERS:

@@ -217,10 +217,9 @@ def machine(site: Path | None, commands: bool, timezone: str) -> None:
     if site is None:
         raise InputError("give a site's folder, or --commands for how to make one")
     from pipelines.readers.slurm.site import load_site
-    from pipelines.report.site import changing, harmless
     from pipelines.report.table import Table
     from sim.slurm.releases import shown
-    from sim.slurm.unbuilt import unbuilt
+    from sim.slurm.unbuilt import changing, harmless, unbuilt
 
     slurm_site = load_site(site, timezone)
     rows = [

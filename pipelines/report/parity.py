@@ -10,11 +10,11 @@ import pandas as pd
 from matplotlib.figure import Figure
 
 from pipelines.report.page import BLUE, INK, MOST_ROWS, RECORDED, Front, Picture, data_uri, figure, render, rows_named
-from pipelines.report.site import not_modelled, warnings_of
 from pipelines.report.table import Table
 from pipelines.studies.parity import Parity
 from sim.site.causes import exports
 from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart
+from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _MOST_GROUPS = 14
 _RUNS = "recorded runs of Slurm on test clusters, which come with Queuecast's tests"

@@ -10,8 +10,6 @@ import pandas as pd
 from pipelines.report.table import Table, duration
 from sim.site.explained import Fall
 from sim.site.limit_advice import ALIKE, FEWEST, LimitAdvice
-from sim.slurm.conf import OPEN
-from sim.slurm.site import Site
 from sim.starts.reasons import CLASSES, SURE
 
 _LISTED = 5
@@ -92,29 +90,6 @@ def _named(group: Sequence[Mapping[str, Any]]) -> str:
         every_qos.setdefault(place["queue"], []).append(place["qos"])
     names = [f"{queue} with QOS {' or '.join(qos)}" if any(qos) else queue for queue, qos in every_qos.items()]
     return names[0] if len(group) == 1 else f"any of {', '.join(names)}"
-
-
-def warnings_of(site: Site) -> list[str]:
-    """Return the warnings at the top of every page of a site."""
-    return [f"{text} changes decisions and is not modelled." for text in site.warnings]
-
-
-def harmless(site: Site) -> list[str]:
-    """Return the keys that are not read and say nothing on which jobs may run where."""
-    return [key for key in site.not_modelled if key not in OPEN]
-
-
-def changing(site: Site) -> list[str]:
-    """Return a note on each key that is not modelled and changes which jobs may run where."""
-    return [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
-
-
-def not_modelled(site: Site) -> list[str]:
-    """Return the notes of :func:`changing`, and one on all other keys."""
-    others = harmless(site)
-    return changing(site) + [
-        f"{len(others)} settings that say nothing on which jobs may run where are not read: {', '.join(others)}."
-    ] * bool(others)
 
 
 def fallen(fall: Fall | None) -> str:

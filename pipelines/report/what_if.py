@@ -25,7 +25,6 @@ from pipelines.report.page import (
     render,
     rows_named,
 )
-from pipelines.report.site import not_modelled, warnings_of
 from pipelines.report.table import Cell, Row, Table, duration
 from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.names import METRICS
@@ -34,6 +33,7 @@ from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.parity import RANGE, apart
 from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Group, Measured
+from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888"}

@@ -18,14 +18,8 @@ import pandas as pd
 from features.clock import local_clock_s
 from features.node_list import expand_nodes
 from features.statistics import range_of_next
-from sim.site.ahead import starts_ahead
-from sim.site.explained import decisions
-from sim.site.reasons import standings
 from sim.site.replay import replay
 from sim.slurm.begin import Phases
-from sim.slurm.files import read_site
-from sim.slurm.lines import CONF
-from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 
 HELD_MEANS, HELD_GROUPS, HELD_WAITS = (26, 28), 0.93, 0.93
@@ -310,40 +304,3 @@ def _idle(site: Site, jobs: pd.DataFrame, job: pd.Series, begin_s: int, end_s: i
     free = [node for node in free if node.name not in busy and (job["gpus"] == 0 or node.gpus > 0)]
     enough = len(free) >= max(job["min_nodes"], 1) and sum(node.cpus for node in free) >= job["cpus"]
     return [node.name for node in free] if enough and sum(node.gpus for node in free) >= job["gpus"] else []
-
-
-def load_kernels() -> None:
-    """Compile, or load, the kernels of replays, decisions and queues run ahead."""
-    site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
-    row = {
-        "submit_s": 100,
-        "runtime_s": 1,
-        "limit_s": 60,
-        "cpus": 1,
-        "min_nodes": 1,
-        "group": 1,
-        "task": -1,
-        "eligible_s": -1,
-        "held_s": 0,
-        "after": -1,
-        "cancel_s": -1,
-    }
-    texts = {
-        "job_id": "1",
-        "user": "u",
-        "account": "a",
-        "partition": "all",
-        "qos": "normal",
-        "features": "",
-        "reservation": "",
-        "after": "",
-        "licenses": "",
-    }
-    job = dict.fromkeys(COLUMNS, 0) | row | texts
-    record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
-    jobs = pd.DataFrame([job | record])
-    replay(site, jobs)
-    decisions(site, jobs)
-    waiting = jobs.assign(start_s=np.nan, nodes="")
-    starts_ahead(site, waiting, 101, np.ones((1, 1)))
-    standings(site, waiting, 101, ())

@@ -20,10 +20,15 @@ from models.packed.queue_state import QueueJobs, states
 from models.packed.start_distribution import CHANCES_S, LEVELS
 from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answers
 from models.starts.model import Questions
-from sim.site.ahead import SiteAhead
+from sim.site.ahead import SiteAhead, starts_ahead
+from sim.site.explained import decisions
 from sim.site.reasons import SiteStanding, UsedUp, standings, used_limits, without_limit
+from sim.site.replay import replay
 from sim.slurm.begin import LEAD_S
+from sim.slurm.files import read_site
+from sim.slurm.lines import CONF
 from sim.slurm.nodesets import Suits, suitable
+from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from sim.starts.ahead import Ahead
 from sim.starts.questions import blurred, start_quantiles
@@ -339,3 +344,40 @@ def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
         first_s=stands.first_s,
         parts=stands.parts,
     )
+
+
+def load_kernels() -> None:
+    """Compile, or load, the kernels of replays, decisions and queues run ahead."""
+    site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
+    row = {
+        "submit_s": 100,
+        "runtime_s": 1,
+        "limit_s": 60,
+        "cpus": 1,
+        "min_nodes": 1,
+        "group": 1,
+        "task": -1,
+        "eligible_s": -1,
+        "held_s": 0,
+        "after": -1,
+        "cancel_s": -1,
+    }
+    texts = {
+        "job_id": "1",
+        "user": "u",
+        "account": "a",
+        "partition": "all",
+        "qos": "normal",
+        "features": "",
+        "reservation": "",
+        "after": "",
+        "licenses": "",
+    }
+    job = dict.fromkeys(COLUMNS, 0) | row | texts
+    record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
+    jobs = pd.DataFrame([job | record])
+    replay(site, jobs)
+    decisions(site, jobs)
+    waiting = jobs.assign(start_s=np.nan, nodes="")
+    starts_ahead(site, waiting, 101, np.ones((1, 1)))
+    standings(site, waiting, 101, ())

@@ -8,9 +8,8 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S
-from sim.slurm.hardware import hardware_of
 from sim.slurm.lines import seconds
-from sim.slurm.nodesets import as_set
+from sim.slurm.nodesets import as_set, hardware_of
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import WHOLE_SECONDS, rules_of
 from sim.slurm.requests import SlurmRequests, preemption, requests

@@ -1,6 +1,6 @@
-"""Rules of newer releases that the model lacks, named where a site or its jobs use them.
+"""What the model lacks, named where a site or its jobs use it.
 
-From SchedMD's repository and release notes.
+That is keys of slurm.conf, and rules of newer releases, which are from SchedMD's repository and release notes.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
+from sim.slurm.conf import OPEN
 from sim.slurm.releases import Release, shown
 from sim.slurm.site import Site
 
@@ -56,3 +57,26 @@ def unbuilt(site: Site, jobs: pd.DataFrame | None = None) -> list[str]:
         counts = [(since, text, int(touched(jobs).sum())) for since, text, touched in _OF_JOBS if site.known_release >= since]
         used += [(since, f"{text} ({count:,} jobs)") for since, text, count in counts if count]
     return [f"Not modelled, since Slurm {shown(since)}: {text}" for since, text in used]
+
+
+def warnings_of(site: Site) -> list[str]:
+    """Return the warnings at the top of every page of a site."""
+    return [f"{text} changes decisions and is not modelled." for text in site.warnings]
+
+
+def harmless(site: Site) -> list[str]:
+    """Return the keys that are not read and say nothing on which jobs may run where."""
+    return [key for key in site.not_modelled if key not in OPEN]
+
+
+def changing(site: Site) -> list[str]:
+    """Return a note on each key that is not modelled and changes which jobs may run where."""
+    return [f"Not modelled: {key}: {OPEN[key]} in replays." for key in site.not_modelled if key in OPEN]
+
+
+def not_modelled(site: Site) -> list[str]:
+    """Return the notes of :func:`changing`, and one on all other keys."""
+    others = harmless(site)
+    return changing(site) + [
+        f"{len(others)} settings that say nothing on which jobs may run where are not read: {', '.join(others)}."
+    ] * bool(others)

@@ -34,7 +34,6 @@ from pipelines.readers.slurm.requests import (
 )
 from pipelines.readers.slurm.sacct import FREE_TEXT
 from pipelines.readers.slurm.times import tasks_in
-from pipelines.readers.slurm.withdrawn import with_withdrawn
 from pipelines.readers.text import counted, load, some
 from sim.slurm.nodesets import Suits, suitable
 from sim.slurm.releases import SEVERAL_QOS
@@ -58,6 +57,10 @@ _KILLED = ("TIMEOUT", "CANCELLED", "PREEMPTED", "NODE_FAIL", "REQUEUED")
 """States of jobs that slurmctld has ended."""
 _OF_RUN = ["submit_s", "eligible_s", "cancel_s", "start_s", "end_s", "started_by", "nodes", "priority"]
 """What a later run of a requeued job has of its own; it is submitted when it is requeued."""
+_WITHDRAWN_BY = ("name", "qos", "partition", "account", "user")
+"""Columns by which a command may choose the jobs."""
+_FEWEST_WITHDRAWN = 2
+"""Min number of jobs or arrays that one command cancels."""
 
 
 class SlurmJobs(NamedTuple):
@@ -98,7 +101,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     lines = read_lines(table, "UTC" if is_json(source) else timezone, cluster, notes)
     rows = [row for at in np.flatnonzero(lines.ran | lines.waited) for row in _rows(lines, int(at), site, unmodelled)]
     jobs, later = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
-    jobs = with_withdrawn(_with_waiting_components(jobs))
+    jobs = _with_withdrawn(_with_waiting_components(jobs))
     together = jobs["het"][jobs["het"] >= 0]
     if together.duplicated().any():
         notes.append(f"Components of heterogeneous jobs, which start together: {len(together):,} of {together.nunique():,} jobs.")
@@ -334,3 +337,33 @@ def _other_qos(qos: str, options: dict[str, str], site: Site) -> str:
     named = options.get("qos", "").split(",")
     several = site.known_release >= SEVERAL_QOS and qos in named
     return ",".join(dict.fromkeys(name for name in named if name in site.qos and name != qos)) if several else ""
+
+
+def _with_withdrawn(jobs: pd.DataFrame) -> pd.DataFrame:
+    """Add when jobs are cancelled with all others of their kind, if they still wait.
+
+    A command such as ``scancel --state=PENDING`` leaves running jobs alone. In a replay other jobs wait then, and it meets these.
+
+    ``withdrawn_s`` is a Unix second, -1: never. At least two jobs were cancelled together, over seconds that follow each other, and
+    no other job of the kind went on waiting. A kind is the whole queue, or the jobs of one name, QOS, partition, account or user.
+    """
+    submit_s, start_s, gone_s = (jobs[name].to_numpy(np.int64) for name in ("submit_s", "start_s", "cancel_s"))
+    waited = (start_s < 0) & (gone_s >= 0)
+    left_s = np.where(start_s >= 0, start_s, np.where(gone_s >= 0, gone_s, np.iinfo(np.int64).max))
+    codes = [np.zeros(len(jobs), np.int64), *(pd.factorize(jobs[name])[0] for name in _WITHDRAWN_BY)]
+    withdrawn_s = np.full(len(jobs), -1)
+
+    seconds = np.unique(gone_s[waited])
+    for together in np.split(seconds, np.flatnonzero(np.diff(seconds) > 1) + 1) if len(seconds) else []:
+        first, last = int(together[0]), int(together[-1])
+        waiting = np.flatnonzero((submit_s < first) & ((left_s > last) | (waited & (gone_s >= first))))
+        cancelled = waited[waiting] & (gone_s[waiting] <= last)
+        groups = jobs["group"].to_numpy()[waiting]
+        for code in codes:
+            of_waiting = code[waiting]
+            for kind in np.unique(of_waiting[cancelled]):
+                own = of_waiting == kind
+                if cancelled[own].all() and len(np.unique(groups[own])) >= _FEWEST_WITHDRAWN:
+                    withdrawn_s[(code == kind) & (submit_s < first) & (withdrawn_s < 0)] = first
+
+    return jobs.assign(withdrawn_s=withdrawn_s)

@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from features.errors import InputError
-from pipelines.report.site import not_modelled
 from sim.slurm.files import read_site
 from sim.slurm.lines import seconds
 from sim.slurm.requests import _exempt_s
 from sim.slurm.site import UNLIMITED, Site
+from sim.slurm.unbuilt import not_modelled
 
 CONF = """\
 # a comment
