@@ -5,7 +5,7 @@ from features.errors import InputError
 _REGISTERED_BY = {
     "runtime": "queuecast run --trace {}",
     "start": "queuecast run --trace {} --starts",
-    "variability": "queuecast run",
+    "variability": "queuecast run --system {}",
     "policy": "queuecast policies {} --register",
 }
 """Command that registers a champion, by kind of model."""

@@ -97,6 +97,8 @@ def predict_registered(
     from pipelines.lake.tables import Lake
 
     name, _, alias = spec.partition("@")
+    if not name.startswith("runtime-"):
+        raise InputError(f"{spec}: is not the name of a model of runtimes, such as runtime-kth-sp2 or runtime-kth-sp2@challenger")
     try:
         store = store or tracking()
         lake, registry = Lake((place or home()) / "lake"), store

@@ -9,7 +9,9 @@ import pytest
 from click.testing import CliRunner
 
 from features.errors import InputError
+from models.registry.unregistered import unregistered
 from pipelines.cli.registry import predict as command
+from pipelines.lake.registry import predict_registered
 from pipelines.readers.people_tables import read_submissions
 
 HEAD = "user,procs,requested_s,submit_time\n"
@@ -133,3 +135,15 @@ def test_absent_and_doubled_columns_are_named(tmp_path):
 def test_parquet_is_blamed_by_row(tmp_path, columns, what):
     path = parquet_of(tmp_path, **columns)
     assert complaint(path).startswith(f"{path}: {what}")
+
+
+@pytest.mark.parametrize("name", ["nope", "start-kth-sp2@champion"])
+def test_a_model_that_predicts_no_runtimes_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=f"^{name}: is not the name of a model of runtimes, such as runtime-kth-sp2"):
+        predict_registered(name, read_submissions(csv_of(tmp_path, GOOD.strip())), place=tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_missing_model_names_the_command_that_registers_it() -> None:
+    assert "queuecast run --system small registers one" in str(unregistered("variability-small", "champion"))
+    assert "queuecast run --trace kth-sp2 --starts registers one" in str(unregistered("start-kth-sp2", "champion"))
