@@ -193,7 +193,7 @@ def measure(
     the judging jobs begin :data:`_WARM_UP_S` before them. ``fit_replays`` show how near the model is to the record. Submissions move
     by :func:`sim.site.what_if.usual_shake` if ``shake_s`` is None. Raises InputError if no candidate changes anything.
     """
-    table = jobs.table
+    table = jobs.table.assign(withdrawn_s=-1)  # cancelling all that wait would end the longest waits
     shake_s = usual_shake(table) if shake_s is None else shake_s
     applied = {candidate.name: change(candidate, site, table, seed) for candidate in candidates}
     changes = {name: changed for name, changed in applied.items() if changed is not None}

@@ -46,8 +46,6 @@ def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
     _, group = np.unique(jobs["group"], return_inverse=True)
     by_s = moves(int(group.max()) + 1, shake_s, seed)[group]
     columns = {name: jobs[name].to_numpy(np.int64) for name in ("submit_s", "eligible_s", "cancel_s", "held_s")}
-    if "withdrawn_s" in jobs:
-        columns["withdrawn_s"] = jobs["withdrawn_s"].to_numpy(np.int64)
     moved = {name: np.where(values > 0, values + by_s, values) for name, values in columns.items()}
     return jobs.assign(**moved)
 
