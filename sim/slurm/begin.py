@@ -72,7 +72,7 @@ YEAR_S = 365 * DAY_S
 TRIES = 60
 """Number of times in a PriorityCalcPeriod that :mod:`sim.site.computed` tries."""
 READ_WITHIN_S = 2.0
-"""How far its times are from those of the logs in 33 of 34 recorded runs, at most."""
+"""How far around one of its times the time is drawn; they lie within 3 s of those of the logs in 32 of 34 recorded runs."""
 
 Event = tuple[int, int, int, int]
 """An event of the site as in :class:`sim.slurm.state.SiteEvents`: ms, node, what, job or row."""
@@ -90,10 +90,10 @@ class Phases(NamedTuple):
     loop and ``direct_s`` between turns are those of the log, in order: a replay's keep to them where they are close.
     ``answers_s`` float64 [jobs] are how long the nodes of ended jobs were COMPLETING, NaN if unknown; ``starts_s`` and ``ends_s``
     float64 [jobs] are recorded starts and ends, from the beginning of the replay, NaN if unknown. ``drains`` float64 [outages] says
-    where in its time an order to drain a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle takes; the next one is due
-    ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to runtimes of whole seconds. ``direct`` bool [jobs]: whose end
-    causes a direct pass also without an Epilog, as a step was still there. ``seed`` draws which turns on whole seconds slurmctld
-    takes for a second earlier; -1: none.
+    where in its time an order to drain a node came, from 0 (the default), the earliest, to 1. ``cycle_work_s`` is how long a cycle
+    takes; the next one is due ``bf_interval`` later. ``run_parts_s`` float64 [jobs] are added to runtimes of whole seconds.
+    ``direct`` bool [jobs]: whose end causes a direct pass also without an Epilog, as a step was still there. ``seed`` draws which
+    turns on whole seconds slurmctld takes for a second earlier; -1: none.
     """
 
     turn_s: float

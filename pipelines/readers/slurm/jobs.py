@@ -353,9 +353,12 @@ def _with_withdrawn(jobs: pd.DataFrame) -> pd.DataFrame:
     codes = [np.zeros(len(jobs), np.int64), *(pd.factorize(jobs[name])[0] for name in _WITHDRAWN_BY)]
     withdrawn_s = np.full(len(jobs), -1)
 
-    seconds = np.unique(gone_s[waited])
+    cancelled_s = np.sort(gone_s[waited])
+    seconds = np.unique(cancelled_s)
     for together in np.split(seconds, np.flatnonzero(np.diff(seconds) > 1) + 1) if len(seconds) else []:
         first, last = int(together[0]), int(together[-1])
+        if np.ptp(np.searchsorted(cancelled_s, (first, last + 1))) < _FEWEST_WITHDRAWN:
+            continue
         waiting = np.flatnonzero((submit_s < first) & ((left_s > last) | (waited & (gone_s >= first))))
         cancelled = waited[waiting] & (gone_s[waiting] <= last)
         groups = jobs["group"].to_numpy()[waiting]
