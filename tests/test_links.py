@@ -103,7 +103,7 @@ def resolves(name: str, here: Path) -> bool:
             path /= rest.pop(0)
         if not rest:
             return True
-        path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
+        path = path.with_suffix(".py") if path.with_suffix(".py").exists() else path / "__init__.py"
         first, *rest = rest
     in_module = statements(path)
     statement = in_module.get(first)
