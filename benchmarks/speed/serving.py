@@ -160,13 +160,11 @@ def register(shared: Path, methods: list[str], most: int = 1000) -> pd.DataFrame
     return submissions(cleaned)[cleaned.jobs["submit_s"].to_numpy() >= at_s].head(most)
 
 
-def questions(jobs: pd.DataFrame, each: int = 1) -> list[bytes]:
-    """Return the submissions as single requests, or as lists of ``each``."""
+def questions(jobs: pd.DataFrame) -> list[bytes]:
+    """Return the submissions as requests."""
     texts = jobs.astype({"submit_time": "str"}).astype(object).where(jobs.notna(), None).to_dict("records")
     rows = [{**row, "procs": int(row["procs"]), "requested_s": int(row["requested_s"])} for row in texts]
-    if each == 1:
-        return [json.dumps(row).encode() for row in rows]
-    return [json.dumps({"jobs": rows[first : first + each]}).encode() for first in range(0, len(rows), each)]
+    return [json.dumps(row).encode() for row in rows]
 
 
 def register_starts(shared: Path, trees: int = 250) -> None:
@@ -291,8 +289,8 @@ def move_aliases(versions: list[str], every_s: float, changes: int) -> None:
         store.client.set_registered_model_alias(MODEL, "champion", versions[number % len(versions)])
 
 
-def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]:
-    """Return a judge of answers to lists of ``each``: those of the versions, asked as their consumers do."""
+def exact(jobs: pd.DataFrame) -> Callable[[int, int, bytes], str]:
+    """Return a judge of answers: those of the versions, asked as their consumers do."""
     from models.registry.runtime_registration import load_version
     from models.registry.tracking import all_versions
     from pipelines.lake.registry import tracking
@@ -306,11 +304,7 @@ def exact(jobs: pd.DataFrame, each: int = 1) -> Callable[[int, int, bytes], str]
         if status != 200:
             return f"status {status}"
         answer = json.loads(body)
-        rows = expected[answer["version"]]
-        if "answers" in answer:
-            right = [row["predicted_s"] for row in answer["answers"]] == rows[index * each : (index + 1) * each]
-        else:
-            right = answer["predicted_s"] == rows[index]
+        right = answer["predicted_s"] == expected[answer["version"]][index]
         return f"right of version {answer['version']}" if right else "wrong"
 
     return judge
@@ -332,7 +326,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0] if __doc__ else None)
     parser.add_argument("--shared", type=Path, default=SHARED, help="where traces/ is")
     parser.add_argument("--rate", type=float, default=200.0, help="requests a second")
-    parser.add_argument("--jobs", type=int, default=1, help="jobs of a request, up to 1,000")
     parser.add_argument("--seconds", type=float, default=60.0)
     parser.add_argument("--method", default="quantile(order=accuracy)", help="the champion")
     parser.add_argument("--changes", type=int, default=0, help="move the alias so often meanwhile")
@@ -343,7 +336,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory(prefix="queuecast-") as home:
         os.environ["QUEUECAST_HOME"] = home
         jobs = register(given.shared, [*(["lightgbm"] if given.changes else []), given.method], 1000 + (given.queue or 0))
-        asked = f"{given.rate:g}/s of {given.jobs:,} jobs for {given.seconds:g} s"
+        asked = f"{given.rate:g}/s about a job for {given.seconds:g} s"
         if given.queue is not None:
             register_starts(given.shared)
             asked = f"{given.rate:g}/s about a job and a queue of {given.queue:,} for {given.seconds:g} s"
@@ -381,7 +374,7 @@ def main() -> None:
                 every_s = FIRST_S / 2 + given.seconds / (given.changes + 1)
                 command = [sys.executable, "-m", "benchmarks.speed.serving", str(every_s), str(given.changes), "--move"]
                 moving = subprocess.Popen(command)
-            bodies, judge = questions(jobs, given.jobs), exact(jobs, given.jobs)
+            bodies, judge = questions(jobs), exact(jobs)
             measured("queuecast", load(port, "/predict", bodies, judge, given.rate, given.seconds), used)
             if moving is not None:
                 moving.wait(30)

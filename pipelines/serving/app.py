@@ -1,14 +1,15 @@
 """The application: what it serves at which address, and the description of that.
 
-Answers come from arrays in memory, in the one thread of the event loop. Long requests are answered in parts, between other ones.
+Answers come from arrays in memory, in the one thread of the event loop. Runtimes of a long queue are predicted in parts,
+between other requests.
 """
 
-import asyncio
 import re
 import sys
 import time
 import traceback
 from collections.abc import Callable, Coroutine, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -19,22 +20,18 @@ from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse
 from starlette.exceptions import HTTPException
 
-from features.errors import InputError, one_line
+from features.errors import one_line
 from pipelines.serving import starts
 from pipelines.serving.asked_log import AskedLog
 from pipelines.serving.loaded import (
     FIELDS,
-    ROWS,
     Loaded,
     LoadedVersion,
-    ManyAnswers,
-    OneAnswer,
-    OneJob,
     Question,
     Refusal,
+    RuntimeAnswer,
     Unanswerable,
 )
-from pipelines.serving.metrics import CONTENT_TYPE, Metrics
 from pipelines.serving.models import RUNTIMES, STARTS, Served
 from pipelines.serving.starts import LoadedStarts, StartAnswer, StartQuestion, predicted, queue_of
 
@@ -44,7 +41,7 @@ _JSON = re.compile(r"application/([^;\s]+\+)?json\s*(;|$)", re.IGNORECASE)
 LARGEST = 4 << 20
 """Max bytes of a request's body."""
 _WHY = {
-    400: "the body is neither one JSON object nor a list of jobs",
+    400: "the body is not one JSON object",
     **dict.fromkeys(
         (404, 405),
         "only POST /predict, POST /start, GET /health and GET /metrics are served here; GET /openapi.json describes them",
@@ -63,7 +60,7 @@ class Service:
     clock: Callable[[], float] = time.time
 
     async def predict(self, question: Question) -> JSONResponse:
-        """Answer how long one job or each job of a list will run."""
+        """Answer how long a job will run."""
         return await self._answered(self._answer(question))
 
     async def start(self, question: StartQuestion) -> JSONResponse:
@@ -81,19 +78,11 @@ class Service:
             return JSONResponse({"error": why}, 500)
 
     async def _answer(self, question: Question) -> dict[str, Any]:
-        loaded, now_s, jobs = self._loaded(question.model or "", Loaded), self.clock(), question.jobs
-        loaded.check_times(jobs, isinstance(question, OneJob))
-        head = loaded.head(now_s, self.stale_after_s)
-        answers: list[dict[str, Any]] = []
-        for first in range(0, len(jobs), ROWS):
-            if first:
-                await asyncio.sleep(0)
-            part = jobs[first : first + ROWS]
-            part_answers, stored = loaded.answer(part, question.quantiles or (), now_s)
-            answers += part_answers
-            if self.log is not None:
-                self.log.put(loaded.entries(part, stored, part_answers, now_s))
-        return {**answers[0], **head} if isinstance(question, OneJob) else {**head, "answers": answers}
+        loaded, now_s = self._loaded(question.model or "", Loaded), self.clock()
+        answer, stored = loaded.answer(question, now_s)
+        if self.log is not None:
+            self.log.put([loaded.entry(question, stored, answer, now_s)])
+        return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     async def _start(self, question: StartQuestion) -> dict[str, Any]:
         loaded, now_s = self._loaded(question.model or "", LoadedStarts), self.clock()
@@ -132,21 +121,6 @@ class Service:
         return JSONResponse({"ready": ready, "models": models, **log}, 200 if ready else 503)
 
 
-def scraped(metrics: Metrics) -> Callable[[], Coroutine[None, None, Response]]:
-    """Return what answers GET /metrics: OpenMetrics text, or why there is none."""
-
-    async def answer() -> Response:
-        """Tell waits, how good answers were, and which versions answer, as OpenMetrics text."""
-        try:
-            return Response(await metrics.text(), media_type=CONTENT_TYPE)
-        except ImportError:
-            return _refusal(501, "metrics need prometheus_client, which the extra 'server' of the package brings")
-        except InputError as error:
-            return _refusal(503, str(error))
-
-    return answer
-
-
 def application(service: Service) -> FastAPI:
     """Return the application that asks ``service``; every refusal is one JSON object."""
     app = FastAPI(
@@ -158,12 +132,28 @@ def application(service: Service) -> FastAPI:
         exception_handlers={RequestValidationError: _refuse_fields, HTTPException: _refuse_request},
     )
     refusals: dict[int | str, dict[str, Any]] = {status: {"model": Refusal} for status in (400, 405, 413, 415, 422, 500, 503)}
-    app.add_api_route("/predict", service.predict, methods=["POST"], response_model=OneAnswer | ManyAnswers, responses=refusals)
+    app.add_api_route("/predict", service.predict, methods=["POST"], response_model=RuntimeAnswer, responses=refusals)
     app.add_api_route("/start", service.start, methods=["POST"], response_model=StartAnswer, responses=refusals)
     app.add_api_route("/health", service.health, methods=["GET"], response_model=dict[str, Any])
     app.add_api_route("/health", service.health, methods=["HEAD"], include_in_schema=False)
-    app.add_api_route("/metrics", scraped(Metrics(service.models)), methods=["GET"], response_class=Response, response_model=None)
+    with suppress(ImportError):  # prometheus_client comes with the extra ``server`` of the package
+        _add_metrics(app, service.models)
     return app
+
+
+def _add_metrics(app: FastAPI, models: Sequence[Served]) -> None:
+    """Serve the metrics of ``models`` at /metrics."""
+    from prometheus_client.openmetrics.exposition import CONTENT_TYPE_LATEST
+
+    from pipelines.serving.metrics import text_of
+
+    text = text_of(models)
+
+    async def metrics() -> Response:
+        """Tell which versions answer, from which histories, and how good answers were, as OpenMetrics text."""
+        return Response(text(), media_type=CONTENT_TYPE_LATEST)
+
+    app.add_api_route("/metrics", metrics, methods=["GET"], response_class=Response, response_model=None)
 
 
 def _refusal(status: int, why: str, field: str = "") -> JSONResponse:
@@ -175,7 +165,7 @@ async def _refuse_request(request: Request, error: HTTPException) -> JSONRespons
 
 
 async def _refuse_fields(request: Request, error: RequestValidationError) -> JSONResponse:
-    """Refuse with the first wrong field, without pydantic's names of the forms of a question."""
+    """Refuse with the first wrong field, by its place in the body."""
     kind = request.headers.get("content-type", "")
     if not _JSON.match(kind):  # the body was not parsed
         return _refusal(

@@ -1,4 +1,7 @@
-"""Questions about runtimes as pydantic models, and loaded versions that answer them."""
+"""Questions about runtimes as pydantic models, and loaded versions that answer them.
+
+A request asks about one job; ``queuecast predict`` and the registered model itself take tables.
+"""
 
 import re
 from abc import ABC, abstractmethod
@@ -14,11 +17,8 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
-    Discriminator,
-    FailFast,
     Field,
     NaiveDatetime,
-    Tag,
     ValidationInfo,
     field_validator,
 )
@@ -31,8 +31,8 @@ from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.submitted import EARLY
 from models.runtime.distribution import LEVELS, whole_quantiles
 
-MOST_JOBS, MOST_LEVELS, LONGEST_TEXT = 10_000, 100, 1_000
-"""Max numbers of jobs of a request, of levels of quantiles, and of characters of a text."""
+MOST_LEVELS, LONGEST_TEXT = 100, 1_000
+"""Max numbers of levels of quantiles, and of characters of a text."""
 TEXTS = ("user", "group", "executable")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
@@ -64,9 +64,13 @@ class Given(BaseModel):
     model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
 
 
-class AskedJob(Given):
+class Question(Given):
     """A job that is submitted, or has run for ``elapsed_s``."""
 
+    model: Text | None = Field(None, description="which one, where several are served")
+    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
+        None, max_length=MOST_LEVELS, description="the share of such jobs that run at most as long"
+    )
     user: Text | None = Field(description="null: unknown")
     procs: int = Field(ge=1, le=limits.PROCESSORS)
     requested_s: int = Field(ge=1, le=limits.SECONDS)
@@ -85,51 +89,21 @@ class AskedJob(Given):
             raise PydanticCustomError("elapsed_s", "is more than requested_s, at which the job is ended")
         return elapsed_s
 
-    @property
-    def local_s(self) -> int | None:
-        """Return the wall clock at submission, seconds since 1970-01-01 00:00; None: now."""
-        return None if self.submit_time is None else timegm(self.submit_time.timetuple())
+
+FIELDS = {*Question.model_fields}
 
 
-class _Request(Given):
-    model: Text | None = Field(None, description="which one, where several are served")
-    quantiles: list[Annotated[float, Field(gt=0, lt=1)]] | None = Field(
-        None, max_length=MOST_LEVELS, description="the share of such jobs that run at most as long"
-    )
+class Answering(BaseModel):
+    """The version that answers."""
+
+    model: str
+    alias: str
+    version: str
+    stale: bool | None = Field(description="whether the snapshot is too old by the clock; null without dates")
 
 
-class OneJob(_Request, AskedJob):
-    """A question about one job."""
-
-    @property
-    def jobs(self) -> Sequence[AskedJob]:
-        return [self]
-
-
-class ManyJobs(_Request):
-    """A question about a list of jobs."""
-
-    jobs: Annotated[list[AskedJob], Field(min_length=1, max_length=MOST_JOBS), FailFast()]
-
-
-def _form(body: Any) -> str | None:
-    return ("many" if "jobs" in body else "one") if isinstance(body, dict) else None
-
-
-def _listed(body: Any) -> Any:
-    return {"jobs": body} if isinstance(body, list) else body
-
-
-Question = Annotated[
-    Annotated[OneJob, Tag("one")] | Annotated[ManyJobs, Tag("many")],
-    Discriminator(_form),
-    BeforeValidator(_listed, json_schema_input_type=OneJob | ManyJobs | list[AskedJob]),
-]
-FIELDS = {*OneJob.model_fields, *ManyJobs.model_fields}
-
-
-class Answer(BaseModel):
-    """The answer for a job, in seconds."""
+class RuntimeAnswer(Answering):
+    """How long the job runs, in seconds."""
 
     predicted_s: float = Field(
         description="in 1..requested_s; of a model with quantiles the time whose ratio to the runtime is expected to be closest to 1. "
@@ -143,34 +117,15 @@ class Answer(BaseModel):
     user_known: bool = Field(description="whether the snapshot lists the user")
 
 
-class Answering(BaseModel):
-    """The version that answers."""
-
-    model: str
-    alias: str
-    version: str
-    stale: bool | None = Field(description="whether the snapshot is too old by the clock; null without dates")
-
-
-class OneAnswer(Answer, Answering):
-    """The answer for one job."""
-
-
-class ManyAnswers(Answering):
-    """The answers for a list of jobs, in its order."""
-
-    answers: list[Answer]
-
-
 class Refusal(BaseModel):
     """Why a request is not answered."""
 
     error: str = Field(description="one line")
-    field: str | None = Field(None, description="such as jobs[0].procs")
+    field: str | None = Field(None, description="such as queue[0].procs")
 
 
 ROWS = 32
-"""Max number of jobs that are answered at a time, so that other requests come in between."""
+"""Max number of queued jobs that are predicted at a time, so that other requests come in between."""
 Queued = tuple[str | None, int, int, int]
 """A queued job: user, processors, request, wall clock at submission."""
 _KINDS = (object, np.float64, np.float64, np.int64)
@@ -228,53 +183,41 @@ class Loaded(LoadedVersion):
     def check(self, now_s: float) -> None:
         taken_s, request = self.snapshot_unix_s, 3600
         at = datetime.fromtimestamp(now_s if taken_s is None else taken_s, UTC).replace(tzinfo=None)
-        job = AskedJob.model_validate({"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat()})
-        (answer,), _ = self.answer([job], (0.5,), now_s)
+        job = {"user": None, "procs": 1, "requested_s": request, "submit_time": at.isoformat(), "quantiles": [0.5]}
+        answer, _ = self.answer(Question.model_validate(job), now_s)
         if not 1 <= answer["predicted_s"] <= request:
             raise InputError(
                 f"version {self.number} of {self.name}: predicts {answer['predicted_s']} s for a request of {request} s"
             )
 
-    def check_times(self, jobs: Sequence[AskedJob], alone: bool) -> None:
-        """Raise Unanswerable for the first job whose time the model cannot place."""
-        dated = self.predictor.snapshot_unix_s is not None
-        for row, job in enumerate(jobs):
-            field = "submit_time" if alone else f"jobs[{row}].submit_time"
-            local_s = job.local_s
-            if local_s is None and not dated:
+    def answer(self, question: Question, now_s: float) -> tuple[dict[str, Any], Mapping[str, np.ndarray]]:
+        """Answer as the registered model does; a job without a time is submitted at ``now_s``.
+
+        Returns the answer, and the submission as the model stores it. Raises Unanswerable for a time that the model cannot place.
+        """
+        predictor, field = self.predictor, "submit_time"
+        if question.submit_time is None:
+            if predictor.snapshot_unix_s is None:
                 raise Unanswerable(f"{field} is missing, and the model's trace has no dates: give its time", field)
-            if local_s is not None and local_s < self.predictor.earliest_local_s:
+            unix_s = float(int(now_s))
+            local_s = timegm(datetime.fromtimestamp(now_s, ZoneInfo(predictor.timezone)).timetuple())
+        else:
+            unix_s, local_s = np.nan, timegm(question.submit_time.timetuple())
+            if local_s < predictor.earliest_local_s:
                 raise Unanswerable(f"{field} {EARLY}", field)
 
-    def answer(
-        self, jobs: Sequence[AskedJob], levels: Sequence[float], now_s: float
-    ) -> tuple[list[dict[str, Any]], Mapping[str, np.ndarray]]:
-        """Answer as the registered model does; jobs without a time are submitted at ``now_s``.
-
-        Answers also have quantiles at ``levels``, if any, and heed how long a job has run. Returns the answers, and the
-        submissions as the model stores them.
-        """
-        predictor = self.predictor
-        clock = timegm(datetime.fromtimestamp(now_s, ZoneInfo(predictor.timezone)).timetuple())
-        local_s = [clock if (at := job.local_s) is None else at for job in jobs]
-        texts = {name: np.array([getattr(job, name) or None for job in jobs], object) for name in TEXTS}
-        numbers = {name: np.array([getattr(job, name) for job in jobs], np.float64) for name in ("procs", "requested_s")}
-        unix_s = np.array([int(now_s) if job.local_s is None else np.nan for job in jobs])
-        submitted = predictor.submissions({**texts, **numbers, "local_s": np.array(local_s, np.int64)}, unix_s)
-        elapsed_s, answers = np.array([job.elapsed_s for job in jobs], np.float64), []
+        columns = {name: np.array([getattr(question, name) or None], object) for name in TEXTS}
+        columns |= {name: np.array([getattr(question, name)], np.float64) for name in ("procs", "requested_s")}
+        submitted = predictor.submissions({**columns, "local_s": np.array([local_s], np.int64)}, np.array([unix_s]))
+        levels, elapsed_s = question.quantiles or (), np.array([question.elapsed_s], np.float64)
         point, quantiles = predictor.predict_quantiles(submitted, elapsed_s, levels)
-        for row, seconds in enumerate(point.tolist()):
-            answer: dict[str, Any] = {"predicted_s": _whole(seconds)}
-            if levels:
-                row_quantiles_s = quantiles[row].tolist()
-                answer["quantiles"] = (
-                    {repr(level): _whole(seconds) for level, seconds in zip(levels, row_quantiles_s, strict=True)}
-                    if row_quantiles_s
-                    else None
-                )
-            answer |= {"snapshot_age_s": int(submitted.age_s[row]), "user_known": bool(submitted.user_known[row])}
-            answers.append(answer)
-        return answers, submitted.columns
+
+        answer: dict[str, Any] = {"predicted_s": _whole(point[0])}
+        if levels:
+            by_level = {repr(level): _whole(seconds) for level, seconds in zip(levels, quantiles[0], strict=False)}
+            answer["quantiles"] = by_level or None  # a model of points has none
+        answer |= {"snapshot_age_s": int(submitted.age_s[0]), "user_known": bool(submitted.user_known[0])}
+        return answer, submitted.columns
 
     def quantiles(self, jobs: Sequence[Queued]) -> np.ndarray:
         """Return quantiles of the jobs' runtimes at their submission, int64 [jobs, levels].
@@ -290,26 +233,20 @@ class Loaded(LoadedVersion):
         _, quantiles_s = self.predictor.predict_quantiles(submitted, np.zeros(len(jobs)), LEVELS.tolist())
         return whole_quantiles(quantiles_s, requested)
 
-    def entries(
-        self, jobs: Sequence[AskedJob], stored: Mapping[str, np.ndarray], answers: Sequence[Mapping[str, Any]], now_s: float
-    ) -> list[dict[str, Any]]:
-        """Return the entries of a log for what :meth:`answer` returned.
+    def entry(
+        self, question: Question, stored: Mapping[str, np.ndarray], answer: Mapping[str, Any], now_s: float
+    ) -> dict[str, Any]:
+        """Return the entry of a log for what :meth:`answer` returned.
 
         Names are as the model stores them, times are Unix times.
         """
         head = {"asked_s": round(now_s, 3), "model": self.name, "version": self.number}
-        submit_s, entries = (stored["submit_s"].astype(int) + self.predictor.origin_s).tolist(), []
-        for row, (job, answer) in enumerate(zip(jobs, answers, strict=True)):
-            texts = {name: stored[name][row] for name in TEXTS}
-            question = {
-                "procs": job.procs,
-                "requested_s": job.requested_s,
-                "elapsed_s": job.elapsed_s,
-                "submit_unix_s": submit_s[row],
-            }
-            entries.append({**head, **texts, **question, "job_id": None if job.job_id == "" else job.job_id, **answer})
-        return entries
+        job = {name: getattr(question, name) for name in ("procs", "requested_s", "elapsed_s")}
+        submit_s = int(stored["submit_s"][0]) + self.predictor.origin_s
+        named = {**{name: stored[name][0] for name in TEXTS}, "job_id": question.job_id or None}
+        return {**head, **named, **job, "submit_unix_s": submit_s, **answer}
 
 
 def _whole(seconds: float) -> float | int:
+    seconds = float(seconds)
     return int(seconds) if seconds == int(seconds) else seconds

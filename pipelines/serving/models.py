@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from threading import Event
 from typing import TYPE_CHECKING
@@ -76,6 +76,19 @@ class SiteRegistry:
         trained = trained_number(store, store.client.get_model_version(name, number))
         return float(store.client.get_model_version(name, trained).creation_timestamp) / 1000.0
 
+    def judged(self, name: str) -> Mapping[str, float]:
+        """Return how good published answers about starts of 30 days were.
+
+        Empty for a model of runtimes, and without a published table.
+        """
+        from models.starts.evaluation import MONTH_S, quality
+
+        trace, lake = name.removeprefix(STARTS), Lake(home() / "lake").at_once(f"{RUNTIMES}{name.removeprefix(STARTS)}")
+        if not name.startswith(STARTS) or not lake.has("starts", trace):
+            return {}
+        answers = lake.read("starts", trace)[0]
+        return quality(answers[answers["at_s"] > answers["at_s"].max() - MONTH_S])
+
     def load(self, name: str, number: str) -> RuntimePredictor | StartModel:
         """Load a version; raise InputError also if names are hashed with a key that is not set."""
         if name.startswith(STARTS):
@@ -96,15 +109,16 @@ class SiteRegistry:
 class Served:
     """A model that is served at an alias: its loaded version, and its problem.
 
-    ``trained_unix_s`` is when the model was registered after its training, 0 if that is not known. ``problem`` says in one line why it
-    does not follow the registry, ``since_s`` since which Unix time; empty and 0 if it does. ``missing`` is true if the registry
-    answers and has no such model.
+    ``trained_unix_s`` is when the model was registered after its training, 0 if that is not known, and ``judged`` the quality of
+    its answers when the version was loaded. ``problem`` says in one line why it does not follow the registry, ``since_s`` since
+    which Unix time; empty and 0 if it does. ``missing`` is true if the registry answers and has no such model.
     """
 
     name: str
     alias: str
     loaded: LoadedVersion | None = None
     trained_unix_s: float = 0.0
+    judged: Mapping[str, float] = field(default_factory=dict)
     problem: str = ""
     since_s: float = 0.0
     missing: bool = False
@@ -124,6 +138,7 @@ class Served:
                 loaded = loaded_version(self.name, self.alias, number, registry)
                 loaded.check(clock())
                 self.trained_unix_s = registry.trained_unix_s(self.name, number)
+                self.judged = registry.judged(self.name)
                 self.loaded = loaded  # from here on it answers
         except Exception as error:  # whatever a registry or a damaged version raises, the loaded version stays
             problem = one_line(str(error) if isinstance(error, InputError) else f"{type(error).__name__}: {error}", 300)

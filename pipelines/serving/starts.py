@@ -84,7 +84,7 @@ class StartQuestion(Given):
 FIELDS = {*StartQuestion.model_fields, *Queued.model_fields}
 
 
-class QueueAtOnce(NamedTuple):
+class QuestionedQueue(NamedTuple):
     """The jobs of a queue at a second, in order of submission, and last the one asked about.
 
     ``jobs`` have times of the wall clock, and requests as quantiles. ``users`` are theirs. ``rank`` int64 [jobs] is that of
@@ -160,7 +160,7 @@ class LoadedStarts(LoadedVersion):
     def _zone(self) -> ZoneInfo:
         return ZoneInfo(self.predictor.timezone or "UTC")
 
-    def answer(self, question: StartQuestion, queue: QueueAtOnce, clock_s: int) -> dict[str, Any]:
+    def answer(self, question: StartQuestion, queue: QuestionedQueue, clock_s: int) -> dict[str, Any]:
         """Answer about the last job of ``queue`` at the second ``clock_s`` of the wall clock."""
         model = self.predictor
         procs = question.procs or model.procs
@@ -168,7 +168,7 @@ class LoadedStarts(LoadedVersion):
             raise Unanswerable("procs is missing, and the model does not know the machine's", "procs")
         if question.job.procs > procs:
             raise Unanswerable(f"job.procs: {question.job.procs:,} are more than the machine's {procs:,}", "job.procs")
-        figures = self.figures(queue, np.array([len(queue.users) - 1]), clock_s, procs)
+        figures = self._figures(queue, clock_s, procs)
         waits = {repr(level): round(float(figures[name][0])) for level, name in zip(LEVELS, QUANTILES, strict=True)}
         times = {level: datetime.fromtimestamp(clock_s + wait, UTC).strftime("%Y-%m-%d %H:%M:%S") for level, wait in waits.items()}
         shares = {name.removeprefix("chance_"): round(float(figures[name][0]), 4) for name in CHANCES}
@@ -178,10 +178,10 @@ class LoadedStarts(LoadedVersion):
         answer = {"quantiles": waits, "times": times, "chances": shares, "reason": why, "card": _card(waits, times, shares, why)}
         return answer | {"snapshot_age_s": age}
 
-    def figures(self, queue: QueueAtOnce, rows: np.ndarray, clock_s: int, procs: int) -> dict[str, np.ndarray]:
-        """Return quantiles of waits, seconds, and chances of the jobs ``rows``, by name."""
-        model, at = self.predictor, np.full(len(rows), clock_s)
-        state = states(queue.jobs, rows, at, at, procs, queue.rank)
+    def _figures(self, queue: QuestionedQueue, clock_s: int, procs: int) -> dict[str, np.ndarray]:
+        """Return quantiles of the last job's wait, in seconds, and chances, by name."""
+        model, at = self.predictor, np.array([clock_s])
+        state = states(queue.jobs, np.array([len(queue.users) - 1]), at, at, procs, queue.rank)
         if model.method == RECENT:
             return answers(model.chances(state))
         # as the model answers, by compiled code
@@ -203,7 +203,7 @@ class LoadedStarts(LoadedVersion):
         return start_entry(now_s, self.name, self.number, {**facts, **figures})
 
 
-def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
+def queue_of(question: StartQuestion, clock_s: int) -> QuestionedQueue:
     """Return the jobs of a question at a second of the wall clock.
 
     Raises Unanswerable for a job without the time of its submission, or with one after that second.
@@ -212,14 +212,7 @@ def queue_of(question: StartQuestion, clock_s: int) -> QueueAtOnce:
     columns: dict[str, list[Any]] = {name: [getattr(job, name, None) for job in rows] for name in Queued.model_fields}
     submit, start = _times(columns, clock_s)
     order = np.append(np.argsort(submit[:-1], kind="stable"), len(submit) - 1)
-    return at_once(columns, submit, start, order)
 
-
-def at_once(columns: Mapping[str, list[Any]], submit: np.ndarray, start: np.ndarray, order: np.ndarray) -> QueueAtOnce:
-    """Return the jobs of ``columns`` in an ``order``, int64 [jobs].
-
-    ``submit`` and ``start`` are seconds of the wall clock, int64 [jobs].
-    """
     procs, requested = (np.array(columns[name], np.int64)[order] for name in ("procs", "requested_s"))
     user, queue, account = (_codes(columns[name])[order] for name in ("user", "queue", "account"))
     not_yet = np.full(len(order), NOT_YET)
@@ -227,7 +220,7 @@ def at_once(columns: Mapping[str, list[Any]], submit: np.ndarray, start: np.ndar
 
     priority, aside = np.array(columns["priority"], np.float64)[order], stand_aside(columns["reason"])[order]
     users = [columns["user"][row] for row in order.tolist()]
-    return QueueAtOnce(jobs, users, by_priority(priority, jobs.submit, aside), aside)
+    return QuestionedQueue(jobs, users, by_priority(priority, jobs.submit, aside), aside)
 
 
 def _times(columns: Mapping[str, list[Any]], clock_s: int) -> tuple[np.ndarray, np.ndarray]:
@@ -254,7 +247,7 @@ def _codes(names: Sequence[str | None]) -> np.ndarray:
     return np.array([codes[name] for name in names], np.int64)
 
 
-def _why(queue: QueueAtOnce, job: QuestionedJob, procs: int) -> dict[str, Any]:
+def _why(queue: QuestionedQueue, job: QuestionedJob, procs: int) -> dict[str, Any]:
     """Return the fields of :class:`Why` for the last job of ``queue``."""
     jobs, rank = queue.jobs, queue.rank
     ahead = np.flatnonzero((jobs.start == NOT_YET) & (rank < rank[-1]) & ~queue.aside)

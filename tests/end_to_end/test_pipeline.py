@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import gzip
 import os
 import subprocess
@@ -10,20 +9,15 @@ from pathlib import Path
 
 import dagster as dg
 import mlflow
-import numpy as np
 import pandas as pd
 import pytest
 from dagster._core.storage.defs_state.base import set_defs_state_storage
-from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
-from features.clock import DAY_S
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace, clean
 from features.jobs.schema import Trace, conform
 from pipelines.definitions import defs
-from pipelines.lake.tables import Lake, read_features
-from pipelines.serving.metrics import Metrics
-from pipelines.serving.models import Served
+from pipelines.lake.tables import Lake
 from tests.support import command, process
 from tests.support.modes import open_to_others
 
@@ -179,24 +173,6 @@ def test_the_champion_predicts_submissions_from_a_file(ran: Ran) -> None:
     assert list(answers["user"]) == ["user-1", "nobody"]
     assert (answers["predicted_s"] >= 1).all()
     assert (answers["predicted_s"] <= answers["requested_s"]).all()
-
-
-def test_metrics_of_the_service_are_those_of_the_tables(ran: Ran, monkeypatch: pytest.MonkeyPatch) -> None:
-    home = ran[0] / "home"
-    monkeypatch.setenv("QUEUECAST_HOME", str(home))
-    served = Served("runtime-small", "champion")
-    text = asyncio.run(Metrics([served]).text()).decode()
-    families = {each.name: each.samples for each in text_string_to_metric_families(text)}
-    assert [(each.labels, each.value) for each in families["queuecast_model_ready"]] == [
-        ({"model": served.name, "alias": "champion"}, 0.0)
-    ]
-    lake = Lake(home / "lake")
-    clean_jobs = lake.read_clean("small")
-    start_s = read_features(lake, clean_jobs).start_s
-    last = start_s > start_s.max() - DAY_S
-    waits = (start_s - clean_jobs.jobs["submit_s"].to_numpy())[last]
-    shown = {each.labels["level"]: each.value for each in families["queuecast_wait_seconds"]}
-    assert shown == {"0.5": np.quantile(waits, 0.5), "0.9": np.quantile(waits, 0.9)}
 
 
 def test_a_failed_run_leaves_the_previous_result_in_place(ran: Ran) -> None:

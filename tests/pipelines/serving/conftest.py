@@ -42,6 +42,9 @@ class Registry:
     def trained_unix_s(self, name: str, number: str) -> float:
         return NOW_S - 5 * DAY_S
 
+    def judged(self, name: str) -> dict[str, float]:
+        return {}
+
     def load(self, name: str, number: str) -> RuntimePredictor:
         self.loads += 1
         if number not in self.versions:
@@ -93,13 +96,27 @@ def as_json(submitted: pd.DataFrame) -> list[dict[str, Any]]:
 
 
 def asked(app, method: str = "GET", path: str = "/health", body: object = b"", **options: Any) -> tuple[int, dict[str, Any]]:
-    """Return status and answer of one request; ``options`` are those of :func:`asked_in_loop`."""
+    """Return status and answer of one request; ``options`` are those of :func:`answered`."""
     return asyncio.run(asked_in_loop(app, method, path, body, **options))
 
 
-async def asked_in_loop(
+def scraped(app) -> dict[str, list[Any]]:
+    """Return the samples of GET /metrics by the name of their family."""
+    from prometheus_client.openmetrics.parser import text_string_to_metric_families
+
+    status, text = asyncio.run(answered(app, "GET", "/metrics", b""))
+    assert status == 200
+    return {family.name: family.samples for family in text_string_to_metric_families(text.decode())}
+
+
+async def asked_in_loop(app, method: str, path: str, body: object, **options: Any) -> tuple[int, dict[str, Any]]:
+    status, content = await answered(app, method, path, body, **options)
+    return status, json.loads(content)
+
+
+async def answered(
     app, method: str, path: str, body: object, parts: int = 1 << 20, kind: str = "application/json"
-) -> tuple[int, dict[str, Any]]:
+) -> tuple[int, bytes]:
     content = body if isinstance(body, bytes) else json.dumps(body).encode()
     inbox = [
         {"type": "http.request", "body": content[at : at + parts], "more_body": at + parts < len(content)}
@@ -115,4 +132,4 @@ async def asked_in_loop(
 
     headers = [(b"content-type", kind.encode())] if kind else []
     await app({"type": "http", "method": method, "path": path, "query_string": b"", "headers": headers}, receive, send)
-    return sent[0]["status"], json.loads(sent[1]["body"])
+    return sent[0]["status"], sent[1]["body"]
