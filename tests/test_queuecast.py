@@ -232,7 +232,7 @@ refused(pipelines.cli.cli, [])
 """
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=Path(queuecast.__file__).parent)
     printed = run.stdout.partition("refused:\n")[2].splitlines()
-    assert {"campaign", "run", "variability evaluate"} <= set(printed), run.stderr
+    assert {"campaign", "run", "variability ask"} <= set(printed), run.stderr
     assert {line for line in printed if line.startswith("imported")} == {"imported"}
 
 

@@ -116,10 +116,6 @@ PARTS = 5
 MEASURES = ("f1", "precision", "recall", "average_precision")
 FIRST_BLOCK_DAYS = 7
 """Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
-CONSTANT, MEDIAN = "constant", "median"
-NOTHING = "none"
-"""The features of :func:`without_features`."""
-RECENT_RUNS = 5
 _RESAMPLES = 1000
 _AT_ONCE = 100
 """Resamples computed together."""
@@ -260,45 +256,6 @@ def predictions(
             if progress is not None:
                 progress(done + 1, len(work))
     return pd.concat(predicted, ignore_index=True)
-
-
-def earlier_medians(runs: pd.DataFrame, last: int = RECENT_RUNS) -> np.ndarray:
-    """Return the median runtime of the last runs of a run's application before it.
-
-    Of the ``last`` runs that had ended at its start; seconds, float64 [runs]; NaN if none had. ``runs`` has ``application start_s
-    runtime_s``.
-    """
-    times, runtime = times_of(runs), runs["runtime_s"].to_numpy(np.float64)
-    medians = np.full(len(runs), np.nan)
-    application = runs["application"].to_numpy(object)
-    for name in np.unique(application):
-        own = np.flatnonzero(application == name)
-        by_end = own[np.argsort(times.end_s[own], kind="stable")]
-        ended = np.searchsorted(times.end_s[by_end], times.start_s[own], side="right")
-        for row, count in zip(own.tolist(), ended.tolist(), strict=True):
-            if count:
-                medians[row] = np.median(runtime[by_end[max(count - last, 0) : count]])
-    return medians
-
-
-def without_features(runs: pd.DataFrame, learning: ClassifierTraining) -> pd.DataFrame:
-    """Return what is known of judged runs without features.
-
-    The columns are those of :func:`predictions`.
-    ``constant`` says of every run that it varies. ``median`` takes a run to last as long as :func:`earlier_medians`, and warns
-    if that varies. Probabilities are 0 or 1. What learns from counters has to beat both.
-    """
-    medians, parts = earlier_medians(runs), []
-    limit = learning.thresholds[learning.variation - 1]
-    for fold in folds(runs, learning.thresholds)[0]:
-        judged = runs.iloc[fold.test]
-        usual = fold.usual.reindex(judged["application"])
-        z = (medians[fold.test] - usual["mean_s"].to_numpy()) / usual["sigma_s"].to_numpy()
-        for name, varies in ((CONSTANT, np.ones(len(z), bool)), (MEDIAN, z > limit)):
-            part = judged[["application", "start_s"]].assign(features=NOTHING, classifier=name, fold=fold.name, row=fold.test)
-            part = part.assign(label=fold.test_label, varied=fold.test_label >= learning.variation)
-            parts.append(part.assign(probability=varies.astype(np.float64), varies=varies))
-    return pd.concat(parts, ignore_index=True)
 
 
 def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: ClassifierTraining) -> pd.DataFrame:

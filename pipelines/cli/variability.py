@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING
 import click
 
 from features.errors import InputError, check_name, printable
-from models.variability.classifiers import OPTIONS
-from pipelines.cli import LazyGroup, importing, note, record
+from pipelines.cli import LazyGroup, note, record
 from pipelines.cli.options import json_option, options, system_option
 from pipelines.cli.progress import shown_progress
 from pipelines.readers.systems import PLACES, System, remember_system
@@ -27,7 +26,6 @@ if TYPE_CHECKING:
 
 _COMMANDS = {
     "ingest": ("variability", "read counters, control runs and probe results"),
-    "evaluate": ("variability", "cross-validate classifiers on the control runs"),
     "ask": ("variability", "would a job vary if it started now? The champion's answer"),
 }
 
@@ -145,27 +143,6 @@ def _print_report(report: IngestReport) -> None:
         note(f"quarantined, nothing of it is stored: {text}")
     if (more := len(report.quarantined) - _SHOWN) > 0:
         note(f"and {more:,} more")
-
-
-@click.command()
-@click.option("--system", required=True, help="System of the ingested counters and control runs.")
-@click.option(
-    "--classifier", "names", type=click.Choice(list(OPTIONS)), multiple=True, help="May be repeated. [default: all but ordinal]"
-)
-@click.option(
-    "--json", "as_json", is_flag=True, help="One JSON object a line for every measure, and nothing else, on standard output."
-)
-def evaluate(system: str, names: tuple[str, ...], as_json: bool) -> None:
-    """Print F1, precision, recall and average precision of each classifier.
-
-    Beside them, of what needs no counters: warning of every run, and the median of the application's last runs.
-    Folds: blocks of time. Counters: of the runs' own nodes, and of all. 95 % intervals are over days.
-    A line with F1 comes as soon as a classifier is judged; the table follows.
-    """
-    with importing():  # a wrong option is refused before pandas is imported
-        from pipelines.cli.variability_evaluating import evaluate_classifiers
-
-    evaluate_classifiers(system, names, as_json)
 
 
 @click.command()

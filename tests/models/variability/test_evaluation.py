@@ -13,13 +13,11 @@ from models.variability import evaluation
 from models.variability.evaluation import (
     SMALLEST,
     ClassifierTraining,
-    earlier_medians,
     eliminate,
     folds,
     measured,
     predictions,
     sizes,
-    without_features,
 )
 from models.variability.model import Times
 from tests.support.contention import control_runs
@@ -66,20 +64,6 @@ def test_runs_without_a_baseline_are_counted_not_labelled(control):
     runs = table_of(control)
     runs.loc[5, "application"] = "only once"
     assert folds(runs)[1] == 1
-
-
-def test_the_rows_without_counters_know_only_runs_that_ended_before(control):
-    runs = table_of(control).iloc[:150].reset_index(drop=True)
-    end = runs["start_s"] + runs["runtime_s"]
-    for row, median in enumerate(earlier_medians(runs)):
-        before = runs.index[(runs["application"] == runs["application"][row]) & (end <= runs["start_s"][row])]
-        last = runs["runtime_s"][end[before].sort_values(kind="stable").index[-5:]]
-        assert median == pytest.approx(last.median(), nan_ok=True)
-    table = measured(without_features(runs, ClassifierTraining()))
-    f1 = table[table["measure"] == "f1"].set_index("classifier")
-    share = f1["varied"] / f1["runs"]
-    assert f1["value"]["constant"] == pytest.approx(2 * share["constant"] / (1 + share["constant"]))
-    assert f1["predicted"]["median"] < f1["predicted"]["constant"] == f1["runs"]["constant"]
 
 
 @pytest.mark.slow

@@ -2,22 +2,16 @@
 
 from __future__ import annotations
 
-import itertools
-import json
-
 import numpy as np
 import pandas as pd
 import pytest
-from click.testing import CliRunner
 
 from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
 from models.registry.tracking import all_versions
 from models.registry.variability_registration import registered_classifier
-from models.variability import learners
 from models.variability.evaluation import ClassifierTraining, forward
-from pipelines.cli.variability import evaluate as evaluate_command
 from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
 from pipelines.studies import monitored
@@ -108,29 +102,6 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
     description = opened.client.get_registered_model("variability-third").description
     assert "`predicted_to_vary`" in description
     assert "of the 300 s before the start" in description
-
-
-@pytest.mark.thorough
-def test_the_command_says_what_was_found(control, monkeypatch):
-    monkeypatch.setitem(learners.OPTIONS["ordinal"], "trees", 5)
-    monkeypatch.setitem(learners.OPTIONS["lightgbm"], "trees", 5)
-    monkeypatch.setattr(monitored, "training_table", lambda *_: table_of(control, slice(0, 150), "sixth", every=30))
-    arguments = ["--system", "sixth", "--classifier", "ordinal"]
-    done = CliRunner().invoke(evaluate_command, arguments, catch_exceptions=False)
-    order = [
-        "sixth: computing the features",
-        "constant, counters none: F1 ",
-        "ordinal, counters own: F1 ",
-    ]
-    assert sorted(order, key=done.output.index) == order, "a line for each as soon as it is judged, cheapest first"
-    assert "sixth: 3 runs left out: no counter sampled in the window" in done.output
-    monkeypatch.setattr(monitored, "training_table", lambda *_: table_of(control, slice(0, 60), "sixth", every=30))
-    done = CliRunner().invoke(evaluate_command, [*arguments, "--classifier", "lightgbm", "--json"], catch_exceptions=False)
-    rows = [json.loads(line) for line in done.stdout.splitlines()]
-    assert {"system", "generated", "classifier", "measure", "value", "low", "high"} <= rows[0].keys()
-    cells = {(row["features"], row["classifier"]) for row in rows}
-    assert cells == {*itertools.product(("own", "all"), ("lightgbm", "ordinal")), ("none", "constant"), ("none", "median")}
-    assert all(row["generated"] is True for row in rows)
 
 
 def test_a_table_is_made_of_what_was_ingested(tmp_path):
