@@ -6,7 +6,7 @@ _REGISTERED_BY = {
     "runtime": "queuecast run --trace {}",
     "start": "queuecast run --trace {} --starts",
     "variability": "queuecast run --system {}",
-    "policy": "queuecast policies {} --register",
+    "policy": "queuecast run --trace {}",
 }
 """Command that registers a champion, by kind of model."""
 

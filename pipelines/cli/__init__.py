@@ -96,7 +96,7 @@ _COMMANDS = {
     "whatif": ("site", "say what a site should change, what it would bring, and at whose cost"),
     "when": ("when", "say when the jobs of a queue start, and what would start sooner"),
     "machine": ("site", "show what the files of a Slurm site say, and how to make them"),
-    "policies": ("registry", "learn an order of waiting jobs on a trace; show, write and register policies"),
+    "policies": ("registry", "learn an order of waiting jobs on a trace, and write it"),
     "nights": ("nights", "replay a trace night by night: retrain, judge, promote or refresh, report"),
     "variability": ("variability", "performance variability: counters, control runs, models"),
     "doctor": ("lake", "say whether what is published and served is whole, or go back"),

@@ -169,15 +169,12 @@ def options(
     return decorated
 
 
-def check_used(settings: CheckedSettings, used: Collection[str], subject: str, *more: str) -> None:
-    """Raise InputError for options that were given and are not ``used`` for ``subject``.
-
-    ``more`` are options without a field that were given and are not used either.
-    """
+def check_used(settings: CheckedSettings, used: Collection[str], subject: str) -> None:
+    """Raise InputError for options that were given and are not ``used`` for ``subject``."""
     fields = type(settings).model_fields
     unused = [_flag(name, fields[name]) for name in fields if name in settings.model_fields_set and name not in used]
-    if unused or more:
-        raise InputError(f"{subject} takes no {', '.join([*unused, *more])}")
+    if unused:
+        raise InputError(f"{subject} takes no {', '.join(unused)}")
 
 
 def _flag(name: str, field: FieldInfo) -> str:

@@ -1,4 +1,4 @@
-"""``queuecast policies`` and ``predict``: learned orders, answers of registered models."""
+"""``queuecast policies`` and ``predict``: a learned order, answers of registered models."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from features.errors import InputError, one_line
+from features.errors import one_line
 from pipelines.cli import importing, note
-from pipelines.cli.options import check_outputs, check_used, load, options, out_option
+from pipelines.cli.options import check_outputs, load, options, out_option
 from sim.settings import Learning
 
 if TYPE_CHECKING:
@@ -21,69 +21,25 @@ _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replic
 
 
 @click.command()
-@click.argument("trace", metavar="SUBJECT")
+@click.argument("trace")
 @options(Learning, without=_WITHIN)
-@click.option("--name", help="What to call a policy that is learned or from a formula. [default: the trace's name, else formula]")
 @out_option("Write the policy to this JSON file.")
-@click.option(
-    "--register",
-    "registered",
-    is_flag=False,
-    flag_value="@champion",
-    metavar="[TRACE][@ALIAS]",
-    help="Make the policy the next version of policy-TRACE in MLflow and point ALIAS to it. [default: the trace that it was learned "
-    "on, champion]",
-)
-@click.option("--json", "as_json", is_flag=True, help="The policy file itself on standard output.")
-def policies(learning: Learning, name: str | None, out: Path | None, registered: str | None, as_json: bool) -> None:
-    """Learn an order of the queue on SUBJECT, a trace; print its gain on weeks held out.
+def policies(learning: Learning, out: Path | None) -> None:
+    """Learn an order of the queue on TRACE; print its gain on weeks held out.
 
-    SUBJECT may also be an existing policy: FILE.json, registry:NAME[@ALIAS], or a formula such as
-    "SCORE(r**a*n;a=2)-EASY-SPF", with --name. docs/how-to/policies.md explains policies.
+    Schedulers take the file as POLICY(FILE.json). Runs and nights learn one, too, and register it as policy-TRACE.
+    docs/how-to/policies.md explains policies.
     """
-    from models.policies import dumps
     from pipelines.lake.registry import write_policy
+    from pipelines.training.policy import learned_policy
 
     check_outputs({"--out": out}, [learning.trace])
-    policy = _policy(learning, name)
-    if as_json:
-        click.echo(dumps(policy), nl=False)
-    else:
-        for heading, text in _described(policy).items():
-            click.echo(f"{heading:<11} {one_line(text, _WIDEST)}")
+    policy = learned_policy(load(learning), learning)
+    for heading, text in _described(policy).items():
+        click.echo(f"{heading:<11} {one_line(text, _WIDEST)}")
     if out is not None:
         write_policy(out, policy)
         note(f"wrote {out}")
-    if registered is not None:
-        _register(policy, registered, learning.trace)
-
-
-def _policy(learning: Learning, name: str | None) -> PolicyFile:
-    """Return the policy that the subject names, or learn one on the trace that it names."""
-    from pipelines.lake.registry import policy_named, policy_of
-    from pipelines.training.policy import learned_policy
-
-    subject = learning.trace
-    if subject.endswith(".json") or subject.lower().startswith("registry:"):
-        check_used(learning, ("trace",), f"{subject}: an existing policy", *["--name"] * (name is not None))
-        return policy_named(subject)
-    if subject.upper().startswith("SCORE("):
-        check_used(learning, ("trace", "starvation_s"), "a policy from a formula")
-        return policy_of(name or "formula", subject, starvation_s=learning.starvation_s)
-    return learned_policy(load(learning), learning, name=name or "")
-
-
-def _register(policy: PolicyFile, place: str, subject: str) -> None:
-    from pipelines.training.policy import register_policy
-
-    trace, _, alias = place.partition("@")
-    learned_on = policy.trained.trace if policy.trained is not None else ""
-    if not trace and not learned_on:
-        raise InputError(f"{subject}: does not say on which trace it was learned: name one, as in --register kth-sp2")
-    version = register_policy(policy, trace or learned_on, alias or "champion")
-    if version.doubt:
-        note(f"{policy.name}: {version.doubt}")
-    note(f"registered models:/{version.model}/{version.version}, {version.alias}; simulate it as {version.scheduler}")
 
 
 def _described(policy: PolicyFile) -> dict[str, str]:
@@ -91,20 +47,18 @@ def _described(policy: PolicyFile) -> dict[str, str]:
     from models.registry.policy_registration import gain, spans
 
     trained = policy.trained
+    assert trained is not None
     threshold = "none" if policy.starvation_s is None else f"{policy.starvation_s:,} s"
-    lines = {
+    return {
         "policy": policy.name,
         "scheduler": f"SCORE({policy.score}){policy.behind}",
         **{name: f"{feature.meaning} ({feature.unit})" for name, feature in policy.features.items()},
         "meant for": f"predictor {policy.predictor}, starvation threshold {threshold}",
-        "learned": "not said",
+        "learned": f"on weeks {spans(trained.weeks)} of {trained.trace}: {trained.objective}, tau {trained.tau_s:g} s, "
+        f"seed {trained.seed}, {trained.trials:,} trials",
         "gain": gain(policy),
+        "made by": policy.made_by,
     }
-    if trained is not None:
-        lines["learned"] = (
-            f"on weeks {spans(trained.weeks)} of {trained.trace}: {trained.objective}, tau {trained.tau_s:g} s, seed {trained.seed}, {trained.trials:,} trials"
-        )
-    return lines | ({"made by": policy.made_by} if policy.made_by else {})
 
 
 @click.command()

@@ -208,17 +208,6 @@ def make_policy(name: str, text: str, **facts: Any) -> PolicyFile:
     return loads(dumps(checked(policy, name)), name)
 
 
-def policy_of(name: str, scheduler_name: str, **facts: Any) -> PolicyFile:
-    """Return the policy of a scheduler such as ``SCORE(r*n)-EASY-SPF``.
-
-    ``facts`` and errors are those of :func:`make_policy`.
-    """
-    text = _in_brackets(scheduler_name[len(SCORE) :], scheduler_name)
-    algorithm, _, backfill = scheduler_name[len(SCORE) + len(text) + 1 :].removeprefix("-").partition("-")
-    meant = {"algorithm": algorithm, "backfill": backfill} if algorithm else {}
-    return make_policy(name, text, **meant, **facts)
-
-
 def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """Return a policy that can be simulated.
 

@@ -1,22 +1,20 @@
 """The order of the queue that a run or night learns, registers and simulates.
 
-It is learned from the whole weeks before the date. The champion follows the published version, unless it was registered by hand.
+It is learned from the whole weeks before the date. The champion follows the published version.
 """
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
-from mlflow.exceptions import MlflowException
 
-from features.errors import InputError, first_line
+from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
 from models.policies import PolicyFile
 from models.registry.policy_registration import POLICY, gain, register
 from models.registry.tracking import Tracking, all_versions
-from pipelines.lake.registry import checked, make_policy, pruned, registered_policy, tracking
+from pipelines.lake.registry import make_policy, pruned, registered_policy
 from pipelines.lake.tables import Lake, read_features
 from pipelines.readers.read import simulated_on
 from pipelines.training.promote import MADE_FROM, made_from
@@ -63,7 +61,8 @@ def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_
             version = str(max(same))
         else:
             policy = learned_policy(ended, learning, until_s=until_s)
-            version = register_policy(policy, clean.name, "", tags={RUN: work.run_id, MADE_FROM: key}, store=lambda: store).version
+            version = register(store, policy, clean.name, tags={RUN: work.run_id, MADE_FROM: key}).version
+            pruned(store, model)
         policy = registered_policy(f"registry:{model}@{version}", lambda: store)
         row |= {"version": version, "scheduler": f"SCORE({policy.score}){policy.behind}", "note": gain(policy)}
         if policy.evidence is not None:
@@ -91,58 +90,11 @@ def policy_schedules(
     return schedules if replays else [replace(schedule, seed=seed) for schedule in schedules]
 
 
-def learned_policy(clean: CleanTrace, learning: Learning, *, name: str = "", until_s: int | None = None) -> PolicyFile:
+def learned_policy(clean: CleanTrace, learning: Learning, *, until_s: int | None = None) -> PolicyFile:
     """Learn a policy on the weeks of ``clean`` that end by ``until_s``, with evidence.
 
-    The default is all weeks. The policy's name is ``name``, or that of the trace. Raises InputError as
-    :func:`sim.campaigns.learned_order.learn_order`.
+    The default is all weeks. Raises InputError as :func:`sim.campaigns.learned_order.learn_order`.
     """
     learned = learn_order(clean.jobs, learning, trace=clean.name, procs=clean.procs, clock=clean.clock, until_s=until_s)
     meant = {"algorithm": ALGORITHM, "backfill": BACKFILL, "starvation_s": learning.starvation_s}
-    return make_policy(name or clean.name, str(learned.score), trained=learned.trained, evidence=learned.evidence, **meant)
-
-
-@dataclass(frozen=True)
-class RegisteredPolicy:
-    """A new version of a registered policy.
-
-    ``scheduler`` is its name in simulations. ``doubt`` says why it may not be better than its baseline, else it is empty.
-    """
-
-    model: str
-    version: str
-    alias: str
-    scheduler: str
-    doubt: str
-
-
-def register_policy(
-    policy: PolicyFile,
-    trace: str,
-    alias: str = "champion",
-    *,
-    tags: Mapping[str, str] | None = None,
-    store: Callable[[], Tracking] = tracking,
-) -> RegisteredPolicy:
-    """Register ``policy`` as the next version of ``policy-<trace>`` and point ``alias`` to it.
-
-    The version is read back first. An empty ``alias`` moves none. ``tags`` record its origin.
-    Raises InputError for a policy that cannot be simulated, an invalid trace or alias, and a registry that refuses.
-    """
-    model = POLICY.registered(trace)
-    if (alias and not alias.isidentifier()) or (alias.lower().startswith("v") and alias[1:].isdigit()) or alias == "latest":
-        raise InputError(
-            f"alias {alias!r}: is not an alias such as champion: letters, digits and _, not latest and not a version's number"
-        )
-    policy = checked(policy, policy.name)
-    opened = store()
-    try:
-        version = register(opened, policy, trace, tags=tags).version
-        registered_policy(f"registry:{model}@{version}", lambda: opened)  # it can be read back
-        if alias:
-            opened.client.set_registered_model_alias(model, alias, version)
-    except MlflowException as error:
-        raise InputError(f"{model}: {first_line(error)}") from error
-    pruned(opened, model)
-    doubt = "" if policy.evidence is not None and policy.evidence.clear else gain(policy)
-    return RegisteredPolicy(model, version, alias, f"POLICY(registry:{model}@{alias}){policy.behind}", doubt)
+    return make_policy(clean.name, str(learned.score), trained=learned.trained, evidence=learned.evidence, **meant)

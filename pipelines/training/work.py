@@ -20,7 +20,7 @@ from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from models.registry.candidates import Accounting
 from models.registry.policy_registration import POLICY
-from models.registry.tracking import Tracking, aliases
+from models.registry.tracking import Tracking
 from pipelines.lake.publishing import finish, publish
 from pipelines.lake.registry import pruned
 from pipelines.lake.tables import Lake
@@ -213,7 +213,7 @@ class Work:
     @property
     def tags(self) -> dict[str, str]:
         """Return the tags that record on a version which run or night registered it."""
-        tags = {"dagster_run_id": self.run_id, "night": self.night}
+        tags = {RUN: self.run_id, "night": self.night}
         return {name: value for name, value in tags.items() if value}
 
     @property
@@ -256,19 +256,14 @@ class Work:
 
 
 RUN = "dagster_run_id"
-"""Tag of a version that a run or night registered. Versions without it were registered by hand."""
+"""Tag of a version: the Dagster run that registered it."""
 
 
 def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
-    """Point the champion of ``policy-<trace>`` to the published version.
-
-    A champion that was registered by hand stays.
-    """
+    """Point the champion of ``policy-<trace>`` to the published version."""
     version = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
-    model = POLICY.registered(trace)
-    champion = aliases(store, model).get("champion")
-    if version and (champion is None or RUN in store.client.get_model_version(model, champion).tags):
-        store.client.set_registered_model_alias(model, "champion", version)
+    if version:
+        store.client.set_registered_model_alias(POLICY.registered(trace), "champion", version)
 
 
 def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:

@@ -51,7 +51,7 @@ def test_a_version_that_was_changed_or_is_absent_is_refused(opened: Tracking) ->
     file.write_text(file.read_text().replace('"a": 2.0', '"a": 3.0'))
     with pytest.raises(InputError, match="models:/policy-changed/1: is no policy that this Queuecast reads: its data are not"):
         load(opened, "policy-changed", number)
-    for alias, how in (("champion", "; queuecast policies changed --register registers one"), ("9", ""), ("no alias", "")):
+    for alias, how in (("champion", "; queuecast run --trace changed registers one"), ("9", ""), ("no alias", "")):
         with pytest.raises(InputError, match=f"no registered model policy-changed@{alias} at [^ ]*: its aliases: none{how}$"):
             load(opened, "policy-changed", alias)
 

@@ -1,4 +1,4 @@
-"""``queuecast policies``: from a trace or a formula to a registered version that a fresh process simulates."""
+"""``queuecast policies`` learns an order, and a fresh process simulates files and registered versions."""
 
 from __future__ import annotations
 
@@ -10,11 +10,10 @@ from pathlib import Path
 import mlflow
 import numpy as np
 import pytest
-from mlflow import MlflowClient
 
-from models.policies import dumps, loads
-from pipelines.lake.registry import read_policy, resolved
-from pipelines.training.policy import register_policy
+from models.policies import dumps
+from models.registry.policy_registration import register
+from pipelines.lake.registry import read_policy, tracking
 from tests.models.test_policies import LEARNED
 from tests.support.command import queuecast
 from tests.support.process import python
@@ -45,18 +44,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
     (folder / "crowd.swf").write_text(weeks(17))
     (folder / "short.swf").write_text(weeks(5))
     (folder / "kth.json").write_text(dumps(LEARNED))
-    done = queuecast("policies", "kth.json", "--register", home=folder / "home", cwd=folder)
-    assert done.returncode == 0, done.stderr
-    assert done.stderr == (
-        "registered models:/policy-kth-sp2/1, champion; simulate it as POLICY(registry:policy-kth-sp2@champion)-EASY-SPF\n"
-    )
+    store = tracking(f"sqlite:///{folder / 'home' / 'mlflow.db'}")
+    version = register(store, LEARNED, "kth-sp2").version
+    store.client.set_registered_model_alias("policy-kth-sp2", "champion", version)
     yield folder
     mlflow.set_tracking_uri(before)
 
 
 @pytest.mark.slow
-def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> None:
-    asked = ("policies", "crowd.swf", "--budget", "4", "--starvation", "none", "--out", "crowd.json", "--register", "@learned")
+def test_an_order_is_learned_on_a_trace_and_written(place: Path) -> None:
+    asked = ("policies", "crowd.swf", "--budget", "4", "--starvation", "none", "--out", "crowd.json")
     done = queuecast(*asked, home=place / "home", cwd=place)
     assert done.returncode == 0, done.stderr
     policy = read_policy(place / "crowd.json")
@@ -66,11 +63,6 @@ def test_an_order_is_learned_on_a_trace_written_and_registered(place: Path) -> N
     assert (policy.trained.weeks, policy.evidence.weeks) == (tuple(range(1, 12)), tuple(range(12, 17)))
     assert f"{policy.evidence.relative:+.1%} ({policy.evidence.low:+.1%} to {policy.evidence.high:+.1%}, 95%)" in done.stdout
     assert "against SAF-EASY-SPF on weeks 12-16" in done.stdout
-    assert (
-        "registered models:/policy-crowd/1, learned; simulate it as POLICY(registry:policy-crowd@learned)-EASY-SPF" in done.stderr
-    )
-    back = queuecast("policies", "registry:policy-crowd@learned", "--json", home=place / "home", cwd=place)
-    assert loads(back.stdout, "shown") == policy
     for arguments, error in (
         (("short.swf",), "short: 4 whole weeks with jobs are too few to learn from; 8 are needed"),
         (("crowd.swf", "--formula", "r*n**a;a=1"), "fewer than the two parameters that a search takes"),
@@ -123,18 +115,3 @@ def test_every_command_that_takes_a_scheduler_takes_a_policy(place: Path) -> Non
         assert done.returncode == 2
         assert done.stderr.startswith("queuecast: no registered model policy-none@champion at ")
         assert done.stderr.count("\n") == 1
-
-
-def test_a_registration_that_fails_leaves_the_champion(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
-    before = resolved("POLICY(registry:policy-kth-sp2)")
-
-    def broken(*_: object, **__: object) -> str:
-        raise OSError("no room")
-
-    monkeypatch.setattr(MlflowClient, "update_model_version", broken)  # the version is made by then
-    with pytest.raises(OSError, match="no room"):
-        register_policy(read_policy(place / "kth.json"), "kth-sp2")
-    monkeypatch.undo()
-    monkeypatch.setenv("QUEUECAST_HOME", str(place / "home"))
-    assert resolved("POLICY(registry:policy-kth-sp2)") == before

@@ -15,11 +15,10 @@ from features.jobs.schema import Trace
 from models.registry.tracking import Tracking, aliases, all_versions
 from pipelines.lake.registry import registered_policy, tracking
 from pipelines.lake.tables import Lake
-from pipelines.training.policy import keep_learned_policy, policy_schedules, register_policy
+from pipelines.training.policy import keep_learned_policy, policy_schedules
 from pipelines.training.work import Work, point_champion
 from sim import simulate
 from sim.settings import Learning
-from tests.models.test_policies import LEARNED
 from tests.sim.campaigns.test_learned_order import PROCS, busy
 
 MODEL, WEEKS = "policy-busy", 17
@@ -73,9 +72,6 @@ def test_the_registered_policy_is_simulated_and_published_as_champion(tmp_path: 
     pd.testing.assert_series_equal(schedule.jobs["start_s"], expected.jobs["start_s"])
     point_champion(lake, "busy", store)
     assert aliases(store, MODEL) == {"champion": "1"}
-    register_policy(LEARNED, "busy", store=lambda: store)
-    point_champion(lake, "busy", store)
-    assert aliases(store, MODEL) == {"champion": "2"}, "a champion registered by hand stays"
 
 
 def test_a_trace_too_short_to_learn_from_says_so(tmp_path: Path, store: Tracking) -> None:
