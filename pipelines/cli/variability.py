@@ -140,7 +140,7 @@ def _print_report(report: IngestReport) -> None:
     if cells:
         Table("what came in", headings, cells).show()
     for text in report.quarantined[:_SHOWN]:
-        note(f"quarantined, nothing of it is stored: {text}")
+        note(f"quarantined: {text}")
     if (more := len(report.quarantined) - _SHOWN) > 0:
         note(f"and {more:,} more")
 

@@ -1,8 +1,8 @@
 """Stored counters: Parquet files of a sampler and a UTC day, sorted by time and node.
 
 No two overlap in time: ``<lake>/counters/<system>/<sampler>/day=YYYY-MM-DD/part-*.parquet`` with the columns ``time_s``, ``node``
-and one float64 column per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). A day that gets new rows is read,
-merged, sorted and replaced whole, one stretch of its time after the other, so that memory is bounded by a stretch and a reader
+and one float64 column per metric (counters above 2^53 lose units; at network speed that is below 1e-9 of the rate). New rows are
+merged with the parts of their day in whose time they fall, and those are written anew: memory is bounded by a part, and a reader
 takes one part after the other. A system's counters are a subject of :mod:`pipelines.lake.versions`: a version lists the valid
 parts, the table ``counter_parts`` that describes each, and the table ``counter_files`` of the files read.
 """
@@ -13,27 +13,22 @@ import json
 import math
 import os
 import secrets
-import shutil
-import tempfile
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import contextmanager
 from dataclasses import astuple, dataclass, field, fields, replace
-from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from pyarrow import feather
 
 from features.errors import InputError, check_name
 from pipelines.lake.files import told_of
-from pipelines.lake.locks import Busy, held
-from pipelines.lake.places import is_url, made_folder, opened, writing
+from pipelines.lake.locks import held
+from pipelines.lake.places import made_folder, opened, writing
 from pipelines.lake.tables import Lake
 from pipelines.lake.version import COUNTERS, FILES, PARTS, Version, subject_of
 
@@ -41,12 +36,12 @@ FORMAT = 1
 PART_BYTES = 48 << 20
 """Approximate size of a part before compression."""
 HELD_BYTES = 96 << 20
-"""Size of the new rows that are held in memory before they are put aside in files."""
+"""Size of the new rows that are held in memory before they are merged with those of their days."""
 GROUP_BYTES = 8 << 20
 """Approximate size of a row group, of which a reader holds one."""
 DAY_US = 86_400_000_000
-TIME_US, SOURCE = "time_us", "source"
-"""Columns of new rows beside node and metrics: the time, and a number that tells where a row is from."""
+TIME_US = "time_us"
+"""Column of new rows, beside node and metrics: the time."""
 _NODE = pa.field("node", pa.dictionary(pa.int32(), pa.string()))
 KEYS = (pa.field("time_s", pa.float64()), _NODE)
 
@@ -166,11 +161,7 @@ class CountersStore:
         What a dead process left is removed first. Raises InputError while another process changes the store.
         """
         made_folder(self.root)
-        with ExitStack() as stack:
-            try:
-                stack.enter_context(held(self.root / ".lock", 0))
-            except Busy:
-                raise InputError(f"{self.root}: another process is changing these counters") from None
+        with held(self.root / ".lock", 0):
             self.versions.sweep()
             self._load(self.versions.current())
             change = Change(self)
@@ -219,101 +210,75 @@ _COLUMNS = [column.name for column in fields(Part)]
 
 
 class Change:
-    """A change of a store: new rows are put aside, and each of their days is replaced.
+    """A change of a store: new rows are held, and merged with the parts of their days.
 
-    ``left_out`` counts rows of a time and node that was there before: by sampler, source, and whether they contradict the row that
-    stays.
+    ``left_out`` counts rows of a time and node that was there before: by sampler, and whether they contradict the row that stays.
     """
 
     def __init__(self, store: CountersStore) -> None:
         self.store = store
+        self.left_out: Counter[tuple[str, bool]] = Counter()
         self._staged: dict[str, Path] = {}
-        self._aside = Path(tempfile.gettempdir(), f"queuecast-{os.getpid()}") if is_url(store.root) else store.root / ".new"
-        self.end()  # what a killed process left
-        self.left_out: Counter[tuple[str, int, bool]] = Counter()
-        self._held: dict[tuple[str, str], list[pa.Table]] = {}
+        self._held: dict[tuple[str, int], list[pa.Table]] = {}
         self._held_bytes = 0
-        self._files: dict[tuple[str, str], list[Path]] = {}
 
     def add(self, sampler: str, rows: pa.Table) -> None:
-        """Take new rows of a sampler: ``time_us source node`` and its metrics."""
+        """Take new rows of a sampler: ``time_us node`` and its metrics."""
         day = rows[TIME_US].to_numpy() // DAY_US
         for number in np.unique(day).tolist():
             own = rows.filter(pa.array(day == number))
-            self._held.setdefault((sampler, day_of(number * DAY_US)), []).append(own)
+            self._held.setdefault((sampler, number), []).append(own)
             self._held_bytes += own.nbytes
         if self._held_bytes > HELD_BYTES:
-            self._put_aside()
-
-    def _put_aside(self) -> None:
-        """Write the rows that are held to files of their sampler and day."""
-        made_folder(self._aside)
-        for key, tables in self._held.items():
-            if not tables:
-                continue
-            files = self._files.setdefault(key, [])
-            files.append(self._aside / f"{'-'.join(key)}-{len(files)}.arrow")
-            table = pa.concat_tables(tables, promote_options="default").unify_dictionaries()
-            with writing(files[-1]):
-                feather.write_feather(table, files[-1], compression="uncompressed")
-        self._held, self._held_bytes = {}, 0
-
-    def drop(self, source: int) -> None:
-        """Remove the new rows of a source."""
-        for key, tables in self._held.items():
-            self._held[key] = [table for table in tables if table[SOURCE][0].as_py() != source]
-        for files in self._files.values():
-            for file in files:
-                rows = feather.read_table(file, memory_map=False)
-                left = rows.filter(pc.not_equal(rows[SOURCE], source))
-                if left.num_rows < rows.num_rows:
-                    unknown = [name for name in left.column_names if left[name].null_count == left.num_rows]
-                    feather.write_feather(left.drop_columns(unknown), file, compression="uncompressed")
+            self.merge()
 
     def merge(self) -> None:
-        """Replace the days of the new rows."""
-        self._put_aside()
-        for (sampler, day), files in sorted(self._files.items()):
-            self._replace(sampler, day, files)
+        """Merge the rows that are held with the parts of their days."""
+        for (sampler, day), tables in sorted(self._held.items(), key=lambda item: item[0]):
+            self._merge(sampler, day_of(day * DAY_US), pa.concat_tables(tables, promote_options="default"))
+        self._held, self._held_bytes = {}, 0
 
     def commit(self) -> None:
-        """Publish all replaced days at once."""
+        """Publish all new parts at once."""
+        self.merge()
         self.store.publish(self._staged)
         self._staged = {}
 
-    def _replace(self, sampler: str, day: str, files: Sequence[Path]) -> None:
-        """Merge new rows in ``files`` with those of a day, in stretches of time."""
-        new = [rows for file in files if (rows := feather.read_table(file, memory_map=True)).num_rows]
-        if not new:
-            return
+    def end(self) -> None:
+        """Remove staged parts that were not committed."""
+        for path in self._staged.values():
+            path.unlink(missing_ok=True)
+
+    def _merge(self, sampler: str, day: str, new: pa.Table) -> None:
+        """Write the parts of a day anew that new rows fall into; rows behind the last part are added to it."""
         kept = self.store.stored.setdefault(sampler, StoredSampler())
-        for rows in new:
-            kept.metrics.extend(name for name in rows.column_names if name not in (*_OF_ROWS, *kept.metrics))
+        kept.metrics.extend(name for name in new.column_names if name not in (*_OF_ROWS, *kept.metrics))
         parts = self.store.parts(sampler, day)
-        kept.parts = [part for part in kept.parts if part not in parts]
-        spans_us = [pc.min_max(rows[TIME_US]).as_py() for rows in new]
-        first_us = min([span["min"] for span in spans_us] + [part.first_us for part in parts])
-        behind_us = max([span["max"] for span in spans_us] + [part.last_us for part in parts]) + 1
-        count = sum(rows.num_rows for rows in new) + sum(part.rows for part in parts)
-        stretches = -(-count // part_rows(len(kept.metrics) + len(KEYS)))
-        edges = [first_us + (behind_us - first_us) * number // stretches for number in range(stretches + 1)]
-        for low_us, high_us in pairwise(edges):
-            tables = [table for part in parts for table in self._rows_of(part, low_us, high_us)]
-            tables += [_between(rows, low_us, high_us) for rows in new]
-            merged = self._merged(sampler, pa.concat_tables(tables, promote_options="default"))
-            if merged.num_rows:
-                kept.parts.append(self._write(sampler, day, merged))
+        most = part_rows(len(kept.metrics) + len(KEYS))
+        # rows behind a full part are a part of their own
+        behind = [parts[-1].last_us + 1] if parts and parts[-1].rows >= most else []
+        edges = [0, *(part.first_us for part in parts[1:]), *behind, _NEVER_US]
+        for low_us, high_us, part in zip(edges, edges[1:], [*parts, None], strict=False):
+            own = _between(new, low_us, high_us)
+            if not own.num_rows:
+                continue
+            merged = self._merged(sampler, own if part is None else self._with(part, own))
+            if part is not None:
+                if merged.num_rows == part.rows:
+                    continue  # all rows were there before
+                kept.parts.remove(part)
+                if staged := self._staged.pop(part.file, None):
+                    staged.unlink()
+            for first, last in _pieces(merged[TIME_US].to_numpy(), most):
+                kept.parts.append(self._write(sampler, day, merged.slice(first, last - first)))
         kept.parts.sort(key=lambda part: part.first_us)
 
-    def _rows_of(self, part: Part, low_us: int, high_us: int) -> Iterator[pa.Table]:
-        """Yield the rows of a part from ``low_us`` to before ``high_us`` as new rows are, of no source."""
-        if part.last_us < low_us or part.first_us >= high_us:
-            return
+    def _with(self, part: Part, new: pa.Table) -> pa.Table:
+        """Return the rows of a part, and new rows behind them."""
         schema = schema_of(self.store.metrics(part.sampler))
-        for table in read_part(self.store.path(part), part, schema, low_us / 1e6 - 1e-6, high_us / 1e6 + 1e-6):
-            micro = np.rint(table["time_s"].to_numpy() * 1e6).astype(np.int64)
-            table = table.set_column(0, TIME_US, pa.array(micro))
-            yield _between(table.append_column(SOURCE, pa.array(np.full(table.num_rows, -1))), low_us, high_us)
+        old = pa.concat_tables(read_part(self._staged.get(part.file, self.store.path(part)), part, schema))
+        time_us = np.rint(old["time_s"].to_numpy() * 1e6).astype(np.int64)
+        return pa.concat_tables([old.set_column(0, TIME_US, pa.array(time_us)), new], promote_options="default")
 
     def _merged(self, sampler: str, rows: pa.Table) -> pa.Table:
         """Return rows by time and node, of several of one time and node the first; count the others."""
@@ -332,8 +297,7 @@ class Change:
                 if name not in _OF_ROWS:
                     value = left_out[name].to_numpy()
                     contradicts |= ~((stay[name].to_numpy() == value) | np.isnan(value))
-            sources = left_out[SOURCE].to_numpy().tolist()
-            self.left_out.update((sampler, *repeated) for repeated in zip(sources, contradicts.tolist(), strict=True))
+            self.left_out.update((sampler, kind) for kind in contradicts.tolist())
         return rows.take(pa.array(order[leads]))
 
     def _write(self, sampler: str, day: str, rows: pa.Table) -> Part:
@@ -360,14 +324,9 @@ class Change:
         values = sum(rows.num_rows - rows[name].null_count for name in metrics)
         return Part(file, day, rows.num_rows, values, int(time_us[0]), int(time_us[-1]), path.stat().st_size)
 
-    def end(self) -> None:
-        """Remove rows put aside, and staged parts that were not committed."""
-        shutil.rmtree(self._aside, ignore_errors=True)
-        for path in self._staged.values():
-            path.unlink(missing_ok=True)
 
-
-_OF_ROWS = (TIME_US, SOURCE, _NODE.name)
+_OF_ROWS = (TIME_US, _NODE.name)
+_NEVER_US = 1 << 62
 
 
 def _ranks(rows: pa.Table) -> np.ndarray:
@@ -377,6 +336,19 @@ def _ranks(rows: pa.Table) -> np.ndarray:
     rank = np.empty(len(names), np.int64)
     rank[np.argsort(names, kind="stable")] = np.arange(len(names))
     return rank[node.indices.to_numpy()]
+
+
+def _pieces(time_us: np.ndarray, most: int) -> Iterator[tuple[int, int]]:
+    """Yield first and last place of pieces of sorted rows, of at most so many; rows of one time stay together."""
+    first = 0
+    while first < len(time_us):
+        last = min(first + most, len(time_us))
+        if last < len(time_us):
+            last = int(np.searchsorted(time_us, time_us[last]))
+        if last <= first:
+            last = int(np.searchsorted(time_us, time_us[first], "right"))
+        yield first, last
+        first = last
 
 
 def _between(rows: pa.Table, low_us: int, high_us: int) -> pa.Table:
@@ -392,7 +364,7 @@ def read_part(
 
     A column that it lacks is null. Raises InputError if it is missing or damaged.
     """
-    with told_of(place), _missing(place), pq.ParquetFile(opened(place), pre_buffer=True) as file:
+    with told_of(place), pq.ParquetFile(opened(place), pre_buffer=True) as file:
         names = [name for name in schema.names if name in file.schema_arrow.names]
         for group in range(file.metadata.num_row_groups):
             times = file.metadata.row_group(group).column(0).statistics
@@ -403,11 +375,3 @@ def read_part(
             table = table.slice(first, behind - first)
             missing = {name: pa.nulls(table.num_rows, schema.field(name).type) for name in schema.names if name not in names}
             yield pa.table([missing[name] if name in missing else table[name] for name in schema.names], schema=schema)
-
-
-@contextmanager
-def _missing(place: Path) -> Iterator[None]:
-    try:
-        yield
-    except FileNotFoundError as error:
-        raise InputError(f"{place}: disappeared after the ledger was read: run the command again, or restore the file") from error

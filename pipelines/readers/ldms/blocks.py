@@ -7,7 +7,6 @@ in file order; time order, duplicates and the meaning of counters are left to th
 from __future__ import annotations
 
 import re
-from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,8 +28,8 @@ DAMAGED = 0.01
 _TRIED = 100
 """Max rows below a header that tell whether a column holds text."""
 _QUOTED = re.compile(rb'(?<![^\n,])"[^"\n\r]*"(?=[ \t\r]*[,\n])')
-_ANY, _HASH, _LETTER = re.compile(rb"\n(?=[^\n]*[^\s])"), re.compile(rb"\n#"), re.compile(rb"\n[#A-Za-z\x80-\xff]")
-"""Start of the next header: the first is any line; later ones begin with # or, if rows begin with a number, with a letter."""
+_NUMBER = rb"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?[nN][aA][nN])?"
+_CELL = rb'(?:[^,"\r\n]*|[ \t]*"[^"\r\n]*"[ \t]*)'
 
 
 class NodeTable:
@@ -83,15 +82,14 @@ class LdmsReader:
     rows: int = 0
     damaged: int = 0
     _first_damage: str = ""
-    _fewest_bytes: int = 1
 
     def blocks(self) -> Iterator[Block]:
         """Yield the rows in file order.
 
-        Raises InputError with file, line and what is wrong, as soon as more than :data:`DAMAGED` of the lines are certainly damaged.
+        Raises InputError with file, line and what is wrong, before the block in which damaged lines become more than
+        :data:`DAMAGED` of those so far.
         """
         header = None if self.header is None else self._read_header(self.header)
-        tried = header is None or bool(self.line)
         with text_of(self.path) as file:
             file.seek(self.start)
             left = self.stop - self.start
@@ -102,23 +100,32 @@ class LdmsReader:
                 if not text.endswith(b"\n"):
                     raise InputError(f"{self.path}: has become shorter while it was read")
                 left -= len(text)
-                text = b"\n" + text
-                at = 0  # the line end before the rows to come
-                while at < len(text) - 1:
-                    behind = _next_header_at(text, at, header)
-                    if header is not None and not text[at : behind + 1].isspace():
-                        if not tried:
-                            header, tried = self._without_text(header, text[at + 1 : behind + 1]), True
-                        yield self._block(header, text[at : behind + 1])
-                    self.line += text.count(b"\n", at, behind)
+
+                at = 0
+                for first, behind in _header_lines(text):
+                    if header is not None and at < first:
+                        block = self._block(header, text[at:first])
+                        header = block.header  # without columns of text
+                        yield block
+                    self.line += text.count(b"\n", at, first)
+                    if header is None or text[first:behind].rstrip(b"\r\n") != header.line.encode():
+                        self._refuse_without(header, text[at:first])
+                        header = self._read_header(text[first:behind].decode("utf-8", "replace").strip())
+                    self.line += 1
                     at = behind
-                    if behind < len(text) - 1:
-                        at = text.index(b"\n", behind + 1)
-                        following = self._next_header(text[behind + 1 : at], header)
-                        tried = tried and following is header
-                        header = following
-                        self.line += 1
-        self._refuse_damaged(self.rows + self.damaged)
+                self._refuse_without(header, text[at:])
+                if header is not None and at < len(text):
+                    block = self._block(header, text[at:])
+                    header = block.header
+                    yield block
+                self.line += text.count(b"\n", at)
+
+    def _refuse_without(self, header: Header | None, text: bytes) -> None:
+        """Raise InputError for rows that no header precedes."""
+        if header is None and not text.isspace() and text:
+            line = text.lstrip().partition(b"\n")[0].decode("utf-8", "replace").strip()
+            what = f"no header line: {shown(line)} names no column Time, and there is no header file beside it"
+            raise InputError(f"{self.path}:{self.line + 1}: {what}")
 
     def _read_header(self, line: str) -> Header:
         try:
@@ -127,112 +134,46 @@ class LdmsReader:
             header = header.without(wordy) if wordy else header
         except InputError as error:
             raise InputError(f"{self.path}:{self.line + 1}: {error}") from error
-        self.header, self._fewest_bytes = line, len(header.columns) + 2
+        self.header = line
         return header
-
-    def _next_header(self, content: bytes, header: Header | None) -> Header:
-        """Read a line that is not a row as a header; if it is none, count it as damaged."""
-        line = content.decode("utf-8", "replace").strip()
-        if is_header(line):
-            return self._read_header(line)
-        if header is None:
-            what = f"no header line: {shown(line)} names no column Time, and there is no header file beside it"
-            raise InputError(f"{self.path}:{self.line + 1}: {what}")
-        what = "begins with # but is not a header" if line.startswith("#") else "is neither a row nor a header"
-        self._first_damage = self._first_damage or f"{self.path}:{self.line + 1}: {shown(line)} {what}"
-        self._count_damaged(1)
-        return header
-
-    def _without_text(self, header: Header, text: bytes) -> Header:
-        """Return the header without columns that hold only text in the first rows; name them."""
-        columns = [str(place) for place in range(len(header.columns))]
-        try:
-            table = arrow_csv.read_csv(
-                pa.py_buffer(b"\n".join(text.split(b"\n", _TRIED)[:_TRIED])),
-                read_options=arrow_csv.ReadOptions(column_names=columns),
-                parse_options=arrow_csv.ParseOptions(invalid_row_handler=lambda row: "skip"),
-                convert_options=arrow_csv.ConvertOptions(column_types=dict.fromkeys(columns, pa.string())),
-            )
-        except ValueError:  # so few rows can be read that all are damaged
-            return header
-        wordy = set()
-        for place in header.metrics:
-            named = header.columns[place]  # a repeated header is no row
-            cells = [cell.strip() for cell in table[str(place)].to_pylist() if cell.strip() not in ("", named)]
-            if len(cells) > 1 and all(_number(cell) is None for cell in cells):
-                wordy.add(place)
-        if not wordy:
-            return header
-        self.text |= {header.columns[place] for place in wordy}
-        try:
-            return header.without(wordy)
-        except InputError as error:
-            raise InputError(f"{self.path}:{self.line + 1}: {error}") from error
 
     def _block(self, header: Header, text: bytes) -> Block:
-        text = text.replace(b"\n" + header.line.encode(), b"\n")[1:]  # a repeated header counts as an empty line
-        pieces = list(self._readable(header, text))
-        time_us = np.concatenate([piece.time_us for piece in pieces])
-        node = np.concatenate([self.nodes.codes(piece.node) for piece in pieces])
-        columns = {place: np.concatenate([piece.metrics[place] for piece in pieces]) for place in header.metrics}
-        self.rows += time_us.size
-        values = {sampler: np.stack([columns[place] for place in places.values()]) for sampler, places in header.samplers.items()}
-        return Block(header, time_us, node, values)
-
-    def _readable(self, header: Header, text: bytes) -> Iterator[_Rows]:
-        """Yield the rows of a text in pieces, and count damaged lines.
-
-        It is halved until a line that cannot be parsed is alone.
-        """
-        if text.isspace():
-            yield _Rows.none(header)
-            return
-        try:
+        """Return the rows of lines under one header."""
+        rows = _read(header, text)
+        if rows is None and (wordy := _text_columns(header, text)):
+            self.text |= {header.columns[place] for place in wordy}
+            header = self._read_header(header.line)
             rows = _read(header, text)
-        except ValueError:
-            rows = None
-        if (rows is None or rows.damaged) and not self._first_damage:
-            self._locate(header, text)
-        if rows is not None:
-            self._count_damaged(rows.damaged)
-            yield rows
-            return
-        lines = re.findall(rb"[^\n]*\n", text)
-        if len(lines) == 1:
-            self._count_damaged(1)
-            yield _Rows.none(header)
-            return
-        half = len(lines) // 2
-        yield from self._readable(header, b"".join(lines[:half]))
-        yield from self._readable(header, b"".join(lines[half:]))
-
-    def _locate(self, header: Header, text: bytes) -> None:
-        """Note the first damaged line of a text, and what is wrong with it."""
-        lines = re.findall(rb"[^\n]*\n", text)
-        place = bisect_left(range(len(lines)), True, key=lambda last: not _is_whole(header, b"".join(lines[: last + 1])))
-        self._first_damage = f"{self.path}:{self.line + place + 1}: {_complaint(header, lines[place])}"
-
-    def _count_damaged(self, lines: int) -> None:
-        """Count damaged lines; stop if they are too many of the lines that the file can have."""
-        self.damaged += lines
-        if lines:
-            self._refuse_damaged((self.stop - self.start) // self._fewest_bytes)
-
-    def _refuse_damaged(self, lines: int) -> None:
-        """Raise InputError if more than :data:`DAMAGED` of so many lines are damaged."""
-        if self.damaged > DAMAGED * lines:
+        if rows is None:
+            rows = self._undamaged(header, text)
+        self.rows += rows.time_us.size
+        if self.damaged > DAMAGED * (self.rows + self.damaged):
             raise InputError(f"{self._first_damage} (over {DAMAGED:.0%} of the lines are damaged)")
+        values = {
+            sampler: np.stack([rows.metrics[place] for place in places.values()]) for sampler, places in header.samplers.items()
+        }
+        return Block(header, rows.time_us, self.nodes.codes(rows.node), values)
+
+    def _undamaged(self, header: Header, text: bytes) -> _Rows:
+        """Return the rows of a text of which some lines are damaged; count these."""
+        lines, form = text.split(b"\n"), _form(header)
+        numbers = [number for number, line in enumerate(lines) if line.strip() and form.fullmatch(line)]
+        rows, good = _parsed(header, b"".join(lines[number] + b"\n" for number in numbers))
+        kept = set(np.array(numbers, np.int64)[good].tolist())
+        damaged = [number for number, line in enumerate(lines) if line.strip() and number not in kept]
+        self.damaged += len(damaged)
+        if damaged and not self._first_damage:
+            self._first_damage = f"{self.path}:{self.line + damaged[0] + 1}: {_complaint(header, lines[damaged[0]])}"
+        return rows.where(good)
 
 
-def _next_header_at(text: bytes, at: int, header: Header | None) -> int:
-    """Return the position of the line end before the next new header, else the last one."""
-    begins = _ANY if header is None else _HASH if header.node == 0 else _LETTER
-    again = b"" if header is None else f"\n{header.line}\n".encode()
-    while match := begins.search(text, at):
-        if not again or not text.startswith(again, match.start()):
-            return match.start()
-        at = match.start() + len(again) - 1
-    return len(text) - 1
+def _header_lines(text: bytes) -> Iterator[tuple[int, int]]:
+    """Yield where header lines begin and end; only a line with the word time can be one."""
+    lower, at = text.lower(), 0
+    while (word_at := lower.find(b"time", at)) >= 0:
+        first, at = text.rfind(b"\n", 0, word_at) + 1, text.index(b"\n", word_at) + 1
+        if is_header(text[first:at].decode("utf-8", "replace")):
+            yield first, at
 
 
 @dataclass
@@ -242,36 +183,39 @@ class _Rows:
     time_us: np.ndarray
     node: pa.DictionaryArray
     metrics: Mapping[int, np.ndarray]
-    damaged: int = 0
 
-    @classmethod
-    def none(cls, header: Header) -> _Rows:
-        no_node = pa.array([], pa.dictionary(pa.int32(), pa.string()))
-        return cls(np.zeros(0, np.int64), no_node, dict.fromkeys(header.metrics, np.zeros(0)))
+    def where(self, good: np.ndarray) -> _Rows:
+        """Return the rows that a mask chooses; names of nodes in others are no nodes."""
+        node = self.node.filter(pa.array(good)).dictionary_decode().dictionary_encode()
+        return _Rows(self.time_us[good], node, {place: values[good] for place, values in self.metrics.items()})
 
 
-def _read(header: Header, text: bytes) -> _Rows:
-    """Parse lines under a header; leave out and count lines that are damaged.
-
-    Raises ValueError if the text cannot be parsed because of one of its lines.
-    """
+def _read(header: Header, text: bytes) -> _Rows | None:
+    """Return the rows of a text, None if one of its lines is damaged."""
     if (b'"' in text and b'"' in _QUOTED.sub(b"", text)) or text.count(b"\r") != text.count(b"\r\n"):
-        raise ValueError("a quote or a carriage return where no field has one")  # Arrow would continue or end a line there
-    damaged = 0
+        return None  # a quote or a carriage return where no field has one: Arrow would continue or end a line there
+    try:
+        rows, good = _parsed(header, text)
+    except ValueError:
+        return None
+    return rows if good.all() else None
 
-    def skip(row: arrow_csv.InvalidRow) -> str:
-        nonlocal damaged
-        damaged += 1
-        return "skip"
 
+def _parsed(header: Header, text: bytes) -> tuple[_Rows, np.ndarray]:
+    """Return the rows of a text, and which of them hold a valid time, node and numbers, bool [rows].
+
+    Raises ValueError for a line of another width, or a cell that is no number.
+    """
     types: dict[str, pa.DataType] = dict.fromkeys(map(str, (header.time, *header.metrics)), pa.float64())
     if header.microseconds is not None:
         types[str(header.microseconds)] = pa.int64()
     types[str(header.node)] = pa.dictionary(pa.int32(), pa.string())
+    if not text.strip():
+        no_node = pa.array([], pa.dictionary(pa.int32(), pa.string()))
+        return _Rows(np.zeros(0, np.int64), no_node, dict.fromkeys(header.metrics, np.zeros(0))), np.zeros(0, bool)
     table = arrow_csv.read_csv(
         pa.py_buffer(text),
         read_options=arrow_csv.ReadOptions(column_names=[str(place) for place in range(len(header.columns))]),
-        parse_options=arrow_csv.ParseOptions(invalid_row_handler=skip),
         convert_options=arrow_csv.ConvertOptions(include_columns=list(types), column_types=types, null_values=[""]),
     )
     seconds = table[str(header.time)].to_numpy() / header.per_second
@@ -286,22 +230,21 @@ def _read(header: Header, text: bytes) -> _Rows:
     metrics = {place: table[str(place)].to_numpy() for place in header.metrics}
     for values in metrics.values():
         good &= ~np.isinf(values)
-    if not good.all():
-        damaged += int((~good).sum())
-        seconds, more = seconds[good], more[good]
-        node = node.filter(pa.array(good)).dictionary_decode().dictionary_encode()  # names of damaged lines are no nodes
-        metrics = {place: values[good] for place, values in metrics.items()}
-    time_us = np.rint(seconds * 1e6).astype(np.int64)
+    time_us = np.rint(np.where(good, seconds, 1.0) * 1e6).astype(np.int64)
     whole = 1_000_000 // header.per_second
     time_us += np.where(time_us % whole == 0, more, 0)
-    return _Rows(time_us, node, metrics, damaged)
+    return _Rows(time_us, node, metrics), good
 
 
-def _is_whole(header: Header, text: bytes) -> bool:
-    try:
-        return _read(header, text).damaged == 0
-    except ValueError:
-        return False
+def _form(header: Header) -> re.Pattern[bytes]:
+    """Return the form of a row: numbers where they are read, anything in other columns."""
+    number = rb'[ \t]*(?:%b|"[ \t]*%b[ \t]*")[ \t]*' % (_NUMBER, _NUMBER)
+    cells = [_CELL] * len(header.columns)
+    for place in (header.time, *header.metrics):
+        cells[place] = number
+    if header.microseconds is not None:
+        cells[header.microseconds] = rb"[ \t]*-?\d{0,18}[ \t]*"
+    return re.compile(b",".join(cells) + b"\r?")
 
 
 def _complaint(header: Header, line: bytes) -> str:
@@ -313,9 +256,15 @@ def _complaint(header: Header, line: bytes) -> str:
     return f"{shown(text)} is no row of a time, a node and numbers"
 
 
-def _number(text: str) -> float | None:
-    """Return a number as Arrow reads it, None for any other text."""
-    try:
-        return pa.scalar(text).cast(pa.float64()).as_py()
-    except pa.ArrowInvalid:
-        return None
+def _text_columns(header: Header, text: bytes) -> set[int]:
+    """Return the metrics whose column holds only text in the first rows."""
+    number = re.compile(_NUMBER.decode())
+    lines = text.split(b"\n", _TRIED)[:_TRIED]
+    rows = [line.decode("utf-8", "replace").split(",") for line in lines]
+    wordy = set()
+    for place in header.metrics:
+        cells = [row[place].strip() for row in rows if len(row) == len(header.columns)]
+        filled = [cell for cell in cells if cell]
+        if len(filled) > 1 and not any(number.fullmatch(cell) for cell in filled):
+            wordy.add(place)
+    return wordy

@@ -1,14 +1,14 @@
-"""Ingest LDMS CSV files into the counters store: files atomically, rows once.
+"""Ingest LDMS CSV files into the counters store, rows once.
 
 Memory does not grow with file sizes. A file whose text is known is not read again; one that continues a known text adds only its
 new lines. A damaged line is left out and counted. A file with more than one in a hundred, or with an error that leaves its rows
-unreadable, is quarantined: nothing of it is stored, and the next file is read.
+unreadable, is quarantined, and the next file is read. Rows before its error may stay: a row that is read again changes nothing.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
@@ -18,11 +18,9 @@ import numpy as np
 import pyarrow as pa
 
 from features.errors import InputError
-from pipelines.lake.counters import DAY_US, SOURCE, TIME_US, Change, CountersStore, day_of
+from pipelines.lake.counters import DAY_US, TIME_US, Change, CountersStore, day_of
 from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
 from pipelines.readers.ldms.files import Scanned, counter_files, scan
-
-_COUNTS = ("rows", "values", "nulls", "duplicates", "contradictions")
 
 
 class BrokenFileError(Exception):
@@ -44,149 +42,6 @@ class SamplerTally:
     contradictions: int = 0
     nodes: set[str] = field(default_factory=set)
     days: set[str] = field(default_factory=set)
-
-    def add(self, other: SamplerTally) -> None:
-        for name in ("files", *_COUNTS):
-            setattr(self, name, getattr(self, name) + getattr(other, name))
-        self.nodes |= other.nodes
-        self.days |= other.days
-
-
-class Intake:
-    """One file being read: its reader, and tallies by sampler.
-
-    ``base`` is the entry of the known text that the file continues, if it does.
-    """
-
-    def __init__(self, path: Path, scanned: Scanned, base: dict[str, Any] | None, nodes: NodeTable, sampler: str | None) -> None:
-        self.path, self.scanned, self.base = path, scanned, base or {}
-        self.tallies: dict[str, SamplerTally] = {}
-        self._span_us: tuple[int, int] | None = None
-        self.reader = LdmsReader(
-            path,
-            nodes,
-            sampler=sampler,
-            header=self.base.get("header") or scanned.header,
-            start=scanned.known_length,
-            stop=scanned.length,
-            line=self.base.get("lines", 0),
-            text=set(self.base.get("text_columns", ())),
-        )
-
-    def tables(self, source: int) -> Iterator[tuple[str, pa.Table]]:
-        """Yield new rows by sampler, marked as from ``source``, and count them.
-
-        Only the reader's InputErrors become BrokenFileError.
-        """
-        blocks = self.reader.blocks()
-        while True:
-            try:
-                block = next(blocks, None)
-            except InputError as error:
-                raise BrokenFileError(str(error)) from error
-            if block is None:
-                break
-            for sampler, places in block.header.samplers.items():
-                tally = self.tallies.setdefault(sampler, SamplerTally(files=1))
-                if block.time_us.size:
-                    yield sampler, self._table(block, sampler, tuple(places), tally, source)
-
-    def _table(self, block: Block, sampler: str, names: tuple[str, ...], tally: SamplerTally, source: int) -> pa.Table:
-        codes, node = np.unique(block.node, return_inverse=True)
-        all_names = self.reader.nodes.names
-        present = [all_names[code] for code in codes]
-        metrics = [pa.array(values, from_pandas=True) for values in block.values[sampler]]
-        nulls = sum(metric.null_count for metric in metrics)
-        tally.rows += block.time_us.size
-        tally.values += block.time_us.size * len(names) - nulls
-        tally.nulls += nulls
-        tally.nodes.update(present)
-        tally.days.update(day_of(int(day) * DAY_US) for day in np.unique(block.time_us // DAY_US))
-        first_us, last_us = self._span_us or (1 << 62, 0)
-        self._span_us = min(first_us, int(block.time_us.min())), max(last_us, int(block.time_us.max()))
-        keys = {
-            TIME_US: pa.array(block.time_us),
-            SOURCE: pa.array(np.full(block.time_us.size, source)),
-            "node": pa.DictionaryArray.from_arrays(node.astype(np.int32), pa.array(present, pa.string())),
-        }
-        return pa.table([*keys.values(), *metrics], names=[*keys, *names])
-
-    def entry(self) -> dict[str, Any]:
-        """Return the ledger's entry of the file, with what its beginning had before."""
-        base, reader, scanned = self.base, self.reader, self.scanned
-        span_s = [second / 1e6 for second in self._span_us or ()]
-        span_s += [base[name] for name in ("first_s", "last_s") if base.get(name) is not None]
-        counts = {name: sum(getattr(tally, name) for tally in self.tallies.values()) for name in _COUNTS}
-        counts |= {"damaged": reader.damaged}
-        return {
-            "file": str(self.path),
-            "sha256": scanned.sha256,
-            "bytes": scanned.length,
-            "first": scanned.first,
-            "lines": reader.line,
-            "header": reader.header,
-            "text_columns": sorted(reader.text),
-            "samplers": sorted({*base.get("samplers", []), *self.tallies}),
-            **{name: base.get(name, 0) + count for name, count in counts.items()},
-            "first_s": min(span_s, default=None),
-            "last_s": max(span_s, default=None),
-            "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
-        }
-
-
-class IntakeRun:
-    """Many files on their way into a store; ``intakes`` are those read, by number."""
-
-    def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
-        self.store, self.change, self.sampler = store, change, sampler
-        self.nodes = NodeTable()
-        self.intakes: dict[int, Intake] = {}
-        self.lengths: dict[str, dict[int, str]] = {}
-        self._begun = 0
-        for entry in store.files.values():
-            self._remember(entry)
-
-    def read(self, path: Path, scanned: Scanned, base: dict[str, Any] | None) -> None:
-        """Read a file; of one that raises BrokenFileError no row is stored."""
-        number, self._begun = self._begun, self._begun + 1
-        intake = Intake(path, scanned, base, self.nodes, self.sampler)
-        try:
-            for sampler, rows in intake.tables(number):
-                self.change.add(sampler, rows)
-        except BrokenFileError:
-            if intake.reader.rows:
-                self.change.drop(number)
-            raise
-        self.intakes[number] = intake
-        self._keep(intake)
-        self._remember(intake.entry())
-
-    def commit(self) -> None:
-        """Make the files read part of the store; without any, nothing is written."""
-        if not self.intakes:
-            return
-        self.change.merge()
-        for (sampler, number, contradicts), count in self.change.left_out.items():
-            tally = self.intakes[number].tallies[sampler]
-            tally.contradictions += count * contradicts
-            tally.duplicates += count * (not contradicts)
-        settled = {}
-        for intake in self.intakes.values():
-            # a file that continues one of this run has that one's counts, which are known now
-            intake.base = settled.get(intake.base.get("sha256"), intake.base)
-            settled[intake.scanned.sha256] = self._keep(intake)
-        self.change.commit()
-
-    def _keep(self, intake: Intake) -> dict[str, Any]:
-        """Put a file's entry into the ledger, in place of that of the text it continues; return it."""
-        self.store.files.pop(intake.base.get("sha256", ""), None)
-        entry = self.store.files[intake.scanned.sha256] = intake.entry()
-        return entry
-
-    def _remember(self, entry: dict[str, Any]) -> None:
-        """Remember a file's text, which other files may continue."""
-        if entry["header"] and entry["lines"] > 1:
-            self.lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
 
 
 @dataclass
@@ -221,35 +76,127 @@ def ingest_counters(
     """
     files = list(dict.fromkeys(path.absolute() for spec in specs for path in counter_files(spec)))
     sizes = [path.stat().st_size if path.exists() else 0 for path in files]  # a log may be rotated away at any moment
-    report = IngestReport()
     with store.changing() as change:
-        run = IntakeRun(store, change, sampler)
+        intake = Intake(store, change, sampler)
         for number, path in enumerate(files):
             progress(path.name, sum(sizes[:number]), sum(sizes))
             try:
-                _ingest(run, path, report)
+                intake.take(path)
             except BrokenFileError as broken:
-                report.quarantined.append(str(broken))
-        run.commit()
+                intake.report.quarantined.append(str(broken))
+        if intake.changed:
+            change.commit()
         progress("", sum(sizes), sum(sizes))
-    for intake in run.intakes.values():
-        report.damaged += intake.reader.damaged
-        report.text_columns.update(intake.reader.text)
-        for name, tally in intake.tallies.items():
-            report.samplers.setdefault(name, SamplerTally()).add(tally)
-    return report
+    for (name, contradicts), count in change.left_out.items():
+        tally = intake.report.samplers[name]
+        tally.contradictions += count * contradicts
+        tally.duplicates += count * (not contradicts)
+    return intake.report
 
 
-def _ingest(run: IntakeRun, path: Path, report: IngestReport) -> None:
+class Intake:
+    """Files on their way into a store; ``changed`` tells whether any row or file is new."""
+
+    def __init__(self, store: CountersStore, change: Change, sampler: str | None) -> None:
+        self.store, self.change, self.sampler = store, change, sampler
+        self.report = IngestReport()
+        self.changed = False
+        self._nodes = NodeTable()
+        self._lengths: dict[str, dict[int, str]] = {}
+        for entry in store.files.values():
+            self._remember(entry)
+
+    def take(self, path: Path) -> None:
+        """Read what is new in a file; raise BrokenFileError for a broken one."""
+        try:
+            scanned = scan(path, self._lengths)
+        except InputError as error:
+            raise BrokenFileError(str(error)) from error
+        self.report.unfinished += scanned.rest > 0
+        if scanned.sha256 in self.store.files:
+            self.report.unchanged += 1
+            return
+        continued = self._lengths[scanned.first][scanned.known_length] if scanned.known_length else ""
+        base = self.store.files.get(continued, {})
+        reader = LdmsReader(
+            path,
+            self._nodes,
+            sampler=self.sampler,
+            header=base.get("header") or scanned.header,
+            start=scanned.known_length,
+            stop=scanned.length,
+            line=base.get("lines", 0),
+            text=set(base.get("text_columns", ())),
+        )
+        counts, samplers = self._read(reader)
+        self.changed = True
+        self.store.files.pop(continued, None)
+        entry = self.store.files[scanned.sha256] = _entry(reader, scanned, base, counts, samplers)
+        self._remember(entry)
+        self.report.ingested += not base
+        self.report.continued += bool(base)
+        self.report.damaged += reader.damaged
+        self.report.text_columns.update(reader.text)
+
+    def _read(self, reader: LdmsReader) -> tuple[Counter[str], set[str]]:
+        """Add a file's rows by sampler; return how many rows, values and nulls there are, and the samplers."""
+        counts, samplers = Counter[str](), set[str]()
+        for block in _blocks(reader):
+            for sampler, places in block.header.samplers.items():
+                tally = self.report.samplers.setdefault(sampler, SamplerTally())
+                tally.files += sampler not in samplers
+                samplers.add(sampler)
+                rows = block.time_us.size
+                if not rows:
+                    continue
+                table = _table(block, sampler, tuple(places), reader.nodes.names)
+                nulls = sum(table[name].null_count for name in places)
+                for name, count in (("rows", rows), ("values", rows * len(places) - nulls), ("nulls", nulls)):
+                    setattr(tally, name, getattr(tally, name) + count)
+                    counts[name] += count
+                tally.nodes.update(table["node"].chunk(0).dictionary.to_pylist())
+                tally.days.update(day_of(int(day) * DAY_US) for day in np.unique(block.time_us // DAY_US))
+                self.change.add(sampler, table)
+                self.changed = True
+        return counts, samplers
+
+    def _remember(self, entry: Mapping[str, Any]) -> None:
+        """Remember a file's text, which other files may continue."""
+        if entry["header"] and entry["lines"] > 1:
+            self._lengths.setdefault(entry["first"], {})[entry["bytes"]] = entry["sha256"]
+
+
+def _blocks(reader: LdmsReader) -> Iterator[Block]:
+    """Yield a file's blocks; only the reader's InputErrors become BrokenFileError."""
     try:
-        scanned = scan(path, run.lengths)
+        yield from reader.blocks()
     except InputError as error:
         raise BrokenFileError(str(error)) from error
-    if scanned.sha256 in run.store.files:
-        report.unchanged += 1
-    else:
-        base = run.store.files.get(run.lengths[scanned.first][scanned.known_length]) if scanned.known_length else None
-        run.read(path, scanned, base)
-        report.ingested += base is None
-        report.continued += base is not None
-    report.unfinished += scanned.rest > 0
+
+
+def _table(block: Block, sampler: str, metrics: tuple[str, ...], all_names: Sequence[str]) -> pa.Table:
+    """Return the rows of one sampler as :meth:`pipelines.lake.counters.Change.add` takes them."""
+    codes, node = np.unique(block.node, return_inverse=True)
+    present = pa.array([all_names[code] for code in codes], pa.string())
+    keys = [pa.array(block.time_us), pa.DictionaryArray.from_arrays(node.astype(np.int32), present)]
+    values = [pa.array(column, from_pandas=True) for column in block.values[sampler]]
+    return pa.table([*keys, *values], names=[TIME_US, "node", *metrics])
+
+
+def _entry(
+    reader: LdmsReader, scanned: Scanned, base: Mapping[str, Any], counts: Counter[str], samplers: set[str]
+) -> dict[str, Any]:
+    """Return the ledger's entry of a file, with what its beginning had before."""
+    return {
+        "file": str(reader.path),
+        "sha256": scanned.sha256,
+        "bytes": scanned.length,
+        "first": scanned.first,
+        "lines": reader.line,
+        "header": reader.header,
+        "text_columns": sorted(reader.text),
+        "samplers": sorted({*base.get("samplers", []), *samplers}),
+        **{name: base.get(name, 0) + counts[name] for name in ("rows", "values", "nulls")},
+        "damaged": base.get("damaged", 0) + reader.damaged,
+        "ingested_at": datetime.now(UTC).isoformat(timespec="seconds"),
+    }

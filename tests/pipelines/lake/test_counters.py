@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import hashlib
 import json
+import os
 import tracemalloc
 from pathlib import Path
 
@@ -18,9 +19,8 @@ from hypothesis import strategies as st
 
 from features.errors import InputError
 from pipelines.lake import counters, places
-from pipelines.lake.counters import KEYS, Change, CountersStore, schema_of
+from pipelines.lake.counters import KEYS, CountersStore, schema_of
 from pipelines.lake.version import FILES, PARTS
-from pipelines.lake.versions import Versions
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
@@ -134,15 +134,6 @@ def test_the_first_row_of_a_node_and_time_stays_whatever_files_and_parts_bring(
     pd.testing.assert_frame_equal(content(tmp_path, start_s=DAY_S - 2, end_s=DAY_S + 3), whole)
 
 
-def test_contradictions_and_copies_are_counted(tmp_path: Path) -> None:
-    first = log(tmp_path / "one", ["1,0,n,1,0,5,7", "1,0,n,1,0,5,7", "2,0,n,1,0,5,7"], "a,b")
-    second = log(tmp_path / "two", ["2,0,n,1,0,5,8", "3,0,n,1,0,1,1"], "a,b")
-    report = ingest(tmp_path, first, second)
-    tally = report.samplers["s"]
-    assert (tally.rows, tally.duplicates, tally.contradictions) == (5, 1, 1)
-    assert content(tmp_path)["b"].tolist() == [7, 7, 1]
-
-
 def test_columns_may_change_between_files_and_are_null_where_a_file_lacks_them(tmp_path: Path) -> None:
     ingest(tmp_path, log(tmp_path / "1", ["1,0,n,1,0,5,7"], "a,b"), log(tmp_path / "2", ["2,0,n,1,0,8,9"], "c,a"))
     assert store(tmp_path).metrics("s") == ("a", "b", "c")
@@ -181,7 +172,7 @@ def test_of_a_growing_file_only_new_rows_are_read(tmp_path: Path, monkeypatch: p
     with rotated.open("a") as file:
         file.write("5,0,a,1,0,5\nbroken\n")
     report = ingest(tmp_path, rotated)
-    assert report.quarantined == [f"{rotated}:8: 'broken' is neither a row nor a header {OVER}"]
+    assert report.quarantined == [f"{rotated}:8: 1 fields, where the header has 6 {OVER}"]
     rotated.write_text(rotated.read_text().removesuffix("broken\n"))
     assert ingest(tmp_path, rotated).continued == 1
     assert pd.DataFrame(store(tmp_path).files.values())[["rows", "lines"]].to_numpy().tolist() == [[5, 7]]
@@ -221,24 +212,7 @@ def test_broken_files_are_quarantined_with_reason_and_the_rest_goes_on(tmp_path:
     assert bytes_of(tmp_path) == before
 
 
-STAGES = {
-    "a part is written": (counters.pq, "write_table"),
-    "a part is moved": (places.os, "replace"),
-    "the pointer is put": (Versions, "_put"),
-    "rows are merged": (Change, "merge"),
-}
-
-
-@pytest.mark.parametrize(
-    ("stage", "after"),
-    [
-        ("a part is moved", 3),
-        *(pytest.param(stage, after, marks=pytest.mark.thorough) for stage, after in ((stage, 0) for stage in STAGES)),
-    ],
-)
-def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, stage: str, after: int
-) -> None:
+def test_a_failure_leaves_what_was_and_the_next_run_completes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(counters, "part_rows", lambda columns: 4)
     monkeypatch.setattr(counters, "HELD_BYTES", 1_000)
     monkeypatch.setattr(ldms, "BLOCK", 500)
@@ -248,19 +222,16 @@ def test_a_failure_at_any_stage_leaves_what_was_and_the_next_run_completes(
     log(tmp_path / "logs" / "h-shuffled", shuffled)
     ingest(tmp_path, log(tmp_path / "first", [(10.5, "x", 7)]))
     old = content(tmp_path)
-    calls = 0
-    where, name = STAGES[stage]
-    real = getattr(where, name)
+    moved, real = [], os.replace
 
-    def fails(*given: object, **options: object) -> object:
-        nonlocal calls
-        calls += 1
-        if calls > after:
+    def fails(source: str, target: str) -> None:
+        moved.append(target)
+        if len(moved) > 3:
             raise KeyboardInterrupt
-        return real(*given, **options)
+        real(source, target)
 
     with monkeypatch.context() as patch:
-        patch.setattr(where, name, fails)
+        patch.setattr(places.os, "replace", fails)
         with pytest.raises(KeyboardInterrupt):
             ingest(tmp_path, tmp_path / "logs")
     assert content(tmp_path).equals(old)
