@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 Positive = Annotated[int, Field(ge=1)]
 Count = Annotated[int, Field(ge=0)]
 Seconds = Annotated[float, Field(gt=0, allow_inf_nan=False)]
-Factor = Annotated[float, Field(gt=0, le=LARGEST, json_schema_extra={"metavar": "FACTOR"})]
+Factor = Annotated[float, Field(gt=0, le=LARGEST, allow_inf_nan=False, json_schema_extra={"metavar": "FACTOR"})]
 SPLITS = ("whole", "weeks", "months")
 """What is simulated separately: the whole trace, each 7 days, or each 30 days."""
 CROSSING, NONE = DROP_RULES = ("crossing", "none")

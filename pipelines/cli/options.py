@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-import math
 import os
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import wraps
 from pathlib import Path
-from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Union, get_args, get_origin
+from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
 
 import click
 from click.core import ParameterSource
@@ -115,26 +113,6 @@ def without_policies(names: tuple[str, ...]) -> tuple[str, ...]:
 _LONGEST_NOTE = 1000
 
 
-class Finite(click.FloatRange):
-    """A number in a range that is neither NaN nor infinite."""
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> float:
-        number = super().convert(value, param, context)
-        if not math.isfinite(number):
-            self.fail(f"{value} is not a finite number", param, context)
-        return float(number)
-
-
-class OrNone(click.ParamType):
-    """A value of another type, or ``none``."""
-
-    def __init__(self, other: click.ParamType) -> None:
-        self.name, self._other = f"{other.name}|none", other
-
-    def convert(self, value: Any, param: click.Parameter | None, context: click.Context | None) -> Any:
-        return None if value in (None, "none") else self._other.convert(value, param, context)
-
-
 def options(
     shape: type[CheckedSettings], *only: str, once: Collection[str] = (), without: Collection[str] = ()
 ) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
@@ -153,12 +131,16 @@ def options(
             values = {name: parameters.pop(name) for name in shape.model_fields if name in parameters}
             values = {name: value for name, value in values.items() if source(name) is not ParameterSource.DEFAULT}
             values |= {name: (values[name],) for name in once if name in values}
+            values = {name: _or_none(value, shape.model_fields[name]) for name, value in values.items()}
             if "schedulers" in values:
                 values["schedulers"] = without_policies(values["schedulers"])
             if "scheduler" in values:
                 [values["scheduler"]] = without_policies((values["scheduler"],))
-            with importing():
-                settings = shape(**values)
+            try:
+                with importing():
+                    settings = shape(**values)
+            except InputError as error:
+                raise _by_option(error, shape) from None
             return command(settings, **parameters)
 
         with_options: Callable[..., Any] = with_settings
@@ -167,6 +149,22 @@ def options(
         return with_options
 
     return decorated
+
+
+def _or_none(value: Any, field: FieldInfo) -> Any:
+    """Return None for ``none``, alone or among several values, if the field may be None."""
+    if type(None) not in _kinds(field.annotation):
+        return value
+    if isinstance(value, tuple):
+        return tuple(None if single == "none" else single for single in value)
+    return None if value == "none" else value
+
+
+def _by_option(error: InputError, shape: type[CheckedSettings]) -> InputError:
+    """Return the same error; if it begins with the name of a field, it names the option instead."""
+    first, _, rest = str(error).partition(" ")
+    name = first.partition(".")[0]
+    return InputError(f"{_flag(name, shape.model_fields[name])} {rest}") if name in shape.model_fields else error
 
 
 def check_used(settings: CheckedSettings, used: Collection[str], subject: str) -> None:
@@ -183,17 +181,22 @@ def _flag(name: str, field: FieldInfo) -> str:
 
 
 def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Return the option of a field: its name, type, bounds, default and explanation."""
-    flag, help_text = _flag(name, field), field.description
+    """Return the option of a field: its name, default and explanation.
+
+    Click checks choices alone, which help shows; values and their bounds are checked where the settings are made of them.
+    """
+    flag, help_text, kinds = _flag(name, field), field.description, [*_kinds(field.annotation)]
     if field.annotation is bool:
         return click.option(flag, name, is_flag=True, help=help_text)
+    choices = next((get_args(kind) for kind in kinds if get_origin(kind) is Literal), None)
     extra: Any = field.json_schema_extra or {}
-    more: dict[str, Any] = {"metavar": extra.get("metavar")} | (
-        {"is_flag": False, "flag_value": extra["bare"]} if "bare" in extra else {}
-    )
-    kind, default = _type(field.annotation, field.metadata), field.default
-    if default is not None and type(None) in get_args(field.annotation):
-        kind = OrNone(kind)
+    more: dict[str, Any] = {"type": click.BOOL if bool in kinds else click.Choice(choices) if choices else click.STRING}
+    if not choices:
+        more["metavar"] = extra.get("metavar") or next((_METAVARS[kind] for kind in kinds if kind in _METAVARS), None)
+    if "bare" in extra:
+        more |= {"is_flag": False, "flag_value": extra["bare"]}
+
+    default = field.default
     if get_origin(field.annotation) is tuple:
         default = ["none" if value is None else value for value in default]
         default = default[0] if once else default
@@ -202,36 +205,19 @@ def _option(name: str, field: FieldInfo, once: bool) -> Callable[[Callable[..., 
     more["show_default"] = extra.get("default", default not in (None, "", []))
     # to click, None is a default too, and an option with a default is never missing
     more |= {"required": True} if field.is_required() else {"default": default}
-    return click.option(flag, name, type=kind, help=help_text, **more)
+    return click.option(flag, name, help=help_text, **more)
 
 
-_BOUNDS = {"ge": ("min", False), "gt": ("min", True), "le": ("max", False), "lt": ("max", True)}
+_METAVARS: dict[Any, str] = {int: "INTEGER", float: "NUMBER", Path: "PATH"}
 
 
-def _type(annotation: Any, bounds: Sequence[Any]) -> click.ParamType:
-    """Return click's type for an annotation of a pydantic field with ``bounds``."""
-    origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is tuple:
-        kind = _type(parts[0], ())
-        return OrNone(kind) if type(None) in get_args(parts[0]) else kind
-    if origin is Annotated:
-        return _type(parts[0], [bound for note in parts[1:] for bound in getattr(note, "metadata", (note,))])
-    if origin in (Union, UnionType):
-        return _type(next(part for part in parts if part is not type(None)), bounds)
-    if origin is Literal:
-        return click.Choice(parts)
-    limits: dict[str, Any] = {}
-    for bound in bounds:
-        for word, (end, is_open) in _BOUNDS.items():
-            if (value := getattr(bound, word, None)) is not None:
-                limits |= {end: value, f"{end}_open": is_open}
-    if annotation is bool:
-        return click.BOOL
-    if annotation is int:
-        return click.IntRange(**limits) if limits else click.INT
-    if annotation is float:
-        return Finite(**limits)
-    return click.Path(path_type=Path) if annotation is Path else click.STRING
+def _kinds(annotation: Any) -> Iterator[Any]:
+    """Yield the plain types and the literals of which the type of a field is made."""
+    if get_origin(annotation) is Literal or not get_args(annotation):
+        yield annotation
+    else:
+        for part in get_args(annotation):
+            yield from _kinds(part)
 
 
 def check_outputs(outputs: Mapping[str, Path | None], inputs: Iterable[str]) -> None:

@@ -66,7 +66,7 @@ def test_an_order_is_learned_on_a_trace_and_written(place: Path) -> None:
     for arguments, error in (
         (("short.swf",), "short: 4 whole weeks with jobs are too few to learn from; 8 are needed"),
         (("crowd.swf", "--formula", "r*n**a;a=1"), "fewer than the two parameters that a search takes"),
-        (("crowd.swf", "--budget", "0"), "0 is not in the range"),
+        (("crowd.swf", "--budget", "0"), "--budget must be at least 1, not '0'"),
     ):
         done = queuecast("policies", *arguments, "--out", "x.json", home=place / "home", cwd=place)
         assert done.returncode == 2
