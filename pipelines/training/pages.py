@@ -54,7 +54,7 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
         nights = pd.concat([before, nights], ignore_index=True)
     lake.write("nights", clean.name, nights, {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
     folder = lake.root.parent / "reports" / pages
-    night = Night(clean, row, nights, registered, marks["nothing_new"], decided, comparison, folder / f"{label}.html")
+    night = Night(clean, row, nights, registered, decided["notes"], comparison, folder / f"{label}.html")
     page = render_night(night, work.run_id)
     lake.write_page(f"{pages}/{label}.html", work.subject, page)
     lake.write_page(f"{clean.name}.html", work.subject, page.replace('href="nights.csv"', f'href="{pages}/nights.csv"'))
