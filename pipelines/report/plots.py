@@ -1,8 +1,4 @@
-"""Figures of a comparison, and of one schedule: which job holds which processors when.
-
-``table`` has the looks of a whole comparison, so that a combination looks the same in all its figures. The default is the looks
-of the given schedules.
-"""
+"""Figures of a comparison, and of one schedule: which job holds which processors when."""
 
 from __future__ import annotations
 
@@ -15,14 +11,13 @@ from matplotlib.axes import Axes
 from matplotlib.collections import PolyCollection
 from matplotlib.colors import LogNorm
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter, MaxNLocator, NullLocator
+from matplotlib.ticker import MaxNLocator, NullLocator
 
 from features.clock import DAY_S
 from features.errors import InputError
-from pipelines.report.page import INK, MUTED, Key, Looks, Picture, data_uri, figure, key, log_durations, looks, rows_named
+from pipelines.report.page import INK, MUTED, Key, Looks, Picture, data_uri, figure, log_durations, looks, rows_named
 from pipelines.report.table import brief
-from sim.metrics.names import METRICS, TAU_S
-from sim.metrics.schedule_metrics import bounded_slowdown
+from sim.metrics.names import METRICS
 from sim.metrics.verdict import WEIGHED, change, signed
 from sim.policy import NAMES
 from sim.schedule import Schedule, queue_length, seats
@@ -33,10 +28,6 @@ _RATIOS = (0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 1.5, 2.0, 3.0, 5.0, 10.0, 20.0, 50.0,
 """Ticks of that scale."""
 _LONGEST = 20
 """Max characters of a line of a label."""
-CURVES = 6
-"""Max number of combinations drawn as curves; more cannot be distinguished."""
-_POINTS = 400
-"""Number of points of a distribution's curve."""
 
 
 def figure_of_changes(
@@ -45,7 +36,8 @@ def figure_of_changes(
     """Draw changes of the metrics of a verdict to the first of ``keys``, with intervals.
 
     Each metric has a panel, each other combination a row. ``comparison`` comes from :func:`sim.metrics.comparison.compare`. An
-    axis is linear, or logarithmic if a value more than triples. ``metrics`` replaces the verdict's, with whole intervals.
+    axis is linear, or logarithmic if a value more than triples. ``table`` has the looks of a whole comparison, by default those of
+    ``keys``. ``metrics`` replaces the verdict's, with whole intervals.
     """
     table, shown = table or looks(keys), keys[1:]
     rows: Any = comparison.set_index([*NAMES, "metric"])[["relative", "low", "high"]].astype(np.float64)
@@ -116,47 +108,6 @@ def _change_axis(panel: Axes, values: np.ndarray, whole: bool) -> None:
     )
     panel.xaxis.set_minor_locator(NullLocator())
     panel.set_xlabel("ratio, logarithmic" if logarithmic else "change, per cent", fontsize=8)
-
-
-def distributions(schedules: Sequence[Schedule], tau_s: float = TAU_S, table: Looks | None = None) -> Figure:
-    """Draw the shares of jobs above each wait and each slowdown, both axes logarithmic.
-
-    These tails decide the means.
-    """
-    table = table or looks(key(schedule) for schedule in schedules)
-    with figure(9.0, 4.6, any(schedule.generated for schedule in schedules)) as drawing:
-        left, right = drawing.subplots(1, 2, sharey=True)
-        longest = slowest = 10.0
-        for schedule in schedules:
-            look = table[key(schedule)]
-            wait = (schedule.jobs["start_s"] - schedule.jobs["submit_s"]).to_numpy(np.float64)
-            slowdown = bounded_slowdown(schedule, tau_s)
-            longest, slowest = max(longest, wait.max()), max(slowest, slowdown.max())
-            for panel, values in ((left, wait), (right, slowdown)):
-                label = _short(look.label, 2 * _LONGEST)
-                panel.plot(*_exceedance(values), color=look.colour, linestyle=look.dashes, linewidth=1.4, label=label)
-        for panel in (left, right):
-            panel.set_xscale("log")
-            panel.set_yscale("log")
-            panel.set_ylim(0.7 / len(schedules[0].jobs), 1.3)
-            panel.yaxis.set_major_formatter(FuncFormatter(lambda share, _: f"{100 * share:g} %"))
-        log_durations(left.xaxis, longest)
-        left.set(xlim=(1, longest), title="waits", xlabel="wait longer than (logarithmic)", ylabel="share of jobs (logarithmic)")
-        right.set(xlim=(1, slowest), title=f"bounded slowdowns (τ = {tau_s:g} s)", xlabel="bounded slowdown above (logarithmic)")
-        right.xaxis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:,.0f}"))
-        drawing.legend(*left.get_legend_handles_labels(), loc="outside lower center", ncols=2, fontsize=8.5, handlelength=3)
-    return drawing
-
-
-def _exceedance(values: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return points x from 1 to the largest value, and the share of values above each.
-
-    Exact at every point; shares of 0 are left out.
-    """
-    ordered = np.sort(values)
-    grid = np.geomspace(1.0, max(ordered[-1], 1.0 + 1e-9), _POINTS)
-    share = 1.0 - np.searchsorted(ordered, grid, side="right") / len(ordered)
-    return grid[share > 0], share[share > 0]
 
 
 _HOURS_UP_TO = 3

@@ -15,7 +15,7 @@ from features.statistics import CONFIDENCE
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import is_accounting
 from pipelines.report import plots
-from pipelines.report.page import MOST_ROWS, Front, Key, Looks, Picture, data_uri, key, looks, render
+from pipelines.report.page import MOST_ROWS, Front, Key, Looks, looks, render
 from pipelines.report.table import (
     Cell,
     Row,
@@ -29,17 +29,14 @@ from pipelines.report.table import (
     requests_warning,
     takes_correction,
 )
-from sim.campaigns.quality import STAGES
 from sim.metrics.names import METRICS, READ_FIRST, TAU_S, Metric
 from sim.metrics.verdict import WEIGHED, Verdict, change, is_bound, number, predictions, verdict
 from sim.policy import NAMES
-from sim.schedule import Schedule
 
 BASELINE = ("EASY", "requested")
 """Scheduler and predictor that all others are compared with."""
 _ACCURACY = (
-    "Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs; by experience: by how many jobs of its user had ended in "
-    "that schedule when a job was submitted."
+    "Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs. queuecast evaluate judges by users' experience, too."
 )
 _CLEANED = "Each of them is in the table rejected_jobs, with the rule's name."
 _JACKKNIFE = (
@@ -54,49 +51,42 @@ _SHARES = ("accuracy", "rate")
 def render_report(
     clean: CleanTrace,
     comparison: pd.DataFrame,
-    schedules: Sequence[Schedule],
     quality: pd.DataFrame,
     provenance: Mapping[str, object],
     notes: Sequence[str] = (),
     kinds: Mapping[str, str] | None = None,
-    since: str = "",
+    judged: tuple[int, str] = (0, ""),
 ) -> str:
-    """Return the page of a comparison of ``schedules`` of a cleaned trace; reads no files.
+    """Return the page of a comparison of schedules of a cleaned trace; reads no files.
 
     ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
     the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor;
-    ``since`` is the date from which jobs are judged, if not all are.
+    ``judged`` is the second from which submitted jobs are judged, and its date, "" if all are.
     """
-    generated = clean.generated or any(schedule.generated for schedule in schedules)
-    table, by_key = looks(key(schedule) for schedule in schedules), {key(schedule): schedule for schedule in schedules}
+    since_s, since = judged
+    table = looks(comparison[list(NAMES)].itertuples(index=False, name=None))
     weighed = verdict(comparison, BASELINE)
-    first = leading(comparison, weighed)
-    base, taken = by_key[weighed.baseline], clean.touched().get("request-from-runtime altered", 0)
-    drawn = [by_key[policy] for policy in first if not is_bound(policy[1])][: plots.CURVES]
-    submit = base.jobs["submit_s"]
+    first, taken = leading(comparison, weighed), clean.touched().get("request-from-runtime altered", 0)
+    submit = clean.jobs["submit_s"] if not since else clean.jobs.loc[clean.jobs["submit_s"] >= since_s, "submit_s"]
     front = Front(
         title=f"{clean.name}: schedulers and predictors compared",
-        answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, base.procs)) else weighed.sentences,
+        answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, clean.procs)) else weighed.sentences,
         table=metric_table(comparison, table, first, weighed, kinds=kinds),
         hint=intervals_hint(comparison, table[weighed.baseline].label, CONFIDENCE)
         + (f" Judged are the jobs submitted from {since} on." if since else "")
         + f" τ of bounded slowdown is {TAU_S:g} s.",
-        picture=plots.picture_of_changes(comparison, first, generated, table),
+        picture=plots.picture_of_changes(comparison, first, clean.generated, table),
         data=f"{clean.name}.csv",
-        generated="pipeline" if generated else "",
-        warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(base.jobs), BASELINE)] if taken else [])],
+        generated="pipeline" if clean.generated else "",
+        warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(submit), BASELINE)] if taken else [])],
         facts=[
-            (f"{len(base.jobs):,}", f"jobs{kind_of_jobs(generated)}"),
-            (f"{base.procs:,}", "processors"),
+            (f"{len(submit):,}", f"jobs{kind_of_jobs(clean.generated)}"),
+            (f"{clean.procs:,}", "processors"),
             (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
-            (sum(schedule.predictor != "" for schedule in schedules), "combinations simulated"),
+            (sum(predictor != "" for _, predictor, _ in table), "combinations simulated"),
         ],
-        notes=[*notes, *interval_notes(comparison), not_modelled(base.machine)],
+        notes=[*notes, *interval_notes(comparison), not_modelled(clean.machine.name if clean.machine else "")],
         provenance=provenance,
-    )
-    tails = Picture(
-        data_uri(plots.distributions(drawn, TAU_S, table)),
-        "Share of jobs beyond each value: means are decided in the tail.",
     )
     metrics = metrics_of(comparison)
     others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
@@ -106,8 +96,7 @@ def render_report(
         front,
         [
             ("Other metrics", [others]),
-            ("Which jobs wait", [tails]),
-            ("Predictions", [predicted, experience_table(quality), _ACCURACY] if predicted else ["No predictions were measured."]),
+            ("Predictions", [predicted, _ACCURACY] if predicted else ["No predictions were measured."]),
             (
                 "Cleaning: jobs dropped or altered before simulation",
                 [_CLEANED, cleaned] if cleaned else ["No job was dropped or altered."],
@@ -231,20 +220,6 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
         shares = levels[levels["predictor"] == predictor].set_index("group")["value"]
         rows.append([*cells, *(number(shares.get(level, np.nan), "share") for level in quantile_levels)])
     return Table("Predictions", headings, rows)
-
-
-def experience_table(quality: pd.DataFrame) -> Table | None:
-    """Return accuracy by experience, one row per predictor; None without users."""
-    accuracy = quality[(quality["by"] == "experience") & (quality["measure"] == "accuracy")] if len(quality) else quality
-    if accuracy.empty:
-        return None
-    groups = list(accuracy["group"].unique())
-    rows = []
-    for predictor, part in accuracy.groupby("predictor", sort=False):
-        values = part.set_index("group")
-        cells = [f"{number(values['value'][group], 'share')} of {number(values['jobs'][group], 'count')} jobs" for group in groups]
-        rows.append([predictions(str(predictor)), *cells])
-    return Table("Accuracy by experience", ["predictor", *(STAGES.get(group, group) for group in groups)], rows)
 
 
 def cleaning_table(counts: pd.Series) -> Table | None:

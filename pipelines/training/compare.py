@@ -45,21 +45,20 @@ def kept_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Cutof
     return unpack_schedules(date.replayed(clean), table, marks["schedules"]), date
 
 
-def judged_schedules(lake: Lake, clean: CleanTrace, replicates: bool = False) -> tuple[list[Schedule], Cutoff]:
+def judged_schedules(lake: Lake, clean: CleanTrace) -> tuple[list[Schedule], Cutoff]:
     """Return the judged part of the kept schedules, and their date.
 
-    A run adds the schedule that its site recorded. Without ``replicates``, only the first replay of each policy is returned.
+    A run adds the schedule that its site recorded.
     """
     schedules, date = kept_schedules(lake, clean)
-    first = [schedule for schedule in schedules if schedule.seed == schedules[0].seed]
     replayed = date.replayed(clean)
-    if first and date.follows:
+    if schedules and date.follows:
+        first = schedules[0]
         # the recorded schedule is compared with the baseline as a replicate of its seed
-        shaken = moved(replayed, first[0].shake_s, first[0].seed)
-        schedules += (beside := [replace(schedule, seed=first[0].seed) for schedule in recorded_schedule(shaken)])
-        first += beside
+        shaken = moved(replayed, first.shake_s, first.seed)
+        schedules += [replace(schedule, seed=first.seed) for schedule in recorded_schedule(shaken)]
     rows = date.judged(replayed.jobs["submit_s"].to_numpy(np.int64))
-    return [judged(schedule, rows) for schedule in (schedules if replicates else first)], date
+    return [judged(schedule, rows) for schedule in schedules], date
 
 
 def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
@@ -67,7 +66,7 @@ def keep_comparison(lake: Lake, clean: CleanTrace) -> pd.DataFrame:
 
     The table is empty if there are no schedules to compare.
     """
-    schedules, date = judged_schedules(lake, clean, replicates=True)
+    schedules, date = judged_schedules(lake, clean)
     table = pd.DataFrame({"scheduler": [], "predictor": [], "correction": [], "metric": [], "value": []})
     if schedules:
         table = compare(schedules, BASELINE)

@@ -15,7 +15,6 @@ from pipelines.report import plots
 from pipelines.report.night import Night, render_night
 from pipelines.report.page import encode
 from pipelines.report.tables import BASELINE, leading, render_report
-from pipelines.training.compare import judged_schedules
 from pipelines.training.ledger import nights_before, slowdowns
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
 from pipelines.training.work import Work, cutoff_of, date_of
@@ -63,8 +62,8 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
 
 
 def run_page(work: Work, clean: CleanTrace) -> str:
-    """Return the report of a run: its schedules, and the lake's tables about them."""
-    lake, (schedules, date) = work.lake, judged_schedules(work.lake, clean)
+    """Return the report of a run, of the lake's tables."""
+    lake, date = work.lake, cutoff_of(work.lake.read_for(clean, "runtime_model")[1])
     table, settings = lake.read_for(clean, "comparison")
     quality, marks = lake.read_for(clean, "prediction_quality")
     model, _ = lake.read_for(clean, "runtime_model")
@@ -73,7 +72,7 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     missing = int(clean.jobs["wait_s"].isna().sum())
     simulations = lake.read_for(clean, "schedules")[1]["schedules"]
     notes = [
-        f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {len(schedules[0].jobs):,} submitted from {since} on. "
+        f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {settings['judged_jobs']:,} submitted from {since} on. "
         f"{date.note}".strip(),
         f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
         f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
@@ -91,7 +90,6 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     return render_report(
         clean,
         table,
-        schedules,
         quality,
         provenance={
             "trace": clean.source or clean.name,
@@ -108,8 +106,8 @@ def run_page(work: Work, clean: CleanTrace) -> str:
             "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         },
         notes=notes,
-        kinds={schedule.predictor: kind_of(schedule.predictor) for schedule in schedules},
-        since=since,
+        kinds={predictor: kind_of(predictor) for predictor in table["predictor"].unique()},
+        judged=(date.simulate_from_s, since),
     )
 
 
