@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import json
-import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
-import click
 import numpy as np
 import pandas as pd
 
 from features.errors import InputError
 from features.jobs.cleaning import CleanTrace
 from features.jobs.damage import among
-from pipelines.cli import note
+from pipelines.cli import note, record
 from pipelines.cli.options import load
 from pipelines.cli.progress import stage_bars
 from pipelines.cli.simulation import fitted
@@ -35,29 +32,27 @@ _FIGURES = ("value", "low", "high", "difference", "difference_low", "difference_
 
 @dataclass(frozen=True)
 class Evaluation:
-    """A ``Quality`` for each part, and each predictor's schedule, in order.
+    """Each predictor's schedule, in order, and the quality of their predictions.
 
     ``left_out`` counts jobs that are not judged: their request was taken from their runtime, and predictions are cut at the request.
     """
 
     schedules: list[Schedule]
-    qualities: list[Quality]
+    quality: Quality
     left_out: int
 
 
-def evaluate_predictors(
-    workload: CleanTrace, protocol: Protocol, progress: Listener = lambda predictor, ended, jobs: None
-) -> Evaluation:
+def evaluate_predictors(workload: CleanTrace, protocol: Protocol, progress: Listener) -> Evaluation:
     """Simulate ``workload`` with each predictor of ``protocol``, and judge the predictors.
 
     ``progress`` receives a predictor, the jobs that have ended and all jobs. Raises InputError as :func:`sim.simulate` and
     :func:`sim.campaigns.quality.judge`, and if every request was taken from a runtime.
     """
-    jobs = workload.jobs
-    leave_out = _requests_from_runtimes(workload)
+    jobs, leave_out = workload.jobs, _requests_from_runtimes(workload)
     if leave_out.all():
         raise InputError(
-            f"{workload.name}: every request was taken from the job's runtime, which no prediction exceeds: there is nothing to judge predictions by"
+            f"{workload.name}: every request was taken from the job's runtime, which no prediction exceeds: there is nothing to judge "
+            "predictions by"
         )
     schedules: list[Schedule] = []
     named: dict[str, Any] = {name: getattr(workload, name) for name in ("procs", "generated", "clock")}
@@ -66,11 +61,8 @@ def evaluate_predictors(
         learner: Any = seeded(source, protocol.seed)
         policy, tell = Policy(protocol.scheduler, learner), partial(progress, predictor_name(source))
         schedules.append(replace(simulate_policy(jobs, policy, progress=tell, **named), seed=protocol.seed))
-    qualities = [
-        judge(jobs, schedules, part=part, baseline=protocol.baseline, levels=protocol.levels, leave_out=leave_out)
-        for part in protocol.parts
-    ]
-    return Evaluation(schedules, qualities, int(leave_out.sum()))
+    quality = judge(jobs, schedules, baseline=protocol.baseline, levels=protocol.levels, leave_out=leave_out)
+    return Evaluation(schedules, quality, int(leave_out.sum()))
 
 
 def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
@@ -79,43 +71,6 @@ def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
     taken = altered[altered["rule"] == "request-from-runtime"]
     same = workload.jobs["requested_s"].to_numpy() == workload.jobs["runtime_s"].to_numpy()
     return among(workload.jobs, taken) & same
-
-
-def as_records(evaluation: Evaluation) -> list[dict[str, Any]]:
-    """Return one record per part and predictor, in plain Python values for JSON.
-
-    It has identity, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline. Missing values
-    are None.
-    """
-    records = []
-    for quality in evaluation.qualities:
-        for schedule in evaluation.schedules:
-            figures = quality.figures(schedule.predictor)
-            first = next(iter(figures.values()))
-            record = _identity(evaluation, quality, schedule)
-            record |= {"jobs": first["jobs"], "weeks": first["weeks"], "note": first["note"]}
-            for measure, row in figures.items():
-                record |= {measure + ("" if name == "value" else f"_{name}"): row[name] for name in _FIGURES}
-            records.append({key: _plain(value) for key, value in record.items()})
-    return records
-
-
-def _identity(evaluation: Evaluation, quality: Quality, schedule: Schedule) -> dict[str, Any]:
-    return {
-        **{name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"},
-        "part": quality.part,
-        "baseline": quality.baseline,
-        "left_out_jobs": evaluation.left_out,
-        "clamped_predictions": int(schedule.clamped_predictions),
-        "simulate_s": float(schedule.simulate_s),
-    }
-
-
-def _plain(value: Any) -> Any:
-    """Return a value for JSON: no numpy types, and None for a float that is not finite."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def judge_predictors(protocol: Protocol, as_json: bool) -> None:
@@ -127,12 +82,11 @@ def judge_predictors(protocol: Protocol, as_json: bool) -> None:
         evaluation = evaluate_predictors(workload, protocol.model_copy(update={"predictors": predictors}), bars)
     for text in said_of(workload, evaluation):
         note(f"{workload.name}: {text}")
-    if as_json:
-        for record in as_records(evaluation):
-            click.echo(json.dumps(record))
-    else:
-        for quality in evaluation.qualities:
-            print_quality(quality, workload, evaluation, protocol.levels)
+    if not as_json:
+        print_quality(evaluation, workload, protocol.levels)
+        return
+    for fields in as_records(evaluation):
+        record(fields)
 
 
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:
@@ -154,37 +108,45 @@ def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
         sentences.append("names no users, so there are no figures by experience, and predictors by user have no history")
     elif unknown:
         sentences.append(f"{unknown:,} jobs name no user and are in no stage of experience")
-    if any(schedule.predictor.startswith("prior") for schedule in evaluation.schedules):
-        sentences.append("prior is made of the request alone: as a number it is the request, so its figures are those of requested")
     if evaluation.left_out:
         sentences.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
     return sentences
 
 
-def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation, levels: tuple[float, ...]) -> None:
-    """Print the figures of one part, one row per predictor."""
+def as_records(evaluation: Evaluation) -> Iterator[dict[str, Any]]:
+    """Yield one record per predictor.
+
+    It has identity, and the measures over all jobs, each with ``_low``, ``_high`` and ``_difference`` to the baseline.
+    """
+    quality = evaluation.quality
+    for schedule in evaluation.schedules:
+        figures = quality.figures(schedule.predictor)
+        first = next(iter(figures.values()))
+        fields = {name: getattr(schedule, name) for name in IDENTITY if name != "tau_s"}
+        fields |= {"baseline": quality.baseline, "left_out_jobs": evaluation.left_out}
+        fields |= {"clamped_predictions": int(schedule.clamped_predictions), "simulate_s": float(schedule.simulate_s)}
+        fields |= {name: first[name] for name in ("jobs", "weeks", "note")}
+        for measure, row in figures.items():
+            fields |= {measure + ("" if name == "value" else f"_{name}"): row[name] for name in _FIGURES}
+        yield fields
+
+
+def print_quality(evaluation: Evaluation, workload: CleanTrace, levels: tuple[float, ...]) -> None:
+    """Print the figures, one row per predictor."""
     from pipelines.report.table import Table
 
-    part = "" if quality.part == "all" else f" of the {quality.part.replace('-', ' ')}"
+    quality = evaluation.quality
     generated = ", a generated workload" if workload.generated else ""
-    title = f"{workload.name}: {quality.jobs:,} jobs{part} in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
+    title = f"{workload.name}: {quality.jobs:,} jobs in {quality.weeks} week{'s' * (quality.weeks != 1)}{generated}"
     stages = STAGES if quality.knows_users else {}
-    losses = [f"pinball_{level:g}_s" for level in levels]
-    headings = (
-        "predictor",
-        "accuracy",
-        f"against {quality.baseline}",
-        *stages.values(),
-        "under-predicted",
-        "MAE s",
-        *(f"pinball {level:g} s" for level in levels),
-        "clamped",
-    )
+    headings = ("predictor", "accuracy", f"against {quality.baseline}", *stages.values(), "under-predicted", "MAE s")
+    headings += (*(f"pinball {level:g} s" for level in levels), "clamped")
     cells = []
     for schedule in evaluation.schedules:
         overall = quality.figures(schedule.predictor)
         accuracy = overall["accuracy"]
         by_stage = [quality.figures(schedule.predictor, "experience", stage)["accuracy"]["value"] for stage in stages]
+        seconds = [overall[name]["value"] for name in ("mae_s", *(f"pinball_{level:g}_s" for level in levels))]
         cells.append(
             [
                 schedule.predictor,
@@ -192,8 +154,7 @@ def print_quality(quality: Quality, workload: CleanTrace, evaluation: Evaluation
                 difference(accuracy) if schedule.predictor != quality.baseline else "",
                 *("–" if pd.isna(value) else f"{value:.1%}" for value in by_stage),
                 f"{overall['underprediction_rate']['value']:.1%}",
-                f"{overall['mae_s']['value']:,.0f}",
-                *(f"{overall[loss]['value']:,.0f}" for loss in losses),
+                *(f"{value:,.0f}" for value in seconds),
                 f"{schedule.clamped_predictions:,}",
             ]
         )

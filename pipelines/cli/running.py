@@ -36,7 +36,9 @@ from pipelines.readers import SIMULATED
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.read import remember
 from pipelines.readers.systems import system as known_system
-from pipelines.report.table import Table, console, nothing_waited
+from pipelines.report.page import looks
+from pipelines.report.table import console, nothing_waited
+from pipelines.report.tables import BASELINE, leading, metric_table, pooled
 from pipelines.studies.progress import listening
 from pipelines.training.ledger import days_to_come, later_night
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, TODAY, RunSettings
@@ -56,11 +58,6 @@ YOUR_LOG = "your log    queuecast inspect FILE (Standard Workload Format or sacc
 """Text after a first run: the next command."""
 
 
-def described(name: str, generated: bool, kind: str = "trace", simulated: str = "generated workload") -> str:
-    """Return a trace or system by kind and name, without repeated words."""
-    return simulated if name == simulated.split()[0] else f"{simulated if generated else kind} {name}"
-
-
 def serves(lake: Lake, name: str) -> str:
     """Return a sentence on a trace's champion, its accuracy, and whether a version is new."""
     versions, settings = lake.read("runtime_model", name)
@@ -74,24 +71,8 @@ def serves(lake: Lake, name: str) -> str:
     return f"{sentence}; nothing new, nothing registered" if settings["nothing_new"] else sentence
 
 
-def print_site(lake: Lake, name: str) -> None:
-    """Print what parity found, if the trace is of a Slurm site."""
-    if lake.has("parity", name):
-        click.echo("your Slurm, replayed")
-        for sentence in lake.read("parity", name)[1]["answer"]:
-            click.echo(textwrap.fill(sentence, VERDICT_WIDTH, initial_indent="  ", subsequent_indent="  "))
-        click.echo(f"  {home() / 'reports' / f'{name}-parity.html'}\n")
-    from pipelines.report.tables import pooled
-
-    if sentence := pooled(name):
-        click.echo(sentence)
-
-
 def print_comparison(lake: Lake, name: str) -> None:
     """Print the comparison of a trace: the table of its page, and the verdict."""
-    from pipelines.report.page import looks
-    from pipelines.report.tables import BASELINE, leading, metric_table
-
     table, settings = lake.read("comparison", name)
     weighed = verdict(table, BASELINE, settings["confidence"])
     weeks, replays = int(table["weeks"].iloc[0]), int(table["replicates"].iloc[0])
@@ -99,7 +80,7 @@ def print_comparison(lake: Lake, name: str) -> None:
         f" x {replays} shaken replays" if replays > 1 else ""
     )
     title = (
-        f"{described(name, settings['generated'])}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
+        f"{'generated workload' if settings['generated'] else 'trace'} {name}: {settings['judged_jobs']:,} of {settings['all_jobs']:,} jobs, submitted from "
         f"{settings['since']} on; changes are against EASY by requests, * sure at {settings['confidence']:.0%} over {over}"
     )
     note_below = (
@@ -114,31 +95,21 @@ def print_comparison(lake: Lake, name: str) -> None:
 
 
 def print_variability(lake: Lake, name: str) -> None:
-    """Print the candidates of a system and, if simulated, the gain of asking the champion."""
+    """Print the champion of a system and, if simulated, the gain of asking it."""
     from pipelines.studies.monitored import MODEL_TABLE
-    from pipelines.training.trials import answer, overall
+    from pipelines.training.trials import answer
 
     models, settings = lake.read(MODEL_TABLE, name)
-    subject = described(name, bool(settings["generated"]), "system", "simulated cluster")
-    variability_versions(models, f"{subject}, registered as variability-{name}").show()
+    for row in models[models["alias"] == "champion"].to_dict("records"):
+        judged = "no record of its F1" if pd.isna(row["f1"]) else f"F1 {row['f1']:.3f} over {row['judged_runs']:,.0f} runs"
+        click.echo(f"registry    {row['model']}@champion is version {row['version']}, {row['method']}: {judged}")
     if "champion" not in set(models["alias"]):
         click.echo(settings["why"])
-    if not settings["generated"]:
-        return
-    compared, _ = lake.read("comparison", name)
-    trials = compared["replicates"].iloc[0]
-    overall(compared, f"{subject}: {trials} trials, changes against EASY by requests with 95% intervals, * sure").show()
-    for line in answer(compared):
-        click.echo(textwrap.fill(line, VERDICT_WIDTH))
-
-
-def variability_versions(registered: pd.DataFrame, title: str) -> Table:
-    """Return the versions that training registered, with their F1 on the judged runs."""
-    rows = []
-    for row in registered.to_dict("records"):
-        f1 = "–" if pd.isna(row["f1"]) else f"{row['f1']:.3f}"
-        rows.append([str(row["version"]), row["method"], row["alias"], f1, f"{row['judged_runs']:,.0f}"])
-    return Table(title, ["version", "classifier", "alias", "F1", "judged runs"], rows, left=["classifier", "alias"])
+    if settings["generated"]:
+        compared, _ = lake.read("comparison", name)
+        click.echo(f"simulated cluster, {compared['replicates'].iloc[0]} trials:")
+        for line in answer(compared):
+            click.echo(textwrap.fill(line, VERDICT_WIDTH))
 
 
 def print_news(lake: Lake, trace: str) -> None:
@@ -258,10 +229,13 @@ def _night(day: str, trace: str, system: str | None) -> bool:
 def _run_trace(name: str, ops: Mapping[str, Any]) -> bool:
     """Run all assets of a trace and print the results; return False if a check is an error."""
     fine, lake = _materialise("full_run", name, ops), Lake(home() / "lake")
-    print_site(lake, name)
+    if sentence := pooled(name):
+        click.echo(sentence)
     print_comparison(lake, name)
     click.echo("registry    " + serves(lake, name))
     click.echo(f"report      {home() / 'reports' / name}.html")
+    if lake.has("parity", name):
+        click.echo(f"your Slurm  {home() / 'reports' / name}-parity.html")
     print_news(lake, name)
     return fine
 

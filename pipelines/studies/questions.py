@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 from pydantic import BeforeValidator, Field, field_validator, model_validator
 
-from sim.settings import ALL, BASELINES, PARTS, CheckedSettings, Count, TraceSettings
+from sim.settings import ALL, BASELINES, CheckedSettings, Count, TraceSettings
 
 
 def _several(value: Any) -> Any:
@@ -95,8 +95,7 @@ class WhenSettings(CheckedSettings):
 class Protocol(TraceSettings):
     """How predictors are asked and judged.
 
-    They are asked in a simulation under ``scheduler`` and judged over ``parts`` of the trace, against ``baseline``, with the
-    quantile losses of ``levels``.
+    They are asked in a simulation under ``scheduler`` and judged against ``baseline``, with the quantile losses of ``levels``.
     """
 
     predictors: tuple[Any, ...] = Field(
@@ -113,15 +112,12 @@ class Protocol(TraceSettings):
     baseline: str | None = Field(
         default=None, description=f"The predictor to compare with. [default: {', else '.join(BASELINES)}, else the first]"
     )
-    parts: tuple[Literal[PARTS], ...] = Field(  # type: ignore[valid-type]
-        default=("all",), title="part", description="Jobs to judge; all are simulated."
-    )
     levels: tuple[Annotated[float, Field(gt=0, lt=1)], ...] = Field(
         default=(0.5,), title="level", description="Level of a quantile (pinball) loss."
     )
     seed: int = Field(default=0, description="Seed of random predictors (lightgbm, quantile).")
 
-    @field_validator("parts", "levels")
+    @field_validator("levels")
     @classmethod
     def _once(cls, values: tuple[Any, ...]) -> tuple[Any, ...]:
         return tuple(dict.fromkeys(values))

@@ -20,7 +20,7 @@ from features.jobs.schema import codes
 from features.statistics import CONFIDENCE, mean_intervals, remark
 from models.runtime.evaluation import EXPERIENCE, OKCM_THRESHOLD, experience, measures
 from sim.schedule import Schedule
-from sim.settings import BASELINES, PARTS
+from sim.settings import BASELINES
 
 MONTH_S = 30 * DAY_S
 GROUPS = ("all", "experience", "month", "level")
@@ -44,14 +44,13 @@ class JudgedJobs(NamedTuple):
 class Quality:
     """Quality of the predictions of some schedules of one trace.
 
-    Over the ``jobs`` jobs of ``part`` submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
+    Over ``jobs`` jobs submitted in ``weeks`` weeks. ``measures`` is tidy: ``predictor by group begin measure jobs
     weeks value low high difference difference_low difference_high note``; ``by`` is one of :data:`GROUPS`, ``begin`` where a month
     begins, in seconds from the first submission. ``difference`` is that to ``baseline`` over the jobs that are in this group in the
     simulations of both: for other jobs one of the two knew more. Months have no intervals. A predictor that answers with quantiles
     has a row by ``level``, which is also ``begin``: ``at_most``, the share of jobs that ran at most as long as its quantile.
     """
 
-    part: str
     baseline: str
     jobs: int
     weeks: int
@@ -74,7 +73,6 @@ def judge(
     jobs: pd.DataFrame,
     schedules: Sequence[Schedule],
     *,
-    part: str = "all",
     baseline: str | None = None,
     levels: Sequence[float] = (0.5,),
     leave_out: np.ndarray | None = None,
@@ -82,12 +80,12 @@ def judge(
     """Judge the predictions of ``schedules``, simulated from ``jobs``, one per predictor.
 
     ``jobs`` is the canonical table, ``baseline`` the predictor compared with (:data:`BASELINES`, else the first), ``levels`` those
-    of the quantiles and their losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown part,
+    of the quantiles and their losses, ``leave_out`` bool [jobs] the jobs not to be judged. Raises InputError for an unknown
     level or baseline, two schedules of one predictor, and if there is nothing to judge.
     """
     names = [schedule.predictor for schedule in schedules]
     base = schedules[names.index(baseline_of(names, baseline))]
-    judged = _judged(jobs, part, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
+    judged = _judged(jobs, np.zeros(len(jobs), bool) if leave_out is None else leave_out)
     if not all(0 < level < 1 for level in levels):
         raise InputError(
             f"quantile levels must be above 0 and below 1, not {next(level for level in levels if not 0 < level < 1):g}"
@@ -109,7 +107,6 @@ def judge(
             rows += _measured(schedule.predictor, group, own, _means(change[both], judged.week[both], group))
         levels_held += _held(schedule, runtime, judged, levels)
     return Quality(
-        part=part,
         baseline=base.predictor,
         jobs=len(judged.rows),
         weeks=int(judged.week.max()) + 1,
@@ -130,17 +127,10 @@ def baseline_of(names: Sequence[str], wanted: str | None = None) -> str:
     return wanted
 
 
-def _judged(jobs: pd.DataFrame, part: str, leave_out: np.ndarray) -> JudgedJobs:
-    if part not in PARTS:
-        raise InputError(f"unknown part {part!r}; known: {', '.join(PARTS)}")
-    half = len(jobs) // 2
-    chosen = ~leave_out
-    if part != "all":
-        chosen = chosen & ((np.arange(len(jobs)) < half) == (part == "first-half"))
-    rows = np.flatnonzero(chosen)
+def _judged(jobs: pd.DataFrame, leave_out: np.ndarray) -> JudgedJobs:
+    rows = np.flatnonzero(~leave_out)
     if len(rows) == 0:
-        left_out = f", {int(leave_out.sum()):,} of all {len(jobs):,} left out" if leave_out.any() else ""
-        raise InputError(f"no job is left to judge predictions by (part {part}{left_out})")
+        raise InputError(f"no job is left to judge predictions by ({int(leave_out.sum()):,} of all {len(jobs):,} left out)")
     since = jobs["submit_s"].to_numpy(np.int64) - int(jobs["submit_s"].iloc[0])
     week = np.unique(since[rows] // WEEK_S, return_inverse=True)[1]
     return JudgedJobs(rows, week, since[rows] // MONTH_S, codes(jobs, "user")[rows])

@@ -82,7 +82,6 @@ def test_options_become_fields(arguments: tuple[str, ...], fields: dict[str, Any
         ("campaign", ("--out", "x", "--windows", "years"), "'years' is not one of 'whole', 'weeks', 'months'"),
         ("campaign", ("--out", "x", "--replicates", "2", "--seed", "1"), "--replicates and --seed exclude each other"),
         ("evaluate", ("--level", "1"), "--level must be below 1, not '1'"),
-        ("evaluate", ("--part", "third"), "'third' is not one of 'all', 'first-half', 'second-half'"),
         ("evaluate", ("--predictor", "last2", "--baseline", "sp2"), "--baseline 'sp2' is not among the judged predictors: last2"),
         ("evaluate", ("--predictor", "last2", "--predictor", "last2"), "each predictor is judged once; last2 is given twice"),
         ("inspect", ("--cpus-per-node", "0"), "--cpus-per-node must be at least 1, not '0'"),

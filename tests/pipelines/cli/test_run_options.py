@@ -93,7 +93,7 @@ def test_a_run_is_of_what_is_named_and_by_default_of_a_real_log_and_a_simulated_
         running, "_materialise", lambda job, name, ops, night="": runs.append(f"{job} {name} {night}".strip()) or True
     )
     monkeypatch.setattr(running, "_also", lambda *arguments: beside.append(" ".join(arguments)) or nullcontext())
-    for name in ("print_comparison", "print_site", "serves", "print_variability", "look_at"):
+    for name in ("print_comparison", "serves", "print_variability", "look_at"):
         monkeypatch.setattr(running, name, lambda *_: "")
     monkeypatch.setattr("pipelines.cli.running.tracking", lambda *_: None)
     monkeypatch.setattr("pipelines.cli.running.check_registry", lambda *_: None)

@@ -89,17 +89,13 @@ def test_differences_are_paired_and_over_jobs_of_the_same_stage_in_both(jobs, pa
     assert (quality.measures.loc[quality.measures["predictor"] == "last2", "difference"].dropna() == 0).all()
 
 
-def test_halves_share_out_the_jobs_and_what_is_left_out_is_not_judged(jobs, pair):
+def test_what_is_left_out_is_not_judged(jobs, pair):
     leave_out = np.arange(len(jobs)) % 3 == 0
-    parts = {part: judge(jobs, pair, part=part, leave_out=leave_out) for part in ("all", "first-half", "second-half")}
-    assert parts["all"].jobs == (~leave_out).sum() == parts["first-half"].jobs + parts["second-half"].jobs
-    half = len(jobs) // 2
-    chosen = ~leave_out & (np.arange(len(jobs)) >= half)
-    error = np.abs(pair[1].jobs["predicted_s"] - pair[1].jobs["runtime_s"])[chosen].mean()
-    assert rows(parts["second-half"], "better", "all", "mae_s").loc["all", "value"] == pytest.approx(error)
-    # months keep counting from the first submission of the trace
-    assert rows(parts["second-half"], "better", "month").index[0] == str(jobs["submit_s"][half] // MONTH_S + 1)
-    with pytest.raises(InputError, match=r"no job is left to judge predictions by \(part all, 600 of all 600 left out\)"):
+    quality = judge(jobs, pair, leave_out=leave_out)
+    error = np.abs(pair[1].jobs["predicted_s"] - pair[1].jobs["runtime_s"])[~leave_out].mean()
+    assert quality.jobs == (~leave_out).sum()
+    assert rows(quality, "better", "all", "mae_s").loc["all", "value"] == pytest.approx(error)
+    with pytest.raises(InputError, match=r"no job is left to judge predictions by \(600 of all 600 left out\)"):
         judge(jobs, pair, leave_out=np.ones(len(jobs), bool))
 
 
@@ -127,8 +123,6 @@ def test_bad_requests_are_refused_with_what_there_is(jobs, pair):
         judge(jobs, pair, baseline="sp2")
     with pytest.raises(InputError, match="each predictor is judged once; last2 is given twice"):
         judge(jobs, [pair[0], pair[0]])
-    with pytest.raises(InputError, match="unknown part 'third'; known: all, first-half, second-half"):
-        judge(jobs, pair, part="third")
     with pytest.raises(InputError, match=r"quantile levels must be above 0 and below 1, not 1\.5"):
         judge(jobs, pair, levels=(0.5, 1.5))
     assert judge(jobs, [replace(pair[0], predictor="a"), replace(pair[1], predictor="b")]).baseline == "a"
