@@ -195,15 +195,15 @@ def recorded(trace: Trace, *, procs: int | None = None) -> Schedule:
 def write(what: Schedule | ScheduleComparison | Results, path: str | Path) -> None:
     """Write a schedule as Parquet, or a comparison or campaign in the format of ``path``'s ending.
 
-    Of a comparison and of a campaign ``.md`` and ``.tex`` are tables with intervals, a campaign's of each trace and then pooled;
-    ``.csv`` and ``.parquet`` are all rows.
+    Of a comparison and of a campaign ``.md`` has tables with intervals, a campaign's of each trace and then pooled; ``.csv`` and
+    ``.parquet`` are all rows.
 
     >>> kth = read("kth-sp2")
     >>> write(simulate(kth), "easy.parquet")
     >>> write(simulate(kth), "easy.txt")
     Traceback (most recent call last):
     features.errors.InputError: path easy.txt: schedules are written as Parquet: its name must end in .parquet
-    >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.tex")
+    >>> write(campaign(kth, ["EASY", "EASY-SJBF"], replicates=2, shake_s=60), "table.md")
     """
     from pipelines.lake.files import check_ending, write_schedules
     from pipelines.report.comparison import ScheduleComparison, write_comparison

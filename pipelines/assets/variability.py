@@ -26,7 +26,6 @@ from pipelines.assets.described import (
     RUN_FILES,
     digest,
     models_version,
-    picture,
     registry_link,
     written_table,
 )
@@ -173,10 +172,6 @@ def _line(table: "IngestedFile") -> str:
     )
 
 
-TOP = 25
-"""Number of features whose importance is shown."""
-
-
 @system_stage(
     checks=FEATURES,
     progress="features of runs",
@@ -249,8 +244,8 @@ def variability_model(
     learning = ClassifierTraining(settings.classifiers, thresholds_of(settings.classifiers), settings.elimination, seed=config.seed)
     trained = train(work, table, settings.scope, learning)
 
+    candidates = work.lake.read(MODEL_TABLE, name)[0]
     champion = store.client.get_model_version(model, trained.champion or trained.simulated)
-    importance = trained.importance.head(TOP).rename("importance").rename_axis("feature").reset_index()
     return dg.MaterializeResult(
         data_version=models_version(store, model, trained.serves),
         metadata={
@@ -264,8 +259,7 @@ def variability_model(
             "simulated": table.generated,
             "mlflow_run": champion.run_id or "",
             "mlflow": registry_link(store.place, model),
-            "candidates": dg.MetadataValue.md(markdown_of(trained.registered.drop(columns="why"), ".4f")),
-            "importance": dg.MetadataValue.md(markdown_of(importance, ".3f")),
+            "candidates": dg.MetadataValue.md(markdown_of(candidates.drop(columns="why"), ".4f")),
         },
     )
 
@@ -312,7 +306,6 @@ def system_comparison(
     yield written_table(work.lake, "comparison", name, COLUMNS).materialized(
         {
             "answer": " ".join(trials.answer(table)),
-            "picture": picture(trials.drawn(table)),
             "simulated": True,
             "trials": plan.trials,
             "runtime_model": runtimes.name,

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 
 import click
 
-from features.errors import InputError
 from pipelines.cli import note
 from pipelines.cli.options import check_outputs, on_option, options, out_option, restart_option, simulating, workers_option
 from pipelines.cli.progress import shown_progress
@@ -39,7 +38,7 @@ if TYPE_CHECKING:
 @workers_option
 @on_option
 @out_option("Write the results to this Parquet file; an interrupted campaign resumes from the journal beside it.", required=True)
-@click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the table to this .md or .tex file.")
+@click.option("--table", type=click.Path(path_type=Path, dir_okay=False), help="Write the tables as Markdown to this file.")
 @restart_option
 def campaign(
     settings: Campaign,
@@ -64,8 +63,6 @@ def campaign(
     campaigns = campaigns_of(suite, settings)
     inputs = [*(campaign.trace for campaign in campaigns), *table_files(campaigns[0].predictors)]
     check_outputs({"--out": out, "--table": table}, inputs)
-    if table is not None and table.suffix not in (".md", ".tex"):
-        raise InputError(f"--table {table}: must end in .md or .tex")
     tell_of_prior(campaigns[0].schedulers, campaigns[0].predictors)
     runs = [run_of(campaign) for campaign in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():

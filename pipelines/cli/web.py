@@ -9,14 +9,12 @@ from __future__ import annotations
 
 import gc
 import hashlib
-import html
 import mimetypes
 import re
 import signal
 import sys
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from datetime import UTC, datetime
 from pathlib import Path
 from subprocess import Popen
 from tempfile import gettempdir
@@ -30,7 +28,7 @@ from filelock import FileLock, Timeout
 from starlette.datastructures import MutableHeaders
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import HTTPConnection, Request
-from starlette.responses import HTMLResponse, PlainTextResponse, Response
+from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
@@ -46,7 +44,6 @@ if TYPE_CHECKING:
     from pipelines.serving.models import Served
 
 _PAGE = re.compile(r"([a-z0-9][a-z0-9._-]*/)*[a-z0-9][a-z0-9._-]*\.(html|csv|png)")
-_TITLE = re.compile("<title>(.*?)</title>")
 _HEAD = 64 << 10  # bytes of a request's head that a server keeps
 
 
@@ -102,28 +99,12 @@ class OwnPages:
 
 
 def _page(request: Request) -> Response:
-    """Answer with a published page of the home directory, its rows or picture, or without a name with a list of pages."""
-    name, reports = request.path_params["name"], home() / "reports"
-    if not name:
-        return HTMLResponse(_index(reports))
-    place = reports / name
+    """Answer with a published page of the home directory, or its rows or picture."""
+    name = request.path_params["name"]
+    place = home() / "reports" / name
     if not _PAGE.fullmatch(name) or not place.is_file():
         return PlainTextResponse("no such page: it is there once its run is published\n", 404)
     return Response(place.read_bytes(), media_type=mimetypes.guess_type(name)[0])
-
-
-def _index(reports: Path) -> str:
-    """Return a page that lists all pages, of nights the last one first."""
-    from pipelines.report.page import template
-
-    names = sorted((page.relative_to(reports).as_posix() for page in reports.rglob("*.html")), reverse=True)
-    pages = []
-    for name in sorted(filter(_PAGE.fullmatch, names), key=lambda name: name.count("/")):
-        with (reports / name).open(encoding="utf-8") as page:
-            title = _TITLE.search(page.read(2000))
-        written = datetime.fromtimestamp((reports / name).stat().st_mtime, UTC)
-        pages.append((name, html.unescape(title[1]) if title else "", f"{written:%Y-%m-%d %H:%M}"))
-    return template("pages.html.j2").render(pages=pages, address=PAGES)
 
 
 @click.command()

@@ -121,24 +121,23 @@ def _means_and_intervals(summary: pd.DataFrame, generated: bool, split: str) -> 
 
 
 def write_tables(path: Path, tables: Sequence[Table]) -> None:
-    """Write tables as Markdown or LaTeX; raise InputError if ``path`` has another ending."""
-    if path.suffix not in (".md", ".tex"):
-        raise InputError(f"--table {path}: must end in .md or .tex")
-    latex = path.suffix == ".tex"
-    texts = (table.latex() if latex else f"**{table.title}**\n\n{table.markdown()}\n\n{table.note}" for table in tables)
+    """Write tables as Markdown."""
+    texts = (f"**{table.title}**\n\n{table.markdown()}\n\n{table.note}" for table in tables)
     write(path, "\n\n".join(texts) + "\n")
 
 
 def write_comparison(path: Path, what: ScheduleComparison | Results) -> None:
     """Write a comparison or a campaign in the format of the ending of ``path``.
 
-    A campaign has a table for each trace, then what is pooled. ``.md`` and ``.tex`` are tables with intervals, ``.csv`` and
+    A campaign has a table for each trace, then what is pooled. ``.md`` has tables with intervals, ``.csv`` and
     ``.parquet`` all rows. InputError for another ending.
     """
     if path.suffix == ".csv":
         write(path, figures_text(what))
     elif path.suffix == ".parquet":
         write(path, pd.DataFrame(what).to_parquet(index=False))
+    elif path.suffix != ".md":
+        raise InputError(f"path {path}: must end in .md, .csv or .parquet")
     elif isinstance(what, ScheduleComparison):
         write_tables(path, [what.table])
     else:

@@ -68,7 +68,7 @@ def alarms(drift: pd.DataFrame, performance: pd.DataFrame) -> list[str]:
 
 
 def render_night(night: Night, run_id: str) -> str:
-    """Return the page of one night: its decision, the nights before, and the last days' schedules."""
+    """Return the page of a night: its decision, the nights before, the last days' schedules."""
     row, clean = night.row, night.clean
     compared, picture, schedules = _schedules(night.comparison, clean.generated)
     state = "The champion stays" if row["champion_before"] else "First champion"

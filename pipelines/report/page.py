@@ -246,20 +246,13 @@ def render(front: Front, folds: Sequence[Fold]) -> str:
     last: list[Fold] = [("Notes", front.notes)]
     last.append(("Provenance: data, code, parameters and seed of every number above", [provenance] if provenance else []))
     shown = [(title, [part for part in parts if part is not None]) for title, parts in (*folds, *last)]
-    return template("page.html.j2").render(front=front, folds=shown)
-
-
-def template(name: str) -> jinja2.Template:
-    """Return the template ``name`` beside this file; a missing variable is an error.
-
-    It is compiled once in a process.
-    """
-    return _environment().get_template(name)
+    return _template().render(front=front, folds=shown)
 
 
 @cache
-def _environment() -> jinja2.Environment:
-    return jinja2.Environment(
+def _template() -> jinja2.Template:
+    """Return the template of all pages, compiled once in a process; a missing variable is an error."""
+    environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).parent),
         autoescape=True,
         finalize=_shown,
@@ -267,6 +260,7 @@ def _environment() -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
     )
+    return environment.get_template("page.html.j2")
 
 
 def _shown(value: object) -> object:

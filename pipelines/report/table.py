@@ -45,8 +45,6 @@ class Cell(NamedTuple):
         return [self.text, *(text for text, _ in self.below if text)]
 
 
-_IN_LATEX = {sign: "\\" + sign for sign in "&%#_${}"} | {"−": "$-$", "²": "$^2$", "–": "--"}
-_IN_LATEX |= {"~": r"\textasciitilde{}", "^": r"\textasciicircum{}", "\\": r"\textbackslash{}"}
 _FOLDED = 12
 """Characters from which words, and headings of narrower figures, are folded on a terminal."""
 _BORDER = 2
@@ -131,32 +129,6 @@ class Table:
         ]
         return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
-    def latex(self) -> str:
-        """Return title, headings, rows and note as a table of LaTeX, for the package booktabs.
-
-        What is below a cell's text is below it there, too: the table fits the width of a page. Its label is made of its title.
-        """
-        places = "".join("l" if self.is_left(place) else "r" for place in range(len(self.headings)))
-        lines = [[r"\\{}".join(map(_latex, cell.lines())) for cell in row] for row in self.cells]
-        rows = [[rf"\shortstack[r]{{{text}}}" if r"\\{}" in text else text for text in row] for row in lines]
-        caption = ". ".join(filter(None, (self.title, self.note[:1].upper() + self.note[1:])))
-        return "\n".join(
-            [
-                r"\begin{table}  % needs \usepackage{booktabs}",
-                rf"\caption{{{_latex(caption)}}}",
-                rf"\label{{tab:{re.sub('[^a-z0-9]+', '-', self.title.lower()).strip('-')}}}",
-                r"\centering\footnotesize",
-                rf"\begin{{tabular}}{{{places}}}",
-                r"\toprule",
-                " & ".join(_latex(head.text) for head in self.heads) + r" \\",
-                r"\midrule",
-                *(" & ".join(row) + r" \\[3pt]" for row in rows),
-                r"\bottomrule",
-                r"\end{tabular}",
-                r"\end{table}",
-            ]
-        )
-
 
 def changed(row: Mapping[Any, Any], tone: str = "", *, sure: bool, best: bool = False) -> Cell:
     """Return a metric's value and, below it, its change and the change's interval.
@@ -197,11 +169,6 @@ def _marked(cell: Cell) -> str:
     below = [f"**{text}**" if tone else text for text, tone in cell.below if text]
     lines = [f"**{cell.text}**" if cell.best else cell.text, *below]
     return _line("\n".join(lines))
-
-
-def _latex(text: str) -> str:
-    """Escape text for LaTeX."""
-    return "".join(_IN_LATEX.get(sign, sign) for sign in text)
 
 
 def _line(text: str) -> str:

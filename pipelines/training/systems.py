@@ -4,7 +4,7 @@ The rule is in ``models.registry.variability_promotion``, the workflow in ``pipe
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -44,18 +44,7 @@ _NO_F1 = 0.5
 """The F1 of a champion without a record."""
 
 
-@dataclass(frozen=True)
-class Retrained(Promotion):
-    """The result of a retraining; ``registered`` is its :meth:`table`.
-
-    ``importance`` has that of the columns of the champion or, without one, of the best candidate, the highest first.
-    """
-
-    registered: pd.DataFrame = field(kw_only=True)
-    importance: pd.Series = field(kw_only=True)
-
-
-def train(work: Work, table: TrainingTable, scope: str, learning: ClassifierTraining) -> Retrained:
+def train(work: Work, table: TrainingTable, scope: str, learning: ClassifierTraining) -> Promotion:
     """Train, judge and register classifiers, and name the versions to serve; no alias moves.
 
     Writes ``variability_model``. Errors: :func:`retrain`.
@@ -63,14 +52,14 @@ def train(work: Work, table: TrainingTable, scope: str, learning: ClassifierTrai
     begun = work.begin()
     result = retrain(table, scope, work.store, learning, tags=work.tags)
     marks = {"generated": table.generated, "why": result.why, "promoted": result.promoted, "notes": begun}
-    work.lake.write(MODEL_TABLE, table.system, result.registered, marks)
+    work.lake.write(MODEL_TABLE, table.system, result.table(work.store, VARIABILITY), marks)
     work.lake.name_models(work.subject, {**result.beside(work.store), **result.serves})
     return result
 
 
 def retrain(
     table: TrainingTable, scope: str, store: Tracking, learning: ClassifierTraining, *, tags: Mapping[str, str] | None = None
-) -> Retrained:
+) -> Promotion:
     """Train candidates on the features of ``scope``; judge and register them.
 
     Without a champion, all classifiers are registered and judged by cross-validation in blocks of time; the best becomes champion
@@ -82,10 +71,7 @@ def retrain(
     present = incumbent(store, VARIABILITY, table.system, lambda number: load_version(name, number))
     if present is not None and present.tags.get("scope", scope) != scope:
         raise InputError(f"{name}@champion reads {present.tags['scope']} nodes, not {scope}: retrain that scope")
-    result = promote(store, judge, present)
-    best = load_version(name, result.champion or result.simulated)
-    importance = pd.Series(best.importance, list(best.columns)).sort_values(ascending=False, kind="stable")
-    return Retrained(**vars(result), registered=result.table(store, VARIABILITY), importance=importance)
+    return promote(store, judge, present)
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
-from matplotlib.figure import Figure
 
 from features.clock import WEEK_S
 from features.errors import InputError
@@ -26,7 +25,6 @@ from pipelines.lake.registry import PREFIX, registered_predictor
 from pipelines.lake.tables import Lake
 from pipelines.readers import SIMULATED
 from pipelines.readers.simulated_site import CLUSTER, SEED
-from pipelines.report.page import BLUE, GREEN, INK, ORANGE, figure
 from pipelines.report.table import Cell, Row, Table, changed
 from pipelines.training.compare import KEYS, ROW
 from sim.cluster.applications import APPLICATIONS, INPUTS
@@ -169,9 +167,7 @@ def simulate_trials(
 
 COLUMNS = ("mean_bounded_slowdown", "mean_wait_s", "awf_s", "p2sf_s", "makespan_s", "varied_runs", "largest_runtime")
 _ASKED = ("mean_bounded_slowdown", "varied_runs")
-"""Metrics of the answer and the picture: what runtimes are known for, and what variability is known for."""
-_DRAWN = {"requests": (0, INK), "runtimes": (1, BLUE), "variability": (3, ORANGE), "both": (4, GREEN)}
-"""Bars of the picture: the places of their policies, and colours."""
+"""Metrics of the answer: what runtimes are known for, and what variability is known for."""
 
 
 def keep_trials(lake: Lake, system: str, runs: pd.DataFrame, table: pd.DataFrame, marks: Mapping[str, Any]) -> None:
@@ -232,23 +228,6 @@ def _cell(row: Mapping[Any, Any], *, baseline: bool) -> str | Cell:
         return number(row["value"], METRICS[row["metric"]].kind)
     tone = "" if not row["sure"] else "better" if row["relative"] < 0 else "worse"
     return changed(row, tone, sure=bool(row["sure"]))
-
-
-def drawn(table: pd.DataFrame) -> Figure:
-    """Draw mean slowdown and runs with variation by what a policy knows."""
-    at = _by_policy(table[table["compared_with"] == table["compared_with"].iloc[0]])
-    with figure(6.8, 2.8, True, "simulated cluster") as drawing:
-        for panel, metric in zip(drawing.subplots(1, 2), _ASKED, strict=True):
-            for place, (policy, colour) in enumerate(_DRAWN.values()):
-                row = at[POLICIES[policy][:3]][metric]
-                panel.bar(place, row["value"], 0.7, color=colour)
-                if policy and pd.notna(row["low"]):
-                    ends = [row["baseline"] * (1.0 + row[end]) for end in ("low", "high")]
-                    panel.plot([place, place], ends, color=INK, linewidth=1.2)
-            panel.set_xticks(range(len(_DRAWN)), list(_DRAWN))
-            panel.set_title(METRICS[metric].title + " a trial" * (metric == "varied_runs"))
-            panel.grid(axis="x", visible=False)
-    return drawing
 
 
 def _by_policy(table: pd.DataFrame, *more: str) -> dict[Any, dict[str, dict[Any, Any]]]:

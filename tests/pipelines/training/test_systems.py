@@ -10,12 +10,13 @@ from features.errors import InputError
 from features.jobs.schema import fingerprint
 from features.monitoring.labels import THREE_CLASSES
 from models.registry.tracking import all_versions
-from models.registry.variability_registration import registered_classifier
+from models.registry.variability_registration import VARIABILITY, registered_classifier
 from models.variability.evaluation import ClassifierTraining, forward
 from pipelines.lake.publishing import aliases_of
 from pipelines.lake.tables import Lake
 from pipelines.studies import monitored
 from pipelines.studies.monitored import TrainingTable
+from pipelines.training.promote import Promotion
 from pipelines.training.systems import retrain
 from tests.support.contention import Runs, control_runs
 
@@ -39,6 +40,10 @@ def table_of(control: Runs, rows: slice = slice(None), system: str = "ours", eve
     )
 
 
+def versions_of(outcome: Promotion, store) -> pd.DataFrame:
+    return outcome.table(store, VARIABILITY)
+
+
 def retrained(table, scope, store, learning, **tags):
     """Retrain, and let the aliases follow as a publication does."""
     result = retrain(table, scope, store, learning, **tags)
@@ -55,9 +60,9 @@ def test_the_first_champion_is_the_best_of_all_and_the_simulator_can_load_it(ope
     table = table_of(control, slice(0, 400), "first")
     outcome = retrained(table, "own", opened, learning(NAMES), tags={"dagster_run_id": "r9"})
     assert outcome.promoted
-    assert outcome.registered["f1"].between(0.3, 1).all()
-    champion = outcome.registered.set_index("alias").loc["champion"]
-    assert champion["f1"] >= outcome.registered["f1"].max() - 0.001
+    assert versions_of(outcome, opened)["f1"].between(0.3, 1).all()
+    champion = versions_of(outcome, opened).set_index("alias").loc["champion"]
+    assert champion["f1"] >= versions_of(outcome, opened)["f1"].max() - 0.001
     model = registered_classifier(opened, "variability-first").model
     assert model.classifier == champion["method"]
     assert model.classes == 3
@@ -91,14 +96,19 @@ def test_over_the_same_data_nothing_is_registered_and_what_serves_is_shown(opene
     assert "Nothing new" in outcome.why
     assert [each.version for each in all_versions(opened, "variability-third")] == [1]
     assert (outcome.champion, outcome.challenger) == ("1", "")
-    row = outcome.registered.iloc[0]
-    assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (1, "champion", first.registered["f1"].iloc[0], 300)
+    row = versions_of(outcome, opened).iloc[0]
+    assert (row["version"], row["alias"], row["f1"], row["judged_runs"]) == (
+        1,
+        "champion",
+        versions_of(first, opened)["f1"].iloc[0],
+        300,
+    )
     again = retrained(table, "own", opened, learning(seed=1))  # other settings are something new
     assert not again.nothing_new
     assert (again.champion, again.challenger) == ("1", "2")
     assert "only 0 runs" in again.why
-    assert again.registered["alias"].tolist() == ["champion", "challenger"]
-    assert again.registered["f1"].iloc[0] == row["f1"]
+    assert versions_of(again, opened)["alias"].tolist() == ["champion", "challenger"]
+    assert versions_of(again, opened)["f1"].iloc[0] == row["f1"]
     description = opened.client.get_registered_model("variability-third").description
     assert "`predicted_to_vary`" in description
     assert "of the 300 s before the start" in description
