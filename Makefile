@@ -30,7 +30,7 @@ test: $(KERNELS)  ## what the product promises, each promise once
 test-all: $(KERNELS)  ## those, larger samples and second cases, samples of the campaigns, and the tests of benchmarks
 	@$(BIN)/python -m pytest $(WORKERS)
 
-test-fast: $(KERNELS)  ## the tests that take a third of a second at most each, a minute on two cores
+test-fast: $(KERNELS)  ## the tests that take a third of a second at most each, three quarters of a minute on two cores
 	@$(BIN)/python -m pytest $(WORKERS) $(APART) -m "not slow and not thorough and not end_to_end"
 
 server-test: $(KERNELS)  ## a server's PostgreSQL, object store, MLflow, Dagster and Dask, started, used and stopped (half an hour on two cores)

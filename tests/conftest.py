@@ -38,9 +38,16 @@ SLOW = (
     "end_to_end",
     "benchmarks",
     "models/variability/test_evaluation",
-    "pipelines/studies/test_variability",
-    *(f"pipelines/training/test_{name}" for name in ("judge", "night", "policy", "simulate", "systems", "train")),
+    *(f"models/registry/test_{name}" for name in ("candidates", "packed_model", "packing", "registration")),
     "pipelines/cli/test_nights_cli",
+    "pipelines/lake/test_moved_home",
+    "pipelines/readers/test_simulated_site",
+    "pipelines/readers/slurm/test_jobs",
+    "pipelines/report/test_parity",
+    "pipelines/report/test_report",
+    *(f"pipelines/studies/test_{name}" for name in ("doctor", "variability", "what_if", "when")),
+    *(f"pipelines/training/test_{name}" for name in ("judge", "night", "policy", "simulate", "systems", "train")),
+    "sim/slurm/test_recorded",
 )
 """Folders and modules all of whose tests are slow, most for a fixture's sake."""
 
