@@ -23,7 +23,7 @@ from models.runtime.protocol import CompiledPredictor, OnlinePredictor, Predicto
 from sim.inputs.estimates import Conversation, Foreknown, as_predictor, told_quantiles
 from sim.inputs.planner import Planned, Searches, as_planner, no_planner, pool_as_cluster, queues
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, Inputs, OnClusters, Prepared, inputs, scoring_of
-from sim.kernel.loop import DECIDE, DONE, PAUSE, POLICY, RETRAIN, SEARCH, Settings
+from sim.kernel.loop import DECIDE, DONE, PAUSE, POLICY, RETRAIN, SEARCH, LoopInputs, Settings
 from sim.kernel.outside import StartDecision, decide
 from sim.kernel.planning_seats import Planner
 from sim.kernel.run import run
@@ -56,11 +56,8 @@ class RuntimeMachine(Protocol):
     def decides(self) -> bool:
         """Tell whether it answers start decisions."""
 
-    def go_on(self, settings: Settings, work: WorkArrays, now: int, *inputs: object) -> tuple[int, int]:
-        """Run the loop from ``now`` on; return the stop reason and the time.
-
-        ``inputs`` are jobs, estimates, dependencies and memory.
-        """
+    def go_on(self, settings: Settings, inputs: LoopInputs, work: WorkArrays, now: int) -> tuple[int, int]:
+        """Run the loop from ``now`` on; return the stop reason and the time."""
 
 
 class Decider(Protocol):
@@ -269,10 +266,10 @@ class Simulation:
 
     def _advance(self, now: int) -> tuple[int, int]:
         """Continue from ``now`` until the kernel needs something; return the reason and the time."""
-        arrays, estimates, dependencies, memory = self.inputs[:4]
+        loop_inputs = LoopInputs(*self.inputs[:4])
         if self.machine is not None:
-            return self.machine.go_on(self.settings, self.work, now, arrays, estimates, dependencies, memory)
-        return run(self.settings, arrays, estimates, dependencies, *self.work, memory, now, NO_SWEEP)
+            return self.machine.go_on(self.settings, loop_inputs, self.work, now)
+        return run(self.settings, loop_inputs, self.work, now, NO_SWEEP)
 
     def _answer(self, reason: int, now: int) -> None:
         """Answer the kernel's request for training, a decision, search or prediction."""
@@ -392,7 +389,7 @@ def load_kernel(weighs: bool = False, clustered: bool = False, decides: bool = F
         clusters = scratch.clusters(nodes, no_planner(nodes), two=False)
     work = scratch.work(0, 1, scenarios=NO_SCENARIOS if weighs else None, clusters=clusters)
     work = work._replace(outside=scratch.outside(0) if decides else None)
-    run(settings, jobs, estimates, NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
+    run(settings, LoopInputs(jobs, estimates, NO_DEPENDENCIES, Memory()), work, 0, NO_SWEEP)
 
 
 @cache

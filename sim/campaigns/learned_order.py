@@ -33,7 +33,7 @@ from sim.campaigns.maps import threads
 from sim.campaigns.windows import Window, split_windows
 from sim.inputs.estimates import as_estimates, as_predictor, planned_by
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, inputs, prepare, scoring_of
-from sim.kernel.loop import Settings
+from sim.kernel.loop import LoopInputs, Settings
 from sim.kernel.orders import NO_WEIGHTS
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch, WorkArrays
@@ -139,7 +139,8 @@ class PreparedSweep:
         ready = self.ready(self.plan.order.score is None and bool(full[:, 4].any()))
         ready.work.state.counters[FREE] = self.procs  # also after an aborted simulation
         sweep = NO_SWEEP._replace(starts=starts, weights=full, memory=ready.untrained)
-        run(ready.settings, ready.jobs, ready.estimates, NO_DEPENDENCIES, *ready.work, ready.memory, 0, sweep)
+        inputs = LoopInputs(ready.jobs, ready.estimates, NO_DEPENDENCIES, ready.memory)
+        run(ready.settings, inputs, ready.work, 0, sweep)
         check_usable(ready.work.state, self._source.name, self.jobs)
         return starts
 

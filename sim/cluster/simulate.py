@@ -26,7 +26,7 @@ from sim.cluster.layout import ClusterSite
 from sim.cluster.presets import SimulatedCluster
 from sim.cluster.start_models import COUNTERS, EVERY, FULL, LOOKS, NEWEST, PROBED, SITUATED, TYPED, drive
 from sim.inputs.prepare import prepare
-from sim.kernel.loop import Settings
+from sim.kernel.loop import LoopInputs, Settings
 from sim.kernel.outside import StartDecision
 from sim.kernel.scratch import WorkArrays
 from sim.kernel.state import MOMENT
@@ -313,12 +313,12 @@ class ClusterMachine:
         """Tell whether start decisions are made here."""
         return self.site.clock[layout.DECIDER] not in (layout.NO_MODEL, layout.OUTSIDE)
 
-    def go_on(self, settings: Settings, work: WorkArrays, now: int, *inputs: object) -> tuple[int, int]:
+    def go_on(self, settings: Settings, inputs: LoopInputs, work: WorkArrays, now: int) -> tuple[int, int]:
         """Run the event loop until it needs something that the cluster cannot answer."""
         if self.site.clock[layout.BROUGHT_UP_TO] < 0:
             work.state.counters[MOMENT] = self.site.clock[layout.BROUGHT_UP_TO]
         while True:
-            reason, now = drive(settings, *inputs[:3], *work, inputs[3], now, self.site, CODES)
+            reason, now = drive(settings, inputs, work, now, self.site, CODES)
             if reason != FULL:
                 return reason, now
             self.take()

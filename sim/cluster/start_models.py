@@ -266,31 +266,16 @@ FULL = 100
 
 
 @kernel
-def drive(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, outside, memory, now, site, codes):
+def drive(settings, inputs, work, now, site, codes):
     """Run :func:`sim.kernel.loop.advance` on ``site``.
 
     ``codes`` int64 [LOOKS] are 0, 1, 2, ..., the columns of features.
     """
-    counters = state.counters
+    jobs, state, counters = inputs.jobs, work.state, work.state.counters
     while site.clock[layout.BROUGHT_UP_TO] < 0:  # before the first job
         bring_up(counters[MOMENT], settings.bits, jobs, state, site, codes)
     while True:
-        reason, now = advance(
-            settings,
-            jobs,
-            estimates,
-            dependencies,
-            front,
-            back,
-            profile,
-            state,
-            memory,
-            now,
-            state.scenarios,
-            clusters,
-            state.slurm,
-            outside,
-        )
+        reason, now = advance(settings, inputs, work, now, state.scenarios, work.clusters, state.slurm, work.outside)
         if reason in (MOVED, DECIDE):
             bring_up(now, settings.bits, jobs, state, site, codes)
         if reason == DECIDE:

@@ -11,6 +11,8 @@ shares no node frees the same room in each scenario, which is counted once. Scen
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 from features.jit import apart, kernel
 from sim.kernel.cluster_room import reserve_ahead
 from sim.kernel.clusters import RESERVED_FOR, RESERVED_IN, SHADOW_AT, choose_now
@@ -191,12 +193,27 @@ def found_for(key, table, scenarios):
     return at
 
 
-@apart
-def mean_delay_on_nodes(head, job, cluster, now, weight, least, most, scenarios, clusters):
-    """Return the head's mean delay in seconds if ``job`` starts now in ``cluster``.
+class Offer(NamedTuple):
+    """A job that would pass the head of the queue: rows of both, and what its start is worth.
 
-    If the delay times ``weight`` is at most ``least``, or above ``most``, another number of which that is true may be returned.
+    ``gain`` grows by ``worth`` for each second that the job would wait otherwise; a second of the head's delay costs ``weight``.
+    All are in processor-seconds.
     """
+
+    head: int
+    job: int
+    gain: float
+    worth: float
+    weight: float
+
+
+@apart
+def mean_delay_on_nodes(offer, cluster, now, most, scenarios, clusters):
+    """Return the head's mean delay in seconds if the job starts now in ``cluster``.
+
+    If the harm is at most the gain, or above ``most``, another delay of which that is true may be returned.
+    """
+    head, job, least, weight = offer.head, offer.job, offer.gain, offer.weight
     starts, delayed, nodes, room = scenarios.head, scenarios.tables.delayed, clusters.nodes, scenarios.tables.head
     row, head_row, count = nodes.row[job], nodes.row[head], scenarios.head.shape[1]
     at = found_for(clusters.refusals.kind[row] * (len(nodes.first) - 1) + cluster, delayed, scenarios)
@@ -279,11 +296,12 @@ def share_a_limit(row, other, nodes):
 
 
 @apart
-def waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters):
-    """Tell whether the wait that ``job`` avoids by starting now outweighs its ``harm``.
+def waits_long_else(offer, now, harm, scenarios, clusters):
+    """Tell whether the wait that the job avoids by starting now outweighs its ``harm``.
 
-    The wait is the mean time until it could start beside or after the head: ``gain`` + ``worth`` * wait must reach ``harm``.
+    The wait is the mean time until it could start beside or after the head: gain + worth * wait must reach ``harm``.
     """
+    head, job, gain, worth = offer.head, offer.job, offer.gain, offer.worth
     until, starts, row, count = scenarios.until, scenarios.head, clusters.nodes.row[job], scenarios.head.shape[1]
     at, waits, longest, counted = found_for(clusters.refusals.kind[row], until, scenarios), 0, 0, False
     for k in range(count):

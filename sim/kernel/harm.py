@@ -52,6 +52,7 @@ from models.runtime.dispatch import TABLE, tell_quantiles, tells_quantiles
 from sim.kernel import state as slots
 from sim.kernel.cluster_room import first_room, fits_somewhere
 from sim.kernel.cluster_scenarios import (
+    Offer,
     easy_would_start_on_nodes,
     find_head_starts_on_nodes,
     longest_wait_else,
@@ -114,14 +115,15 @@ PARTS = 1 << 54
 
 
 @apart
-def harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters):
+def harm_pass(settings, now, inputs, state, scenarios, clusters):
     """Start every job that may start.
 
     A pass that stopped at an undecided job continues when this is called again.
     """
+    jobs, estimates, dependencies = inputs.jobs, inputs.estimates, inputs.dependencies
     note_ends(jobs, state, scenarios)
     while scenarios.numbers[TAKEN] < state.counters[slots.NEXT]:
-        take_in(settings, jobs, estimates, dependencies, state, memory, scenarios)
+        take_in(settings, inputs, state, scenarios)
     move_up_starving(state, scenarios)
     requests = Estimates(estimates.order, estimates.fit, jobs.requested)  # the plan of running jobs uses requested times
     while start_next(settings, now, jobs, requests, dependencies, state, scenarios, clusters):
@@ -152,16 +154,16 @@ def scale(scales):
 
 
 @kernel
-def take_in(settings, jobs, estimates, dependencies, state, memory, scenarios):
+def take_in(settings, inputs, state, scenarios):
     """Take the next submitted job into the queue: its quantiles, draws, facts and place."""
-    numbers, scales = scenarios.numbers, scenarios.scales
+    jobs, numbers, scales = inputs.jobs, scenarios.numbers, scenarios.scales
     job = numbers[TAKEN]
     numbers[TAKEN] = job + 1
-    row, levels, count = row_of(job, dependencies), scenarios.quantiles.shape[1], scenarios.uniforms.shape[1]
+    row, levels, count = row_of(job, inputs.dependencies), scenarios.quantiles.shape[1], scenarios.uniforms.shape[1]
     if levels == 1:
-        scenarios.quantiles[row, 0] = estimates.end[job]
+        scenarios.quantiles[row, 0] = inputs.estimates.end[job]
     elif settings.predictor > TABLE and tells_quantiles(settings.predictor):
-        tell_quantiles(settings.predictor, memory, job, jobs, scenarios.quantiles, row)
+        tell_quantiles(settings.predictor, inputs.memory, job, jobs, scenarios.quantiles, row)
     scenarios.outlived[job] = 0
     draw(job, row, jobs.requested[job], scenarios)
     seconds, slowness = 0, 0
@@ -293,7 +295,8 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
         gain, worth = procs * min(facts[job, MEAN], wait), scales[LATENESS] * share + scales[URGENCY] * urgent
         place = NOWHERE
         if clusters is not None:
-            place = place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits)
+            offer = Offer(head, job, gain, worth, weight)
+            place = place_that_pays(offer, now, jobs, state, scenarios, clusters, bits)
         elif not starving or easy_would_start(job, needed, now, jobs, state, bits):
             look_beside(needed, procs, jobs, scenarios)
             gain += worth * mean_wait_else(head, procs, now, scenarios)
@@ -305,21 +308,23 @@ def next_to_pass(first, now, jobs, dependencies, state, scenarios, clusters, bit
 
 
 @kernel
-def place_that_pays(head, job, now, gain, worth, weight, starving, jobs, state, scenarios, clusters, bits):
+def place_that_pays(offer, now, jobs, state, scenarios, clusters, bits):
     """Return the first cluster in which a job fits with harm at most its gain, or NOWHERE.
 
-    ``gain`` grows by ``worth`` per second that the job would wait otherwise; that wait is slow to compute, and skipped if possible.
+    The wait that the job avoids is slow to compute, and not computed where it decides nothing.
     """
+    head, job = offer.head, offer.job
+    starving = scenarios.facts[head, KEY] == -np.inf
     nodes, last, row = clusters.nodes, len(clusters.nodes.first) - 1, clusters.nodes.row[job]
     first = first_room(job, clusters)
-    most = gain + worth * longest_wait_else(head, now, scenarios)
+    most = offer.gain + offer.worth * longest_wait_else(head, now, scenarios)
     for cluster in range(first, last):
         if cluster > first and not fits(row, cluster, nodes, nodes.free, nodes.left):
             continue
         if starving and not easy_would_start_on_nodes(head, job, cluster, now, jobs, state, clusters, bits):
             continue
-        harm = mean_delay_on_nodes(head, job, cluster, now, weight, gain, most, scenarios, clusters) * weight
-        if harm <= gain or (harm <= most and waits_long_else(head, job, now, harm, gain, worth, scenarios, clusters)):
+        harm = mean_delay_on_nodes(offer, cluster, now, most, scenarios, clusters) * offer.weight
+        if harm <= offer.gain or (harm <= most and waits_long_else(offer, now, harm, scenarios, clusters)):
             return cluster
     return NOWHERE
 

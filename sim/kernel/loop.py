@@ -11,20 +11,21 @@ import numpy as np
 
 from features.jit import apart, kernel
 from models.runtime.dispatch import ANSWERS_APART, OUTSIDE, TABLE, answer_to, estimate, estimate_again, learn, started, wants_starts
+from models.runtime.memory import Memory
 from models.runtime.protocol import END, FIT
 from sim.kernel import state as slots
 from sim.kernel.cluster_passes import clusters_pass, submit_alone
 from sim.kernel.cluster_room import fits_somewhere
 from sim.kernel.clusters import change_hours, give_back, join, next_hour
 from sim.kernel.corrections import CONDITIONAL, RENEWED, corrected
-from sim.kernel.dependencies import next_submission, release, take
+from sim.kernel.dependencies import Dependencies, next_submission, release, take
 from sim.kernel.harm import harm_pass
 from sim.kernel.orders import Scoring
 from sim.kernel.outside import outside_pass, put_back, wait_for_policy
 from sim.kernel.passes import PLANRS, enqueue, full_pass, move_up, order_changes, submit_pass
 from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
-from sim.kernel.state import begin_to_run, heap_pop, place_of, plan_insert, plan_remove, start_job, take_out
+from sim.kernel.state import Estimates, Jobs, begin_to_run, heap_pop, place_of, plan_insert, plan_remove, start_job, take_out
 from sim.slurm.clocks import next_clock, work
 from sim.slurm.state import STOPPED
 
@@ -37,6 +38,15 @@ write to ``State.verdict`` whether job ``counters[UNDECIDED] - 1`` starts. MOVED
 the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pass; if it has changed, set ``counters[CHOSEN]`` to
 1 for another pass. POLICY: let the policy outside choose jobs and set ``counters[CHOSEN]`` to 1, or report its wrong choice
 (:mod:`sim.kernel.outside`). GO_ON is no stop: the loop has a pass to make."""
+
+
+class LoopInputs(NamedTuple):
+    """What is simulated: jobs, their estimates, what jobs wait for, a compiled predictor's memory."""
+
+    jobs: Jobs
+    estimates: Estimates
+    dependencies: Dependencies
+    memory: Memory
 
 
 class Settings(NamedTuple):
@@ -82,13 +92,14 @@ class Settings(NamedTuple):
 
 
 @kernel
-def advance(settings, jobs, estimates, dependencies, front, back, profile, state, memory, now, scenarios, clusters, slurm, outside):
+def advance(settings, inputs, work, now, scenarios, clusters, slurm, outside):
     """Run until the simulation ends or needs an answer; return (reason, now).
 
-    ``now`` is 0 at first, then the value last returned. ``scenarios`` and ``slurm`` are those of ``state``; they are arguments,
-    as numba drops branches on arguments that are None. ``outside`` is None without a policy outside. With ``slurm`` all times are
-    in ms.
+    ``inputs`` are :class:`LoopInputs`, ``work`` is a :class:`~sim.kernel.scratch.WorkArrays`. ``now`` is 0 at first, then the
+    value last returned. The last four are members of ``work`` and its state; they are arguments, as numba drops branches on
+    arguments that are None. With ``slurm`` all times are in ms.
     """
+    jobs, estimates, state = inputs.jobs, inputs.estimates, work.state
     counters = state.counters
     while True:
         again = False
@@ -98,16 +109,14 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
         elif slurm is None and scenarios is None and counters[slots.CHOSEN] > 0:
             counters[slots.CHOSEN] = 0  # chosen: the pass begins
         else:
-            reason, now, arriving = handle_events(
-                settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm
-            )
+            reason, now, arriving = handle_events(settings, inputs, state, now, scenarios, clusters, slurm)
             if reason != GO_ON:
                 return reason, now
             if slurm is not None:
-                slurm_turn(settings, arriving, now, jobs, estimates, state, memory, slurm)
+                slurm_turn(settings, arriving, now, inputs, state, slurm)
                 continue
             if outside is None:
-                promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters)
+                promote_starving(settings, now, jobs, estimates, work, scenarios, clusters)
             undisturbed = (
                 counters[slots.CHANGED] == 0 and settings.steady and not order_changes(settings) and now < counters[slots.CHOICE]
             )
@@ -115,15 +124,15 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
                 continue  # nothing has changed, and time alone starts no job
             if scenarios is None and outside is None and arriving == 1 and undisturbed and counters[slots.WAITING] > 0:
                 # jobs that were rejected before stay rejected, so the new one is looked at alone
-                job = submit_job(settings, jobs, estimates, memory, state)
+                job = submit_job(settings, inputs, state)
                 if clusters is None:
-                    done = submit_pass(settings, job, now, jobs, estimates, front, back, profile, state)
+                    done = submit_pass(settings, job, now, jobs, estimates, work)
                 else:
                     done = submit_alone(settings, job, now, jobs, estimates, state, clusters)
                 if done:
                     continue
             else:
-                queue_up(settings, arriving, now, jobs, estimates, front, back, state, memory, scenarios, clusters, outside)
+                queue_up(settings, arriving, now, inputs, work, scenarios, clusters, outside)
                 if settings.gated and arriving == 1 and not fits_somewhere(counters[slots.NEXT] - 1, jobs, state, clusters):
                     counters[slots.CHANGED] = 1
                     continue
@@ -131,30 +140,30 @@ def advance(settings, jobs, estimates, dependencies, front, back, profile, state
             if outside_pass(now, jobs, estimates, state, outside, clusters, settings.bits):
                 return POLICY, now
         elif scenarios is not None:
-            harm_pass(settings, now, jobs, estimates, dependencies, state, memory, scenarios, clusters)
+            harm_pass(settings, now, inputs, state, scenarios, clusters)
         elif clusters is not None:
             clusters_pass(settings, now, jobs, estimates, state, clusters)
             if settings.algorithm == PLANRS and search_is_due(now, state, clusters):
                 counters[slots.CHANGED] = 0
                 return SEARCH, now
         else:
-            full_pass(settings, again, now, jobs, estimates, front, back, profile, state)
+            full_pass(settings, again, now, jobs, estimates, work)
         counters[slots.CHANGED] = 0
         if outside is None and counters[slots.MOST_SKIPS] > 0:
             if counters[slots.UNDECIDED] > 0:
                 return DECIDE, now
             if clusters is None or scenarios is not None:
-                put_back(settings, now, jobs, estimates, front, back, state, scenarios)
+                put_back(settings, now, jobs, estimates, work, scenarios)
 
 
 @kernel
-def handle_events(settings, jobs, estimates, dependencies, state, memory, now, scenarios, clusters, slurm):
+def handle_events(settings, inputs, state, now, scenarios, clusters, slurm):
     """Handle the events of the next second that has one.
 
     Return (reason, now, jobs that arrive). The reason is GO_ON, or why the loop stops. A caller that has written the
     estimates of arriving jobs comes back to the same second, whose other events have been handled.
     """
-    counters = state.counters
+    jobs, dependencies, counters = inputs.jobs, inputs.dependencies, state.counters
     total = len(jobs.submit)
     if counters[slots.ASKED] > 0:
         arriving = counters[slots.ASKED]
@@ -180,24 +189,24 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
     if settings.monitored and counters[slots.MOMENT] <= now:
         return MOVED, counters[slots.MOMENT], 0
     night = counters[slots.NEXT] < total and now >= settings.midnight
-    if refresh_plan(settings, settings.midnight - 1 if night else now, jobs, estimates, state, memory, clusters):
+    if refresh_plan(settings, settings.midnight - 1 if night else now, inputs, state, clusters):
         return ASK_AGAIN, now, 0
     if scenarios is not None and settings.predictor == OUTSIDE and told_too_little(now, jobs, dependencies, state, scenarios):
         return ASK_AGAIN, now, 0
     if night:
         return RETRAIN, now, 0
     if settings.correction == RENEWED and settings.predictor != TABLE:
-        renew_plan(settings, now, jobs, estimates, state, memory)
+        renew_plan(settings, now, inputs, state)
     if clusters is not None and next_hour(state, jobs, clusters) <= now:
         change_hours(now, state, clusters)
     if settings.per_event:
-        arriving = handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters)
+        arriving = handle_one(settings, now, inputs, state, clusters)
     else:
         if settings.timed:
             counters[slots.TICKED] = now + 1
         while counters[slots.ENDS] > 0 and state.ends[0] >> settings.bits == now:
-            end_job(settings, now, jobs, dependencies, state, memory, clusters)
-        arriving = arrivals(settings, total, now, jobs, estimates, dependencies, counters)
+            end_job(settings, now, inputs, state, clusters)
+        arriving = arrivals(settings, total, now, inputs, counters)
     if arriving > 0 and settings.predictor == OUTSIDE:
         counters[slots.ASKED] = arriving
         return ASK, now, 0
@@ -205,7 +214,7 @@ def handle_events(settings, jobs, estimates, dependencies, state, memory, now, s
 
 
 @kernel
-def handle_one(settings, now, jobs, estimates, dependencies, state, memory, clusters):
+def handle_one(settings, now, inputs, state, clusters):
     """Handle one event under per-event semantics; return 1 for a submission, else 0.
 
     The first of these is taken: an expired prediction, a submission, an end, the timer.
@@ -214,35 +223,37 @@ def handle_one(settings, now, jobs, estimates, dependencies, state, memory, clus
     if settings.expiry and counters[slots.EXPIRED] > 0:
         counters[slots.EXPIRED] = 0
         return 0
-    arriving = arrivals(settings, 1, now, jobs, estimates, dependencies, counters)
+    arriving = arrivals(settings, 1, now, inputs, counters)
     if arriving == 0:
         if counters[slots.ENDS] > 0 and state.ends[0] >> settings.bits == now:
-            end_job(settings, now, jobs, dependencies, state, memory, clusters)
+            end_job(settings, now, inputs, state, clusters)
         elif settings.timed:
             counters[slots.TICKED] = now + 1
     return arriving
 
 
 @kernel
-def queue_up(settings, arriving, now, jobs, estimates, front, back, state, memory, scenarios, clusters, outside):
+def queue_up(settings, arriving, now, inputs, work, scenarios, clusters, outside):
     """Submit the arriving jobs, each to the queue of what decides."""
+    jobs, estimates, state = inputs.jobs, inputs.estimates, work.state
     for _ in range(arriving):
-        job = submit_job(settings, jobs, estimates, memory, state)
+        job = submit_job(settings, inputs, state)
         if scenarios is not None:
             state.counters[slots.WAITING] += 1  # Harm has a queue of its own
         elif outside is not None:
             wait_for_policy(job, state, outside)
         elif clusters is None:
-            enqueue(settings, job, now, jobs, estimates, front, back, state)
+            enqueue(settings, job, now, jobs, estimates, work)
         else:
             join(settings, job, now, jobs, estimates, state, clusters)
 
 
 @kernel
-def slurm_turn(settings, arriving, now, jobs, estimates, state, memory, slurm):
+def slurm_turn(settings, arriving, now, inputs, state, slurm):
     """Submit the arriving jobs and let Slurm's clocks work, which start and stop jobs."""
+    jobs, estimates = inputs.jobs, inputs.estimates
     for _ in range(arriving):
-        submit_job(settings, jobs, estimates, memory, state)
+        submit_job(settings, inputs, state)
     for i in range(work(now, state.ended, state.counters[slots.ENDED], state.counters[slots.NEXT], slurm)):
         job = slurm.now.begun[i]
         if slurm.now.attempts[job] > 1:  # again, after a stop
@@ -296,16 +307,16 @@ def next_timed(settings, state, last):
 
 
 @kernel
-def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
+def arrivals(settings, most, now, inputs, counters):
     """Count the jobs submitted in this second (rows from ``NEXT`` on), at most ``most``."""
-    arriving = 0
+    jobs, dependencies, arriving = inputs.jobs, inputs.dependencies, 0
     total = len(jobs.submit)
     while arriving < most and counters[slots.NEXT] + arriving < total:
         job = counters[slots.NEXT] + arriving
         if settings.dependent:
             if next_submission(dependencies, counters, settings.bits, slots.NEVER) != now:
                 break
-            take(dependencies, job, now, jobs, estimates, counters, settings.bits)
+            take(dependencies, job, now, jobs, inputs.estimates, counters, settings.bits)
         elif jobs.submit[job] != now:
             break
         arriving += 1
@@ -313,13 +324,13 @@ def arrivals(settings, most, now, jobs, estimates, dependencies, counters):
 
 
 @kernel
-def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
+def refresh_plan(settings, now, inputs, state, clusters):
     """Bring the plan of running jobs up to ``now``; return True if the loop must ask outside.
 
     Expired predictions are corrected. A job that ends this very second, as predicted, leaves the plan and frees its processors,
     although its end is handled later.
     """
-    counters = state.counters
+    jobs, estimates, counters = inputs.jobs, inputs.estimates, state.counters
     bits = settings.bits
     while counters[slots.PLANS] > 0 and state.plan[0] >> bits <= now:
         planned = state.plan[0] >> bits
@@ -334,7 +345,7 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
             answer = counters[slots.ANSWER]
             counters[slots.ANSWER] = 0
             if settings.predictor != OUTSIDE:
-                seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], planned - start)
+                seconds = estimate_again(settings.predictor, inputs.memory, job, jobs, estimates.end[job], planned - start)
                 answer = usable(seconds, planned - start + 1, jobs.requested[job], jobs.requested[job], job, counters)
         plan_remove(state.plan, state.plan_procs, counters[slots.PLANS], state.plan[0])
         counters[slots.PLANS] -= 1
@@ -361,12 +372,12 @@ def refresh_plan(settings, now, jobs, estimates, state, memory, clusters):
 
 
 @apart
-def renew_plan(settings, now, jobs, estimates, state, memory):
+def renew_plan(settings, now, inputs, state):
     """Renew the predicted end of each running job by a compiled predictor.
 
     The predictor is given the elapsed time. Afterwards no running job has outlived its prediction.
     """
-    counters = state.counters
+    jobs, estimates, counters = inputs.jobs, inputs.estimates, state.counters
     bits = settings.bits
     for i in range(counters[slots.PLANS]):
         event, procs = state.plan[i], state.plan_procs[i]
@@ -374,7 +385,7 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
         job = state.running[sequence]
         elapsed = now - state.start[job]
         if elapsed > 0:
-            seconds = estimate_again(settings.predictor, memory, job, jobs, estimates.end[job], elapsed)
+            seconds = estimate_again(settings.predictor, inputs.memory, job, jobs, estimates.end[job], elapsed)
             planned = state.start[job] + usable(seconds, elapsed + 1, jobs.requested[job], jobs.requested[job], job, counters)
             if planned != event >> bits:
                 state.planned[job] = planned
@@ -391,9 +402,9 @@ def renew_plan(settings, now, jobs, estimates, state, memory):
 
 
 @kernel
-def end_job(settings, now, jobs, dependencies, state, memory, clusters):
+def end_job(settings, now, inputs, state, clusters):
     """End the next running job: free processors, train the predictor, release dependent jobs."""
-    counters = state.counters
+    jobs, counters = inputs.jobs, state.counters
     sequence = state.ends[0] & ((1 << settings.bits) - 1)
     heap_pop(state.ends, counters[slots.ENDS])
     counters[slots.ENDS] -= 1
@@ -409,32 +420,32 @@ def end_job(settings, now, jobs, dependencies, state, memory, clusters):
     counters[slots.CHANGED] = 1
     state.ended[counters[slots.ENDED]] = job
     counters[slots.ENDED] += 1
-    tell_starts(settings.predictor, jobs, state, memory)
-    learn(settings.predictor, memory, job, jobs, now)
+    tell_starts(settings.predictor, jobs, state, inputs.memory)
+    learn(settings.predictor, inputs.memory, job, jobs, now)
     if settings.dependent:
-        release(dependencies, job, now, counters, settings.bits)
+        release(inputs.dependencies, job, now, counters, settings.bits)
 
 
 @kernel
-def promote_starving(settings, now, jobs, estimates, front, state, scenarios, clusters):
+def promote_starving(settings, now, jobs, estimates, work, scenarios, clusters):
     """Move jobs that waited longer than the threshold to the head of the primary queue.
 
     They are first come, first served (Legrand, Trystram & Zrigui 2018). Rows below ``counters[STARVING]`` have been moved.
     """
-    counters = state.counters
+    state, counters = work.state, work.state.counters
     while counters[slots.STARVING] < counters[slots.NEXT] and now - jobs.submit[counters[slots.STARVING]] > settings.starvation:
         job = counters[slots.STARVING]
         counters[slots.STARVING] = job + 1
         if state.start[job] < 0:
             if scenarios is None and clusters is None:
-                move_up(settings, job, now, jobs, estimates, front, state)
+                move_up(settings, job, now, jobs, estimates, work.front, state)
             counters[slots.CHANGED] = 1
 
 
 @kernel
-def submit_job(settings, jobs, estimates, memory, state):
+def submit_job(settings, inputs, state):
     """Submit the next job and write the estimates of a compiled predictor; return its row."""
-    counters = state.counters
+    jobs, estimates, memory, counters = inputs.jobs, inputs.estimates, inputs.memory, state.counters
     job = counters[slots.NEXT]
     counters[slots.NEXT] = job + 1
     if settings.predictor != OUTSIDE and settings.predictor != TABLE:

@@ -54,9 +54,9 @@ def decide(decision: StartDecision, state: State, now_s: int, rows: np.ndarray |
 
 
 @apart
-def put_back(settings, now, jobs, estimates, front, back, state, scenarios):
+def put_back(settings, now, jobs, estimates, work, scenarios):
     """After a pass, return skipped jobs to the queue, count their skips, and set WAKE."""
-    counters = state.counters
+    front, back, state, counters = work.front, work.back, work.state, work.state.counters
     held = counters[HELD]
     counters[PASS] += 1
     counters[WAKE] = now + WAKE_S if held > 0 else 0

@@ -93,18 +93,18 @@ def started_behind(algorithm, procs, fit, now, counters):
 
 
 @kernel
-def full_pass(settings, again, now, jobs, estimates, front, back, profile, state):
+def full_pass(settings, again, now, jobs, estimates, work):
     """Start every job that may start.
 
     With one queue, ``front`` gives the backfill order too and ``back`` is not used. With ``again`` the pass that stopped at an
     undecided job continues: order, reservations and plan are unchanged.
     """
-    counters = state.counters
+    front, profile, state, counters = work.front, work.profile, work.state, work.state.counters
     bits = settings.bits
     if not again and order_changes(settings):
         if not anyone_fits(settings, front, counters):
             return
-        sort_anew(settings, now, jobs, estimates, front, back, state)
+        sort_anew(settings, now, jobs, estimates, work)
     if settings.algorithm == JUSTBF:
         if counters[slots.WAITING] > 0:
             if again:
@@ -115,7 +115,7 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
                 plan_anew(now, jobs, estimates, front, profile, state, bits)
         return
     if settings.algorithm == CONSERVATIVE:
-        compress(again, settings.steady, now, jobs, estimates, front, profile, state, bits)
+        compress(again, settings.steady, now, jobs, estimates, work, bits)
         return
     if not again:
         counters[slots.SHADOW_KNOWN] = 0
@@ -136,11 +136,11 @@ def full_pass(settings, again, now, jobs, estimates, front, back, profile, state
                 start_job(front.job[at], now, jobs, estimates, state, bits)
                 at = reserve_heads(settings.reservations, now, jobs, estimates, front, profile, state, bits)
             counters[slots.SHADOW_KNOWN] = 1
-        backfill(settings, now, jobs, estimates, front, front if settings.one_queue else back, profile, state)
+        backfill(settings, now, jobs, estimates, work)
         settle(front, state.start)
     tidy(front, counters[slots.WAITING], state.start)
     if not settings.one_queue:
-        tidy(back, counters[slots.WAITING], state.start)
+        tidy(work.back, counters[slots.WAITING], state.start)
 
 
 @kernel
@@ -177,32 +177,37 @@ def anyone_fits(settings, queue, counters):
 
 
 @apart
-def line_up_anew(settings, first, now, jobs, estimates, front, back, state):
+def line_up_anew(settings, first, now, jobs, estimates, work):
     """Line up all waiting jobs in the order of ``settings``, as the policy changes.
 
     All jobs before row ``first`` have started.
     """
-    counters = state.counters
+    state, counters = work.state, work.state.counters
     counters[slots.WAITING] = 0
     counters[slots.CHANGED] = 1
     for job in range(first, counters[slots.NEXT]):
         if state.start[job] < 0:
-            enqueue(settings, job, now, jobs, estimates, front, back, state)
+            enqueue(settings, job, now, jobs, estimates, work)
 
 
 @kernel
-def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
-    """Start jobs that may start although the head waits, in the order of ``candidates``."""
-    counters = state.counters
-    head = front.job[front.bounds[BEGIN]]
+def head_of(work):
+    """Return the first job of the primary queue."""
+    return work.front.job[work.front.bounds[BEGIN]]
+
+
+@kernel
+def backfill(settings, now, jobs, estimates, work):
+    """Start jobs that may start although the head waits, in the order of backfilling."""
+    candidates, counters = work.front if settings.one_queue else work.back, work.state.counters
     i, end = candidates.bounds[BEGIN], candidates.bounds[END]
     if end - i <= LONG or settings.reservations > 1:
-        backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state)
+        backfill_from(settings, i, end, now, jobs, estimates, work)
         return
     longest, extra = HOLE - 1, 0  # List starts jobs of any length
     if settings.algorithm == EASY:
         if counters[slots.SHADOW_KNOWN] == 0:
-            reserve(jobs.procs[head], state, settings.bits)
+            reserve(jobs.procs[head_of(work)], work.state, settings.bits)
         longest = counters[slots.SHADOW] - now
     while i < end and counters[slots.FREE] > 0:
         group = i >> GROUP_BITS
@@ -216,7 +221,7 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
             end_of_block = min(end, (block + 1) << BLOCK_BITS)
             extra = counters[slots.EXTRA] if settings.algorithm == EASY else 0
             if may_hold(candidates, candidates.least, block, counters[slots.FREE], longest, extra):
-                backfill_from(settings, i, end_of_block, head, now, jobs, estimates, candidates, profile, state)
+                backfill_from(settings, i, end_of_block, now, jobs, estimates, work)
                 if counters[slots.UNDECIDED] > 0:
                     return
                 look_through(candidates, block)
@@ -225,9 +230,10 @@ def backfill(settings, now, jobs, estimates, front, candidates, profile, state):
 
 
 @apart
-def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, profile, state):
+def backfill_from(settings, i, end, now, jobs, estimates, work):
     """Backfill the candidates from index ``i`` to ``end``."""
-    counters = state.counters
+    candidates, profile = work.front if settings.one_queue else work.back, work.profile
+    head, state, counters = head_of(work), work.state, work.state.counters
     several = settings.algorithm == EASY and settings.reservations > 1
     free = counters[slots.FREE]
     while free > 0:
@@ -260,15 +266,15 @@ def backfill_from(settings, i, end, head, now, jobs, estimates, candidates, prof
 
 
 @kernel
-def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state):
+def submit_pass(settings, job, now, jobs, estimates, work):
     """Start ``job``, just submitted, or let it wait; return False if a full pass is needed."""
-    counters = state.counters
+    front, profile, state, counters = work.front, work.profile, work.state, work.state.counters
     if settings.algorithm == CONSERVATIVE:
-        enqueue(settings, job, now, jobs, estimates, front, back, state)
+        enqueue(settings, job, now, jobs, estimates, work)
         admit(now, jobs, estimates, front, profile, state, settings.bits)
         return True
     if settings.algorithm == JUSTBF:
-        moved = enqueue(settings, job, now, jobs, estimates, front, back, state)
+        moved = enqueue(settings, job, now, jobs, estimates, work)
         behind = moved >= front.bounds[BEGIN] + counters[slots.RESERVED]
         if behind:
             set_now(profile, now)
@@ -280,29 +286,27 @@ def submit_pass(settings, job, now, jobs, estimates, front, back, profile, state
     if (
         behind
         and procs <= counters[slots.FREE]
-        and may_backfill(
-            settings.algorithm, procs, estimates.fit[job], now, front.job[front.bounds[BEGIN]], jobs, state, settings.bits
-        )
+        and may_backfill(settings.algorithm, procs, estimates.fit[job], now, head_of(work), jobs, state, settings.bits)
     ):
         if start_job(job, now, jobs, estimates, state, settings.bits):  # with start decisions no job comes here
             started_behind(settings.algorithm, procs, estimates.fit[job], now, counters)
     else:
-        enqueue(settings, job, now, jobs, estimates, front, back, state)
+        enqueue(settings, job, now, jobs, estimates, work)
     return behind
 
 
 @kernel
-def enqueue(settings, job, now, jobs, estimates, front, back, state):
+def enqueue(settings, job, now, jobs, estimates, work):
     """Insert ``job`` into the primary queue and, if there is one, the backfill queue.
 
     Return the first entry of the primary queue that has changed, -1 if all may have.
     """
-    counters = state.counters
+    front, state, counters = work.front, work.state, work.state.counters
     moved = line_up(settings, front, primary_key(settings, job, now, jobs, estimates, counters), job, jobs, estimates, state)
     if settings.algorithm == JUSTBF and moved < front.bounds[BEGIN] + counters[slots.RESERVED]:
         counters[slots.AS_PLANNED] = slots.LATER
     if not settings.one_queue:
-        line_up(settings, back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
+        line_up(settings, work.back, backfill_key(settings, job, now, jobs, estimates), job, jobs, estimates, state)
     counters[slots.WAITING] += 1
     return moved
 
@@ -356,9 +360,9 @@ def backfill_key(settings, job, now, jobs, estimates):
 
 
 @kernel
-def sort_anew(settings, now, jobs, estimates, front, back, state):
+def sort_anew(settings, now, jobs, estimates, work):
     """Sort all waiting jobs, nearly sorted already, by their current keys."""
-    counters = state.counters
+    front, back, state, counters = work.front, work.back, work.state, work.state.counters
     pack(front, state.start)
     begin = front.bounds[BEGIN]
     if settings.order == SCORE or settings.backfill == SCORE:

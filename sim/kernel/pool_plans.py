@@ -241,12 +241,13 @@ def move_horizon(horizon, profile, counters):
 
 
 @kernel
-def compress(again, steady, now, jobs, estimates, queue, profile, state, bits):
+def compress(again, steady, now, jobs, estimates, work, bits):
     """Seat all waiting jobs again; start those due now. Their keys are their reserved starts.
 
     With ``again`` the pass continues from the job that was undecided. If the plan is ``steady`` and no job may run longer than
     planned, only jobs that can start earlier are moved.
     """
+    queue, profile, state = work.front, work.profile, work.state
     counters, advanced = state.counters, state.counters[slots.ADVANCED]
     if not again:
         if (

@@ -42,51 +42,46 @@ class Sweep(NamedTuple):
 
 
 @kernel
-def run(settings, jobs, estimates, dependencies, front, back, profile, state, clusters, outside, memory, now, sweep):
+def run(settings, inputs, work, now, sweep):
     """Run :func:`sim.kernel.loop.advance`, or each simulation of a sweep to its end.
 
     The predictor of a sweep must not be OUTSIDE, as no caller could answer the loop.
     """
+    jobs, state = inputs.jobs, work.state
     simulations = len(sweep.starts)
     free, begin = state.counters[slots.FREE], now
     reason = DONE
     for row in range(max(simulations, 1)):
         if simulations > 0:
             now = begin
-            reset(free, jobs, state, memory, sweep)
+            reset(free, jobs, state, inputs.memory, sweep)
             if len(sweep.weights) > 0:
                 for i in range(sweep.weights.shape[1]):
                     settings.weights[i] = sweep.weights[row, i]
-            if outside is None and len(sweep.runtimes) > 0:
-                resume(row, settings, now, jobs, estimates, front, back, state, state.scenarios, clusters, state.slurm, sweep)
-        reason, now = advance(
-            settings,
-            jobs,
-            estimates,
-            dependencies,
-            front,
-            back,
-            profile,
-            state,
-            memory,
-            now,
-            state.scenarios,
-            clusters,
-            state.slurm,
-            outside,
-        )
+            if len(sweep.runtimes) > 0:
+                for job in range(len(jobs.submit)):
+                    jobs.runtime[job] = sweep.runtimes[row, job]
+                resume(settings, now, inputs, work, sweep, state.scenarios, state.slurm, work.outside)
+        reason, now = advance(settings, inputs, work, now, state.scenarios, work.clusters, state.slurm, work.outside)
         if simulations > 0:
             if state.counters[slots.UNUSABLE] > 0:
                 break
-            if clusters is not None:
-                nodes = clusters.nodes
-                for i in range(state.counters[slots.ENDS]):  # running jobs give back their nodes
-                    job = state.running[state.ends[i] & ((1 << settings.bits) - 1)]
-                    if state.planned[job] != slots.LEFT:
-                        change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
+            empty_nodes(settings.bits, state, work.clusters)
             for job in range(sweep.starts.shape[1]):
                 sweep.starts[row, job] = state.start[job]
     return reason, now
+
+
+@kernel
+def empty_nodes(bits, state, clusters):
+    """Give back the nodes of the jobs that run, on a machine of clusters."""
+    if clusters is None:
+        return
+    nodes = clusters.nodes
+    for i in range(state.counters[slots.ENDS]):
+        job = state.running[state.ends[i] & ((1 << bits) - 1)]
+        if state.planned[job] != slots.LEFT:
+            change(nodes.row[job], 1, nodes, nodes.free, nodes.left)
 
 
 @kernel
@@ -103,18 +98,26 @@ def reset(free, jobs, state, memory, sweep):
     restore(memory, sweep.memory)
 
 
-@apart
-def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, clusters, slurm, sweep):
-    """Prepare a simulation that begins in the midst, at ``now``, with the runtimes of ``row``.
+@kernel
+def resume(settings, now, inputs, work, sweep, scenarios, slurm, outside):
+    """Prepare a simulation that begins in the midst, if the scheduler can.
 
-    The first jobs run, on the nodes noted for them; the others wait. No job may run before. Harm and Slurm's scheduler have their
-    own queues and begin no simulation in the midst; their forms of the kernel are compiled without this.
+    Harm, Slurm's scheduler and policies outside have their own queues and begin no simulation in the midst; their forms of the
+    kernel are compiled without this.
     """
-    if scenarios is not None or slurm is not None:
+    if scenarios is not None or slurm is not None or outside is not None:
         return
+    begin_in_the_midst(settings, now, inputs, work, sweep, work.clusters)
+
+
+@apart
+def begin_in_the_midst(settings, now, inputs, work, sweep, clusters):
+    """Let the first jobs run at ``now``, on the nodes noted for them, and the others wait.
+
+    No job may run before.
+    """
+    jobs, estimates, state = inputs.jobs, inputs.estimates, work.state
     counters, running, total = state.counters, len(sweep.planned), len(jobs.submit)
-    for job in range(total):
-        jobs.runtime[job] = sweep.runtimes[row, job]
     for job in range(running):
         state.running[job] = job
         state.planned[job] = sweep.planned[job]
@@ -130,7 +133,7 @@ def resume(row, settings, now, jobs, estimates, front, back, state, scenarios, c
     while counters[slots.STARVING] < counters[slots.NEXT] and now - jobs.submit[counters[slots.STARVING]] > settings.starvation:
         counters[slots.STARVING] += 1
     if clusters is None:
-        line_up_anew(settings, running, now, jobs, estimates, front, back, state)
+        line_up_anew(settings, running, now, jobs, estimates, work)
     else:
         nodes, numbers = clusters.nodes, clusters.numbers
         for job in range(running):

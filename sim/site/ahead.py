@@ -22,6 +22,7 @@ from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from sim.campaigns.maps import threads
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.kernel.loop import LoopInputs
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
@@ -336,7 +337,8 @@ def _advance(
     last = min(moment.now_ms + within_s * 1000, NO_TIME)
     while now < last and (slurm.now.first_ms[waiting] < 0).any() and not _idle(slurm, counters, now, len(table)):
         counters[EVENTS] = _EVENTS
-        _, now = run(settings, arrays, estimates, NO_DEPENDENCIES, *work._replace(state=state), Memory(), now, NO_SWEEP)
+        inputs = LoopInputs(arrays, estimates, NO_DEPENDENCIES, Memory())
+        _, now = run(settings, inputs, work._replace(state=state), now, NO_SWEEP)
 
 
 def _idle(slurm: Slurm, counters: np.ndarray, now: int, total: int) -> bool:

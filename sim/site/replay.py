@@ -11,6 +11,7 @@ from features.errors import InputError
 from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.kernel.loop import LoopInputs
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import Estimates, Jobs
@@ -106,7 +107,8 @@ def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.
     settings = kernel_settings(policy, policy.plan(), TABLE, bits)
     work = Scratch().work(len(jobs), max(procs, 1))
     work = work._replace(state=work.state._replace(slurm=slurm))
-    run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), 0, NO_SWEEP)
+    inputs = LoopInputs(arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, Memory())
+    run(settings, inputs, work, 0, NO_SWEEP)
 
 
 def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:

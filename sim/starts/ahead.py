@@ -21,6 +21,7 @@ from models.runtime.dispatch import TABLE
 from models.runtime.memory import Memory
 from sim.inputs.planner import no_planner
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP, on_clusters
+from sim.kernel.loop import LoopInputs
 from sim.kernel.run import run
 from sim.kernel.scenarios import draw_runtimes
 from sim.kernel.scratch import Scratch
@@ -212,16 +213,8 @@ class Ahead:
             wanted=wanted,
         )
         arrays = Jobs(submit, np.empty(total, np.int64), procs, requests, np.zeros(total, np.int64))
-        run(
-            self._settings,
-            arrays,
-            Estimates(requests, requests, requests),
-            NO_DEPENDENCIES,
-            *self._work,
-            Memory(),
-            now_s - origin,
-            swept,
-        )
+        inputs = LoopInputs(arrays, Estimates(requests, requests, requests), NO_DEPENDENCIES, Memory())
+        run(self._settings, inputs, self._work, now_s - origin, swept)
         return swept.starts[:, first : len(rows)] + origin - now_s
 
 

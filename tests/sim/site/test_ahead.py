@@ -17,6 +17,7 @@ from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import load_site
 from pipelines.studies.parity import read_site_jobs
 from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
+from sim.kernel.loop import LoopInputs
 from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
 from sim.kernel.state import EVENTS, NEVER, Estimates, Jobs
@@ -57,7 +58,8 @@ def cut(site: Site, table: pd.DataFrame, phases: Phases, events: int) -> Cut:
 
     def go_on(many: int) -> int:
         work.state.counters[EVENTS] = many
-        return int(run(settings, arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, *work, Memory(), now, NO_SWEEP)[1])
+        inputs = LoopInputs(arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, Memory())
+        return int(run(settings, inputs, work, now, NO_SWEEP)[1])
 
     now = go_on(events)
     then = deepcopy(slurm)
