@@ -10,7 +10,7 @@ import dagster as dg
 import pandas as pd
 
 from pipelines.assets.checks import holds
-from pipelines.assets.described import COLUMNS, page_link, picture, registry_link, written_table
+from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
 from pipelines.assets.stages import LakeResource, RegistryResource, trace_stage
 from pipelines.lake.tables import read_features
 from pipelines.report.table import markdown_of
@@ -110,7 +110,6 @@ def parity(context: dg.AssetExecutionContext, lake: LakeResource, registry: Regi
     yield written_table(work.lake, "parity", lake.name, COLUMNS).materialized(
         {
             "record": parity_page.answer(measured)[0],
-            "mean_waits": picture(parity_page.picture(measured)),
             "page": page_link(f"{lake.name}-parity.html"),
             **{key: value for key, value in measured.summary.items() if key not in ("trace", "machine")},
         },

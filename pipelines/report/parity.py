@@ -6,17 +6,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
-import pandas as pd
-from matplotlib.figure import Figure
 
-from pipelines.report.page import BLUE, INK, MOST_ROWS, RECORDED, Front, Picture, data_uri, figure, render, rows_named
+from pipelines.report.page import MOST_ROWS, Front, render
 from pipelines.report.table import Table
 from pipelines.studies.parity import Parity
 from sim.site.causes import exports
 from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart
 from sim.slurm.unbuilt import not_modelled, warnings_of
 
-_MOST_GROUPS = 14
 _RUNS = "recorded runs of Slurm on test clusters, which come with Queuecast's tests"
 _RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
 _READING = {
@@ -43,7 +40,6 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
         table=Table("", explaining.headings, explaining.rows[:MOST_ROWS]),
         hint="What could explain the waits, summed over jobs, and what would tell. Phases of Slurm's clocks are in no accounting, so each "
         "figure is a range, in which one more replay would lie with 95 %.",
-        picture=Picture(data_uri(picture(parity)), "Mean waits: recorded (dot), and the range over replays (bar)."),
         facts=[
             (f"{summary['jobs']:,}", "jobs that ran"),
             (f"{summary['within_5_s']:.0%}", "of starts within 5 s of the record"),
@@ -141,27 +137,3 @@ def advice(parity: Parity) -> str:
     """Return the three further exports that would explain most, in order."""
     named = exports(parity.causes)
     return f"Export next, what explains most first: {'; '.join(named)}." if named else "Nothing is left to export."
-
-
-def picture(parity: Parity) -> Figure:
-    """Draw recorded mean waits in their ranges: all jobs, and groups of at least ten."""
-    summary, table = parity.summary, parity.groups
-    several = table.groupby("by")["value"].transform("size") > 1
-    table = table[several & (table["jobs"] >= 10) & (table["by"] != "hour")].head(_MOST_GROUPS)
-    rows = pd.DataFrame(
-        [("all jobs", summary["recorded_mean_wait_s"], summary["mean_wait_s"], summary["low_s"], summary["high_s"])]
-        + [(f"{row.by} {row.value}", row.recorded_s, row.mean_s, row.low_s, row.high_s) for row in table.itertuples()],
-        columns=["name", "recorded", "mean", "low", "high"],
-    )
-    with figure(5.8, 0.7 + 0.24 * len(rows), generated=False) as drawing:
-        panel = drawing.subplots()
-        places = range(len(rows))
-        panel.hlines(places, rows["low"], rows["high"], color=BLUE, linewidth=5, alpha=0.35, label="range over replays")
-        panel.plot(rows["mean"], places, "|", color=BLUE, markersize=9, label="their mean")
-        panel.plot(rows["recorded"], places, "o", color=INK, markersize=4.5, label="recorded")
-        rows_named(panel, rows["name"].tolist())
-        panel.set_xlim(left=0)
-        panel.grid(axis="y", visible=False)
-        panel.set_xlabel("mean wait, s", color=RECORDED)
-        panel.legend(loc="lower left", bbox_to_anchor=(0, 1), ncols=3, frameon=False, fontsize=8)
-    return drawing

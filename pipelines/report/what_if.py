@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -28,18 +28,18 @@ from pipelines.report.page import (
 from pipelines.report.table import Cell, Row, Table, duration
 from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.names import METRICS
-from sim.metrics.verdict import change, interval, sentence, signed
+from sim.metrics.verdict import change, interval, signed
 from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.parity import RANGE, apart
-from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Group, Measured
+from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
 from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _SHORT = {"mean_wait_s": "wait", "mean_bounded_slowdown": "slowdown", "awf_s": "AWF", "p2sf_s": "P²SF"}
 _COLOURS = {"better": GREEN, "mixed": ORANGE, "worse": VERMILION, NOT_SURE: "#888888", LOSES: "#888888"}
 _COLOURS |= {"better here": "#7fceb9", "mixed here": "#f2ce7f", "worse here": "#eaae7f"}
-FEWEST_IN_GROUP, _NAMED = 20, 3
-"""Min number of jobs of a group whose mean wait is compared, and max number of smaller groups that are named."""
+FEWEST_IN_GROUP = 20
+"""Min number of jobs of a group whose mean wait is compared."""
 _WHERE = {
     NO_SETTING: "No setting of Slurm",
     SCRIPT: "The file job_submit.lua beside slurm.conf",
@@ -92,14 +92,18 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
             *study.jobs.notes,
             *not_modelled(study.site),
             *([f"Candidates that change nothing here: {', '.join(study.idle)}."] if study.idle else []),
+            *(
+                [f"No lower mean wait on the earlier half, or not among the best there: {', '.join(study.screened)}."]
+                if study.screened
+                else []
+            ),
         ],
         provenance=provenance,
     )
     first = study.ranked[0] if study.ranked else ""
     names = [name for name in study.ranked if not study.verdict(name).endswith((NOT_SURE, HERE)) or name == first]
-    kills = [killed(study, name) for name in study.ranked if study.changes[name].kills]
     more = [table] if len(table.rows) > MOST_ROWS else []
-    tables = [*more, *kills, *(groups(study, name) for name in names), screened(study)]
+    tables = [*more, *(groups(study, name) for name in names)]
     changes = [
         (f"{name}: {candidate.what}. Risk: {candidate.risk or 'not stated'}.", pasted(study.lines(name)))
         for name in study.better
@@ -173,26 +177,18 @@ def _kills(study: WhatIf, name: str) -> str:
 def _payers(study: WhatIf, name: str) -> str:
     """Return a sentence on the groups of jobs that lose and gain most seconds in all.
 
-    Groups of few jobs are named apart: their means say little.
+    Groups of few jobs are left out: their means say little.
     """
     groups = [group for group in study.effects[name].groups if group.jobs >= FEWEST_IN_GROUP]
-    few = [group for group in study.effects[name].groups if group.jobs < FEWEST_IN_GROUP and round(group.by_s) > 0]
-    small = f"{_listed(few)}: under {FEWEST_IN_GROUP} jobs, too few to tell" if few else ""
     if not groups:
-        return sentence(f"no group has {FEWEST_IN_GROUP} jobs, so which jobs pay is open{small and f'; longer waits have {small}'}")
+        return f"No group has {FEWEST_IN_GROUP} jobs, so which jobs pay is open."
     pays, gains = (choose(groups, key=lambda group: group.by_s * group.jobs) for choose in (max, min))
     clause = f"no group of {FEWEST_IN_GROUP} jobs or more waits longer"
     if round(pays.by_s) > 0:
         clause = f"{pays.by} {pays.value} ({pays.jobs:,} jobs) waits {pays.by_s:,.0f} s longer"
     if round(gains.by_s) < 0:
         clause += f"; {gains.by} {gains.value} ({gains.jobs:,} jobs) waits {-gains.by_s:,.0f} s less"
-    return sentence(f"In the mean, {clause}{small and f'; longer waits have also {small}'}")
-
-
-def _listed(groups: Sequence[Group]) -> str:
-    """Return groups with what they wait longer, the first three by name."""
-    first = [f"{group.by} {group.value} ({group.jobs:,} jobs, {signed(group.by_s, ',.0f')} s)" for group in groups[:_NAMED]]
-    return ", ".join(first) + (f" and {len(groups) - _NAMED} more" if len(groups) > _NAMED else "")
+    return f"In the mean, {clause}."
 
 
 def pasted(lines: Iterable[str]) -> str:
@@ -227,12 +223,6 @@ def candidates(study: WhatIf) -> Table:
     return Table("Candidates", headings, rows, left=["verdict"])
 
 
-def screened(study: WhatIf) -> Table:
-    """Return the candidates that the earlier half of the log excluded."""
-    rows: list[Row] = [[name, change(relative)] for name, relative in sorted(study.screened.items(), key=lambda pair: pair[1])]
-    return Table("Not judged: no lower mean wait on the earlier half, or not among the best there", ["candidate", "wait"], rows)
-
-
 def groups(study: WhatIf, name: str) -> Table:
     """Return mean waits before and after by partition, account, size and length."""
     rows: list[Row] = [
@@ -246,25 +236,6 @@ def groups(study: WhatIf, name: str) -> Table:
         for group in study.effects[name].groups
     ]
     return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
-
-
-def killed(study: WhatIf, name: str) -> Table:
-    """Return the jobs that a shorter limit would kill, by account, most first."""
-    table, kills = study.jobs.table, study.changes[name].kills
-    over = table["job_id"].astype(str).isin(kills)
-    counts = (
-        pd.DataFrame({"jobs": 1, "killed": over, "hours": table["runtime_s"] * table["cpus"] * over / 3600})
-        .groupby(table["account"])
-        .sum()
-    )
-    rows: list[Row] = [
-        [str(account), f"{jobs:,}", f"{count:,}", f"{count / jobs:.1%}", f"{hours:,.0f}"]
-        for account, jobs, count, hours in counts.sort_values("killed", ascending=False, kind="stable")
-        .reset_index()
-        .itertuples(index=False)
-        if count
-    ]
-    return Table(f"Jobs that “{name}” would kill", ["account", "jobs", "killed", "share", "processor hours they ran"], rows)
 
 
 def picture(study: WhatIf) -> Figure:
