@@ -38,7 +38,7 @@ class Gap:
 
 @dataclass(frozen=True)
 class Cleaning:
-    """The effect of one way to treat missing requests: jobs kept, and changes by rule.
+    """What cleaning does: jobs kept, and changes by rule.
 
     ``refused`` says why the trace is refused, if it is.
     """
@@ -57,8 +57,8 @@ class Inspection:
     ``usage`` is the use at once by its records, ``occupied`` the
     allocated over the requested work. ``distributions`` has, for each quantity, its count, mean and :data:`QUANTILES`;
     ``missing`` the number of jobs without a value, by column; ``requests_exceeded`` the number of jobs that ran for longer than
-    they had requested, ``requests_stated`` those with both values. ``cleaning`` has
-    one entry for each way to treat missing requests, ``missing_request`` is the chosen way.
+    they had requested, ``requests_stated`` those with both values. ``cleaning`` is by ``missing_request``, the way to treat missing
+    requests.
     """
 
     name: str
@@ -87,7 +87,7 @@ class Inspection:
     requests_stated: int
     requests_exceeded: int
     missing_request: str
-    cleaning: Mapping[str, Cleaning]
+    cleaning: Cleaning
     notes: tuple[str, ...]
     header: Mapping[str, str]
 
@@ -140,7 +140,7 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
         requests_stated=int(both.sum()),
         requests_exceeded=int((jobs["runtime_s"] > jobs["requested_s"])[both].sum()),
         missing_request=missing_request,
-        cleaning={way: _cleaning(trace, procs, way) for way in MISSING_REQUEST},
+        cleaning=_cleaning(trace, procs, missing_request),
         notes=trace.notes,
         header=dict(trace.header),
     )
@@ -196,16 +196,11 @@ def render(inspection: Inspection, console: Console) -> None:
         _quantiles(inspection),
         _missing(inspection),
         _gaps(inspection),
-        _cleanings(inspection),
+        _cleaned(inspection),
     ):
         _show(table, console)
-    refusals: dict[str, list[str]] = {}
-    for way, cleaning in inspection.cleaning.items():
-        if cleaning.refused:
-            refusals.setdefault(cleaning.refused, []).append(way)
-    for refusal, ways in refusals.items():
-        style = "bold red" if inspection.missing_request in ways else "yellow"
-        console.print(f"[{style}]refused with {', '.join(ways)}:[/{style}] {escape(refusal)}", highlight=False)
+    if inspection.cleaning.refused:
+        console.print(f"[bold red]refused:[/bold red] {escape(inspection.cleaning.refused)}", highlight=False)
     if inspection.notes:
         console.print("\n[bold]Notes of the reader[/bold]")
     for note in inspection.notes:
@@ -264,7 +259,7 @@ def _use(inspection: Inspection) -> Iterator[tuple[str, str]]:
         else f"{use.waited:.1%} of {use.jobs:,} jobs with a known start waited over a minute"
     )
     yield "waits", waited
-    cleaning = inspection.cleaning[inspection.missing_request]
+    cleaning = inspection.cleaning
     if not cleaning.refused:
         read, dropped = inspection.jobs + inspection.unreadable_lines, sum(cleaning.dropped.values())
         odd = f"{dropped:,} of {read:,} jobs ({dropped / read:.1%}) are dropped, {sum(cleaning.altered.values()):,} values altered"
@@ -295,16 +290,12 @@ def _gaps(inspection: Inspection) -> Table:
     return Table(title, ["from", "from second", "days"], rows)
 
 
-def _cleanings(inspection: Inspection) -> Table:
-    ways, title = inspection.cleaning, f"Cleaning, by --missing-request (now {inspection.missing_request})"
-    present = ways[inspection.missing_request]
-    if all(cleaning == present for cleaning in ways.values()):  # each job states a request
-        ways, title = {"": present}, "Cleaning"
-    rows = [["read", *(f"{inspection.jobs + inspection.unreadable_lines:,}" for _ in ways)]]
-    for action in ("dropped", "altered"):
-        for rule in sorted({rule for cleaning in ways.values() for rule in getattr(cleaning, action)}):
-            rows.append([f"{action}: {rule}", *(f"{getattr(cleaning, action).get(rule, 0):,}" for cleaning in ways.values())])
-    rows.append(["kept", *("refused" if cleaning.refused else f"{cleaning.kept:,}" for cleaning in ways.values())])
-    loads = [cleaning.offered_load for cleaning in ways.values()]
-    rows.append(["offered load", *("" if load is None else f"{load:.3f}" for load in loads)])
-    return Table(title, ["jobs", *ways], rows)
+def _cleaned(inspection: Inspection) -> Table:
+    cleaning, read = inspection.cleaning, inspection.jobs + inspection.unreadable_lines
+    rows = [["read", f"{read:,}"]]
+    for action, counts in (("dropped", cleaning.dropped), ("altered", cleaning.altered)):
+        rows += [[f"{action}: {rule}", f"{count:,}"] for rule, count in sorted(counts.items())]
+    rows.append(["kept", "refused" if cleaning.refused else f"{cleaning.kept:,}"])
+    if cleaning.offered_load is not None:
+        rows.append(["offered load", f"{cleaning.offered_load:.3f}"])
+    return Table(f"Cleaning, with --missing-request {inspection.missing_request}", ["", "jobs"], rows)
