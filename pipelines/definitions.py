@@ -47,7 +47,6 @@ nightly_variability = dg.define_asset_job(
 defs = dg.Definitions(
     assets=[
         *dg.load_assets_from_modules([traces, starts, variability_stages, publishing]),
-        variability_stages.counters_by_day,
         publishing.night,
         publishing.variability_night,
         *external,

@@ -36,12 +36,10 @@ NIGHT_TAG = "queuecast/night"
 
 traces = dg.DynamicPartitionsDefinition(name=TRACES)
 systems = dg.DynamicPartitionsDefinition(name="systems")
-days = dg.DynamicPartitionsDefinition(name="days")
 # a day's night is due on that day, at 02:00: so today is a partition, too
 _night_days = dg.DailyPartitionsDefinition(start_date=first_night().isoformat(), end_offset=1)
 nights_of_traces = dg.MultiPartitionsDefinition({"day": _night_days, "trace": traces})
 nights_of_systems = dg.MultiPartitionsDefinition({"day": _night_days, "system": systems})
-counter_days = dg.MultiPartitionsDefinition({"day": days, "system": systems})
 
 
 def night_of(run: dg.DagsterRun) -> tuple[str, str]:

@@ -29,7 +29,7 @@ from pipelines.assets.described import (
     registry_link,
     written_table,
 )
-from pipelines.assets.stages import LakeResource, RegistryResource, counter_days, days, simulate_if_needed, system_stage
+from pipelines.assets.stages import LakeResource, RegistryResource, simulate_if_needed, system_stage
 from pipelines.readers import SIMULATED
 from pipelines.report.table import escaped, markdown_of
 from pipelines.studies.progress import progress_reporter, report_progress
@@ -39,38 +39,7 @@ from pipelines.training.promote import RULES
 if TYPE_CHECKING:
     from pipelines.studies.monitored import IngestedFile
 
-BY_DAY = "counters_by_day"
 _SHOWN = 20
-
-counters_by_day = dg.AssetSpec(
-    BY_DAY,
-    deps=[dg.AssetDep("counters", partition_mapping=dg.AllPartitionMapping())],
-    partitions_def=counter_days,
-    group_name="ingest",
-    kinds={"parquet"},
-    description="The days of each system's counters, as ingested: rows and values by sampler. Written by counters.",
-)
-
-
-def tell_days(context: dg.AssetExecutionContext, name: str, sampled_days: pd.DataFrame) -> None:
-    """Log each day with new data as a materialisation of its own partition."""
-    if sampled_days.empty:
-        return
-    for day, rows in sampled_days[sampled_days["new"]].groupby("day"):
-        context.instance.add_dynamic_partitions(str(days.name), [str(day)])
-        table = rows.drop(columns=["day", "new"])
-        context.log_event(
-            dg.AssetMaterialization(
-                BY_DAY,
-                partition=dg.MultiPartitionKey({"day": str(day), "system": name}),
-                metadata={
-                    "dagster/row_count": int(rows["rows"].sum()),
-                    "values": int(rows["values"].sum()),
-                    "samplers": dg.MetadataValue.md(markdown_of(table)),
-                    "simulated": name == SIMULATED,
-                },
-            )
-        )
 
 
 @system_stage(
@@ -91,7 +60,6 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
     report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(system_lake.lake().root, name)
     sampled_days = sampled(store, report)
-    tell_days(context, name, sampled_days)
     came = [
         {
             "sampler": sampler,

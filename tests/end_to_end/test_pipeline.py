@@ -45,16 +45,12 @@ GRAPH: dict[str, set[str]] = {
     "start_model": {"queue_states"},
     "parity": {"published_trace"},
     "counters": {"ldms_directory"},
-    "counters_by_day": {"counters"},
     "control_runs": {"control_run_files"},
     "variability_features": {"counters", "control_runs"},
     "variability_model": {"variability_features"},
     "published_system": {"variability_features", "variability_model"},
     "system_comparison": {"variability_model", "published_system", "runtime_model"},
     "variability_night": {"published_system"},
-    **{f"registered_{kind}": {"published_trace"} for kind in ("runtime", "policy")},
-    "registered_start": {"start_model"},
-    "registered_variability": {"published_system"},
 }
 """What each asset is made from."""
 ELSEWHERE = ("DAGSTER_HOME", "MLFLOW_TRACKING_URI")

@@ -180,14 +180,6 @@ def test_one_comparison_holds_traces_and_systems(simulated: dg.ExecuteInProcessR
     assert names[1] < names[0]
 
 
-def test_the_days_of_counters_are_partitions_of_their_own(
-    simulated: dg.ExecuteInProcessResult, home: Path, instance: dg.DagsterInstance
-) -> None:
-    store = CountersStore(home / "lake", SIMULATED)
-    partitions = instance.get_materialized_partitions(dg.AssetKey("counters_by_day"))
-    assert partitions >= {str(dg.MultiPartitionKey({"day": day, "system": SIMULATED})) for day in store.days("sysclassib")}
-
-
 @pytest.mark.thorough
 def test_nights_take_in_what_is_new_and_a_failed_one_changes_nothing(
     half: Path, site: Path, home: Path, instance: dg.DagsterInstance, monkeypatch: pytest.MonkeyPatch
@@ -249,7 +241,7 @@ def test_the_night_of_an_ingested_system_succeeds_and_a_champion_answers(
     """From the files of a site to a decision: ingested by command, trained by night, asked by command, as the model itself says."""
     assert ingested.success
     stages = {key.to_user_string() for key in map(attrgetter("asset_key"), ingested.get_asset_materialization_events()) if key}
-    assert stages - {"counters_by_day"} == {*STAGES, "published_system", "variability_night"} - {"system_comparison"}
+    assert stages == {*STAGES, "published_system", "variability_night"} - {"system_comparison"}
     assert not Lake(home / "lake", system=True).has("comparison", "opal")
     assert not any(name.startswith("system_comparison") for name in checks_of(ingested))
 

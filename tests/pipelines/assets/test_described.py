@@ -41,7 +41,6 @@ def test_groups_follow_the_sentence_and_have_no_circles() -> None:
         "site",
         "trials",
         "nights",
-        "registry",
     ]
     assert {group for arrow in arrows for group in arrow} == {*order}
     assert [arrow for arrow in arrows if order.index(arrow[0]) > order.index(arrow[1])] == []
