@@ -1,6 +1,7 @@
 """Replays of workloads against two real runs of each, in waits, starts and decisions.
 
-``tests.golden.slurm.record`` made six on Slurm 22.05; those of ``newer`` are of 24.11. Bounds are what came out, a little wider: they hold the model as it is.
+``tests.golden.slurm.record`` at commit cb91bb7d made six on Slurm 22.05; those of ``newer`` are of 24.11. Bounds are what came out, a
+little wider: they hold the model as it is.
 """
 
 from __future__ import annotations
@@ -18,9 +19,9 @@ from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import read_site_jobs
 from sim.site.computed import with_computations
 from sim.site.explained import decisions
-from sim.site.parity import Open, fitted, open_replays, unexplained
+from sim.site.parity import Open, causes, exports, fitted, open_replays, unexplained
 from sim.site.replay import replay
-from sim.slurm.begin import Phases, origin_of
+from sim.slurm.phases import Phases, origin_of
 from sim.slurm.site import Site
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
@@ -135,5 +136,12 @@ def test_a_wait_that_a_cancellation_ended_counts_in_the_record_and_in_replays() 
 def test_nodes_that_stayed_free_without_a_reason_are_named() -> None:
     site, jobs, _ = recorded("outages-A", logged=False)
     bare, jobs = replace(site, reservations=()), jobs.assign(reservation="")
-    why = unexplained(bare, jobs, open_replays(bare, jobs, 8, seed=0)).set_index("job_id")["why"]
-    assert re.match(r"nodes n1, n2 stayed free from 05:33:\d\d to 05:35:00 while it waited and fitted: is reservations", why["20"])
+    replays = open_replays(bare, jobs, 8, seed=0)
+    waits = unexplained(bare, jobs, replays).set_index("job_id")
+    free = r"nodes n1, n2 stayed free from 05:33:\d\d to 05:35:00 while it waited and fitted: is reservations"
+    assert re.match(free, waits["why"]["20"])
+    table = causes(replays, waits, False, {"Flags": 0.5}).set_index("cause")
+    assert table["explains_s"].is_monotonic_decreasing
+    assert table["explains_s"]["nodes that were not there"] >= waits["beyond_s"]["20"]
+    assert {"slurmctld.log, for --log", "Flags of sacct"} <= {*exports(table, most=9)}
+    assert "phases of Slurm's clocks" not in causes(replays, waits, True, {})["cause"].tolist()
