@@ -25,7 +25,7 @@ import pandas as pd
 from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import read_site_jobs
 from sim.site.reasons import standings
-from sim.slurm.begin import LEAD_S
+from sim.slurm.phases import LEAD_S
 from sim.slurm.site import Site
 from sim.starts.reasons import class_of
 

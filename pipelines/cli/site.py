@@ -37,7 +37,7 @@ def parity(settings: ParitySettings, report: Path | None, as_json: bool) -> None
     from pipelines.cli.compiling import announce_compilation
     from pipelines.report import parity as shown
     from pipelines.studies.parity import measure
-    from sim.site.causes import exports
+    from sim.site.parity import exports
 
     announce_compilation()
     timezone = settings.timezone or "UTC"

@@ -10,8 +10,7 @@ import numpy as np
 from pipelines.report.page import MOST_ROWS, Front, render
 from pipelines.report.table import Table
 from pipelines.studies.parity import Parity
-from sim.site.causes import exports
-from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart
+from sim.site.parity import FARTHEST_BY_LOG, HELD_GROUPS, HELD_MEANS, HELD_WAITS, LEAST_DECIDED, apart, exports
 from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _RUNS = "recorded runs of Slurm on test clusters, which come with Queuecast's tests"

@@ -20,14 +20,15 @@ from pipelines.readers.slurm.lines import ABSENT
 from pipelines.readers.slurm.site import load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
 from pipelines.readers.text import load
-from sim.site.causes import causes
 from sim.site.computed import with_computations
 from sim.site.explained import decisions
-from sim.site.parity import BY, by_group, fitted, open_replays, too_far, unexplained
+from sim.site.parity import BY, by_group, causes, fitted, open_replays, too_far, unexplained
 from sim.slurm.site import Site
 from sim.slurm.unbuilt import unbuilt
 
 REPLAYS, NIGHTLY_REPLAYS = 40, 8
+_SHOWN = 10
+"""Max number of jobs that are shown with what may explain their waits."""
 _NOTED_S = 2
 """Max seconds between the end of a drained node's last job and the note of its drain."""
 Progress = Callable[[str, int, int], None]
@@ -38,7 +39,7 @@ class Parity:
     """The results of replays beside the record.
 
     ``summary`` holds the figures of ``queuecast parity --json``, with :func:`sim.site.parity.too_far` as ``far``; ``groups``,
-    ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity` and :func:`sim.site.causes.causes`. ``lost``
+    ``unexplained`` and ``causes`` are the tables of :mod:`sim.site.parity`. ``lost``
     names jobs that some replay never starts; all figures leave them out.
     """
 
@@ -138,13 +139,14 @@ def measure(
     figures = {**replayed.summary(), **decided.summary(), "phases_from_log": phases is not None}
     summary = {"trace": jobs.name, "machine": site.name, **figures, "far": too_far(figures)}
     progress("what explains the rest", 0, 1)
+    waits = unexplained(site, table, replayed)
     moved = {name: ABSENT[name].median_percent / 100 for name in jobs.lacking}
     return Parity(
         site=site,
         jobs=jobs,
         summary=summary,
         groups=pd.concat([by_group(table, replayed, by, site.timezone) for by in BY], ignore_index=True),
-        unexplained=unexplained(site, table, replayed),
-        causes=causes(site, table, replayed, log is not None, moved),
+        unexplained=waits.head(_SHOWN),
+        causes=causes(replayed, waits, log is not None, moved),
         lost=tuple(table["job_id"][replayed.lost]),
     )

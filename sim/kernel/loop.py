@@ -27,7 +27,7 @@ from sim.kernel.planning import search_is_due
 from sim.kernel.scenarios import told_too_little
 from sim.kernel.state import Estimates, Jobs, begin_to_run, heap_pop, place_of, plan_insert, plan_remove, start_job, take_out
 from sim.slurm.clocks import next_clock, work
-from sim.slurm.state import STOPPED
+from sim.slurm.slots import STOPPED
 
 DONE, ASK, ASK_AGAIN, RETRAIN, DECIDE, MOVED, PAUSE, SEARCH, POLICY, GO_ON = range(10)
 """Stop reasons, and what the caller does before it calls again. DONE: no event is left, or the job ``WANTED`` has started. ASK:

@@ -18,44 +18,19 @@ from features.errors import InputError
 from models.packed.queue_state import NOT_YET as UNKNOWN
 from models.packed.queue_state import QueueJobs as Queued
 from models.packed.start_predictor import SLURM
-from models.runtime.dispatch import TABLE
-from models.runtime.memory import Memory
 from sim.campaigns.maps import threads
-from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
-from sim.kernel.loop import LoopInputs
-from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
-from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED, Estimates, Jobs
-from sim.policy import Policy, kernel_settings
-from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, as_rules, begin, draw_phases, origin_of
-from sim.slurm.events import follow_events, held_nodes
-from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow
+from sim.kernel.state import ENDS, EVENTS, FREE, NEXT, PLANS, STARTED
+from sim.site.replay import site_loop
+from sim.slurm import slots
+from sim.slurm.begin import as_rules, begin
+from sim.slurm.events import follow_events, held_nodes, ordered
+from sim.slurm.phases import LAUNCH_MS, LEAD_S, Phases, draw_phases, origin_of
+from sim.slurm.recorded import CANCEL, CLEAR, DECAY, END, LOOK, START, SUBMIT, follow
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
-from sim.slurm.state import (
-    ABSENT,
-    BACKFILL_DIRTY,
-    CHANGED_AT,
-    CYCLE,
-    DIRTY,
-    DRAINED,
-    JOINED,
-    LAST_ASKED,
-    LAST_CYCLE,
-    LAST_DECAY,
-    LAST_FULL,
-    MADE,
-    NO_TIME,
-    NONE,
-    OUTAGE,
-    REQUESTS,
-    RUNS,
-    STAMP,
-    TICK,
-    Slurm,
-)
-from sim.slurm.state import DECAY as NEXT_DECAY
-from sim.starts.ahead import Ahead, arrivals
+from sim.slurm.state import ABSENT, NO_TIME, NONE, RUNS, Slurm
+from sim.starts.ahead import Ahead, PresentQueue, arrivals
 
 _EVENTS = 2_000
 """Number of events after which it is checked whether all waiting jobs have started."""
@@ -82,16 +57,10 @@ class SiteAhead(Ahead):
         self.by = SLURM
         self.site, self.table, self._origin_s, self._first, self.within_s = site, table, origin_s, first, within_s
 
-    def starts(
-        self,
-        jobs: Queued,
-        running: np.ndarray,
-        waiting: np.ndarray,
-        now_s: int,
-        only: np.ndarray | None = None,
-        without: np.ndarray | None = None,
-    ) -> np.ndarray:
-        rows, _, _, runtimes = self.drawn(jobs, running, waiting, now_s)
+    def starts(self, queue: PresentQueue, only: np.ndarray | None = None, without: np.ndarray | None = None) -> np.ndarray:
+        jobs, now_s = queue.jobs, queue.now_s
+        left, runtimes = self.drawn(queue)
+        rows = left.rows
         kept_rows, table = self.present(jobs, rows, now_s)
         if without is not None:  # they end now or are cancelled: without their rows, other phases would be drawn
             now, runs = float(now_s + self._origin_s), table["start_s"].notna() & table["end_s"].isna()
@@ -192,16 +161,16 @@ def starts_ahead(
 
     def scenarios(numbers: range) -> tuple[range, np.ndarray]:
         slurm, scratch = deepcopy(moment.slurm), Scratch()
-        state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.meters, *slurm.reservations, slurm.numbers]
+        state = [*slurm.now, *slurm.ask, *slurm.tree, *slurm.reservations, slurm.numbers]
         kept, starts = [array.copy() for array in state], np.empty((len(numbers), len(rows)))
         for place, row in enumerate(numbers):
-            stamp, own = slurm.numbers[STAMP], drawn
+            stamp, own = slurm.numbers[slots.STAMP], drawn
             for array, old in zip(state, kept, strict=True):
                 array[:] = old
-            slurm.numbers[STAMP] = stamp  # what was marked in one scenario must not count in the next
+            slurm.numbers[slots.STAMP] = stamp  # what was marked in one scenario must not count in the next
             if not isinstance(phases, Phases):
                 own = draw_phases(site, len(table), phases + row)
-                slurm.numbers[[LAST_FULL, LAST_ASKED]] = moment.now_ms + round(own.full_s * 1000)
+                slurm.numbers[[slots.LAST_FULL, slots.LAST_ASKED]] = moment.now_ms + round(own.full_s * 1000)
             asked_for = {name: getattr(slurm.rules, name) for name in ("has_components", "has_several_qos")}
             scenario = slurm._replace(rules=as_rules(site, own)._replace(**asked_for))
             _set_clocks(scenario, own, moment, usage_s is None)
@@ -234,11 +203,11 @@ def lead(site: Site, table: pd.DataFrame, recorded: int, now_s: float, phases: P
     accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(recorded, np.nan)
     accrued = np.flatnonzero(np.isfinite(accrue))
     slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
-    numbers[LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
+    numbers[slots.LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
     ms, kind, row = _recorded(moment, jobs, phases, usage_s)
     follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
-    numbers[OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
-    numbers[JOINED] = recorded
+    numbers[slots.OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
+    numbers[slots.JOINED] = recorded
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
     return replace(moment, asked_ms=int(asks.max(initial=-NO_TIME)))
 
@@ -258,24 +227,16 @@ def _recorded(
     end = jobs["end_s"].to_numpy(np.float64) if "end_s" in jobs else np.full(len(jobs), np.nan)
     end = np.where(np.isnan(end), np.nan, np.fmax(in_ms(end), start + 1))
     gone = in_ms(jobs["cancel_s"].where(jobs["start_s"].isna() & (jobs["cancel_s"] >= 0)).to_numpy(np.float64))
-    answer, all_rows, outages = end + slurm.rules.epilog_ms, np.arange(len(jobs)), slurm.outages
-    of_site = np.flatnonzero((outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE)))
-    begins = np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
-    events = [
-        (times, kind, all_rows) for kind, times in ((SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone))
-    ]
-    events += [(answer, LOOK, all_rows)] * (len(slurm.ask.after) > 0)
-    events += [(outages.time_ms[of_site], CHANGE, of_site), (begins, LOOK, np.full(len(begins), NONE))]
+    answer, decays_ms = end + slurm.rules.epilog_ms, np.empty(0)
+    of_jobs = [(SUBMIT, submit), (START, start), (END, end), (CLEAR, answer), (CANCEL, gone)]
+    of_jobs += [(LOOK, answer)] * (len(slurm.ask.after) > 0)
     if usage_s is not None and slurm.rules.multifactor:
         period, first = slurm.rules.calc_period * 1000, int(phases.decay_s * 1000)
         since = round((usage_s - moment.origin_s) * 1000)
-        turns = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
-        events.append((turns, DECAY, np.full(len(turns), NONE)))
-    ms, row = (np.concatenate([event[at] for event in events]) for at in (0, 2))
-    kind = np.repeat([event[1] for event in events], [len(event[0]) for event in events])
-    passed = np.flatnonzero(ms <= now_ms)
-    passed = passed[np.lexsort((row[passed], kind[passed], ms[passed]))]
-    return ms[passed].astype(np.int64), kind[passed].astype(np.int64), row[passed].astype(np.int64)
+        decays_ms = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
+    ms, kind, row = ordered(of_jobs, decays_ms, slurm)
+    passed = int(np.searchsorted(ms, now_ms, side="right"))
+    return ms[:passed], kind[:passed], row[:passed]
 
 
 def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> None:
@@ -284,20 +245,20 @@ def _set_clocks(slurm: Slurm, phases: Phases, moment: Moment, charged: bool) -> 
     ``charged``: the usage is that of now. As far as is known, something has changed since the last pass and the last cycle.
     """
     numbers, rules, now_ms = slurm.numbers, slurm.rules, moment.now_ms
-    numbers[CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
-    numbers[LAST_CYCLE] = numbers[CYCLE] - rules.cycle_ms
-    numbers[NEXT_DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
-    last = int(numbers[NEXT_DECAY]) - rules.calc_period * 1000
-    if rules.multifactor and (charged or last // 1000 > numbers[LAST_DECAY]):
+    numbers[slots.CYCLE] = _next(int(phases.cycle_s * 1000), rules.cycle_ms, now_ms)
+    numbers[slots.LAST_CYCLE] = numbers[slots.CYCLE] - rules.cycle_ms
+    numbers[slots.DECAY] = _next(int(phases.decay_s * 1000), rules.calc_period * 1000, now_ms)
+    last = int(numbers[slots.DECAY]) - rules.calc_period * 1000
+    if rules.multifactor and (charged or last // 1000 > numbers[slots.LAST_DECAY]):
         follow_events([(last, DECAY, 0)], slurm)
-    numbers[REQUESTS] = moment.asked_ms > numbers[LAST_ASKED]
+    numbers[slots.REQUESTS] = moment.asked_ms > numbers[slots.LAST_ASKED]
     # also before the first start of a record
-    numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
-    numbers[CHANGED_AT] = now_ms
+    numbers[slots.DIRTY] = numbers[slots.BACKFILL_DIRTY] = 1
+    numbers[slots.CHANGED_AT] = now_ms
     turns = max(now_ms - rules.first_turn_ms, 0) * 1000 // rules.turn_us
     while rules.first_turn_ms + turns * rules.turn_us // 1000 <= now_ms:
         turns += 1
-    numbers[TICK] = rules.first_turn_ms + turns * rules.turn_us // 1000
+    numbers[slots.TICK] = rules.first_turn_ms + turns * rules.turn_us // 1000
 
 
 def _next(first: int, period: int, now: int) -> int:
@@ -318,14 +279,12 @@ def _advance(
     runtime = np.round(runtime_s * 1000).astype(np.int64) + LAUNCH_MS
     submit = np.round((table["submit_s"].to_numpy(np.float64) - moment.origin_s + phases.parts_s) * 1000).astype(np.int64)
     submit[recorded:] = np.maximum(np.sort(submit[recorded:]), now + 1)  # rows stay in their order within a second
-    running, bits = np.flatnonzero(slurm.now.phase == RUNS), max(len(table).bit_length(), 1)
+    running = np.flatnonzero(slurm.now.phase == RUNS)
     start = slurm.now.start_ms[running]
     ends = np.maximum(start + runtime[running], now + 1)
     runtime[running] = ends - start
-    arrays = Jobs(submit, runtime, slurm.ask.cpus, runtime, np.zeros(len(table), np.int64))
-    policy = Policy("Strict")
-    work = scratch.work(len(table), max(moment.site.procs, 1))
-    state, count = work.state._replace(slurm=slurm), len(running)
+    loop = site_loop(slurm, submit, runtime, moment.site.procs, scratch)
+    state, count, bits = loop.work.state, len(running), loop.settings.bits
     events = np.sort(ends << bits | np.arange(count))  # sorted, they are a heap too
     state.ends[:count] = state.plan[:count] = events
     state.plan_procs[:count] = slurm.ask.cpus[running[events & ((1 << bits) - 1)]]
@@ -333,16 +292,14 @@ def _advance(
     counters = state.counters
     counters[[ENDS, PLANS, STARTED]], counters[NEXT] = count, recorded
     counters[FREE] -= slurm.ask.cpus[running].sum()
-    settings, estimates = kernel_settings(policy, policy.plan(), TABLE, bits), Estimates(runtime, runtime, runtime)
     last = min(moment.now_ms + within_s * 1000, NO_TIME)
     while now < last and (slurm.now.first_ms[waiting] < 0).any() and not _idle(slurm, counters, now, len(table)):
         counters[EVENTS] = _EVENTS
-        inputs = LoopInputs(arrays, estimates, NO_DEPENDENCIES, Memory())
-        _, now = run(settings, inputs, work._replace(state=state), now, NO_SWEEP)
+        now = loop.run(now)
 
 
 def _idle(slurm: Slurm, counters: np.ndarray, now: int, total: int) -> bool:
     """Tell whether nothing has happened for long and nothing is to come."""
     numbers = slurm.numbers
-    to_come = counters[ENDS] > 0 or counters[NEXT] < total or numbers[OUTAGE] < len(slurm.outages.time_ms)
-    return bool(not to_come and now > numbers[CHANGED_AT] + _IDLE_MS)
+    to_come = counters[ENDS] > 0 or counters[NEXT] < total or numbers[slots.OUTAGE] < len(slurm.outages.time_ms)
+    return bool(not to_come and now > numbers[slots.CHANGED_AT] + _IDLE_MS)

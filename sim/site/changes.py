@@ -22,15 +22,12 @@ from features.node_list import expand_nodes
 from models.runtime.options import pairs
 from sim.inputs.predicted_limits import predicted_quantile
 from sim.site.lines import (
-    also_in,
-    at_submission,
     factor_of,
     limit_lines,
     node_lines,
     number_of,
     partition_lines,
     qos_lines,
-    stating,
     value_of,
     with_prediction,
 )
@@ -130,7 +127,7 @@ class QosKeys(KindOfChange):
 
 
 class NodeCount(KindOfChange):
-    """Another number of nodes: copies of nodes are added, or nodes removed, evenly over all."""
+    """A larger number of nodes: copies of nodes are added, evenly over all."""
 
     tabular = False
     resources = True
@@ -140,57 +137,16 @@ class NodeCount(KindOfChange):
         count = number_of(self.value, today, "nodes")
         if count == today:
             return now
-        if count > today:
-            alike = [site.nodes[i * today // (count - today)] for i in range(count - today)]
-            added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(alike)]
-            more = {
-                name: {new.name for new, node in zip(added, alike, strict=True) if node.name in part.nodes}
-                for name, part in site.partitions.items()
-            }
-            parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
-            return now.having(*node_lines(added), site=replace(site, nodes=(*site.nodes, *added), partitions=parts))
-        if not count:
-            raise InputError("no node would be left")
-        gone = {site.nodes[(2 * i + 1) * today // (2 * (today - count))].name for i in range(today - count)}
-        fewer = replace(
-            site,
-            nodes=tuple(node for node in site.nodes if node.name not in gone),
-            partitions={name: replace(part, nodes=part.nodes - gone) for name, part in site.partitions.items()},
-            reservations=tuple(replace(reservation, nodes=reservation.nodes - gone) for reservation in site.reservations),
-            outages=tuple(outage for outage in site.outages if outage.node not in gone),
-        )
-        return now.having(f"scontrol update NodeName={','.join(sorted(gone))} State=DRAIN Reason=what-if", site=fewer)
-
-
-class NewPartition(KindOfChange):
-    """Nodes in a new partition for jobs of another that fit: ``name nodes like MaxTime``."""
-
-    resources = True
-
-    def apply(self, now: Changed, seed: int) -> Changed:
-        site, jobs = now.site, now.jobs
-        options = {"name": "new", "like": next(iter(site.partitions)), "nodes": 1, "MaxTime": "UNLIMITED", **self.value}
-        name, like, count = str(options["name"]), str(options["like"]), number_of(options["nodes"], 1, "nodes")
-        if name in site.partitions or like not in site.partitions:
-            raise InputError(f"partition {name} like {like}; known: {', '.join(site.partitions)}")
-        old = _partition(site.partitions[like], {"maxtime": options["MaxTime"]})
-        patterns = [node for node in site.nodes if node.name in old.nodes]
-        nodes = [replace(patterns[i % len(patterns)], name=f"{name}{i}") for i in range(count)]
-        new = {
-            "PartitionName": name,
-            "Nodes": ",".join(node.name for node in nodes),
-            "MaxTime": options["MaxTime"],
-            "Default": "NO",
+        if count < today:
+            raise InputError(f"nodes = {self.value!r} is fewer than the {today} of today, and nodes can only be added")
+        alike = [site.nodes[i * today // (count - today)] for i in range(count - today)]
+        added = [replace(node, name=f"{node.name}-new{i}") for i, node in enumerate(alike)]
+        more = {
+            name: {new.name for new, node in zip(added, alike, strict=True) if node.name in part.nodes}
+            for name, part in site.partitions.items()
         }
-        part = replace(old, name=name, nodes=frozenset(node.name for node in nodes), default=False, line=stating(old.line, new))
-        requests = zip(jobs["partition"], jobs["limit_s"], jobs["min_nodes"], strict=True)
-        fits = np.array([like in text.split(",") and part.admits(limit, least) for text, limit, least in requests], bool)
-        return now.having(
-            *node_lines(nodes),
-            *at_submission(site, *also_in(part, like, old.default)),
-            site=replace(site, nodes=(*site.nodes, *nodes), partitions={**site.partitions, name: part}),
-            jobs=jobs.assign(partition=jobs["partition"].where(~fits, jobs["partition"] + f",{name}")),
-        )
+        parts = {name: replace(part, nodes=part.nodes | more[name]) for name, part in site.partitions.items()}
+        return now.having(*node_lines(added), site=replace(site, nodes=(*site.nodes, *added), partitions=parts))
 
 
 class WeeklyReservation(KindOfChange):
@@ -278,7 +234,6 @@ KINDS: dict[str, type[KindOfChange]] = {
     "partitions": PartitionKeys,
     "qos": QosKeys,
     "nodes": NodeCount,
-    "partition": NewPartition,
     "reservation": WeeklyReservation,
     "limits": TimeLimits,
     "time_min": MinTimeLimits,
@@ -387,5 +342,5 @@ def change(candidate: SiteChange, site: Site, jobs: pd.DataFrame, seed: int = 0)
     except InputError as error:
         raise InputError(f"candidate {candidate.name!r}: {error}") from None
     for name, part in now.site.partitions.items():
-        now = now.having(*partition_lines(part, site.partitions.get(name)))
+        now = now.having(*partition_lines(part, site.partitions[name]))
     return now if now.lines else None

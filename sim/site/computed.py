@@ -11,8 +11,9 @@ from dataclasses import replace
 import numpy as np
 import pandas as pd
 
-from sim.slurm.begin import TRIES, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.begin import begin
 from sim.slurm.events import Event, follow_events, held_nodes, recorded_events
+from sim.slurm.phases import TRIES, clock_settings, draw_phases, origin_of
 from sim.slurm.recorded import LOOK, START
 from sim.slurm.site import Site
 

@@ -13,8 +13,9 @@ import numpy as np
 import pandas as pd
 
 from features.clock import DAY_S, local_clock_s
-from sim.slurm.begin import Phases, begin, clock_settings, draw_phases, origin_of
+from sim.slurm.begin import begin
 from sim.slurm.events import RecordedState, held_nodes, recorded_events, shown_in_log
+from sim.slurm.phases import Phases, clock_settings, draw_phases, origin_of
 from sim.slurm.recorded import START
 from sim.slurm.site import Site
 

@@ -35,7 +35,7 @@ def length(seconds: int) -> str:
     return "UNLIMITED" if seconds >= UNLIMITED else f"{days}-{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
 
 
-def stating(line: str, values: Mapping[str, object]) -> str:
+def _stating(line: str, values: Mapping[str, object]) -> str:
     """Return a line of slurm.conf in which these keys are replaced or added."""
     for key, value in values.items():
         line, replacements = re.subn(rf'(?i)\b({key})\s*=\s*("[^"]*"|\S+)', lambda old, value=value: f"{old[1]}={value}", line)  # type: ignore[misc]
@@ -43,10 +43,8 @@ def stating(line: str, values: Mapping[str, object]) -> str:
     return line.strip()
 
 
-def partition_lines(part: Partition, before: Partition | None) -> list[str]:
-    """Return the whole line of a partition that is new or changed, else an empty list."""
-    if before is None:
-        return [part.line]
+def partition_lines(part: Partition, before: Partition) -> list[str]:
+    """Return the whole line of a changed partition, else an empty list."""
     new = {key: getattr(part, name) for key, name in PARTITION_KEYS.items() if getattr(part, name) != getattr(before, name)}
     shown = {key: length(value) if key == "MaxTime" or value >= UNLIMITED else value for key, value in new.items()}
     line = before.line or f"PartitionName={part.name} Nodes={','.join(sorted(before.nodes))}"
@@ -54,7 +52,7 @@ def partition_lines(part: Partition, before: Partition | None) -> list[str]:
     node_text = nodes[1] if nodes else ",".join(sorted(before.nodes))
     if (added := part.nodes - before.nodes) and node_text.upper() != "ALL":
         shown["Nodes"] = ",".join([node_text, *sorted(added)])
-    return [stating(line, shown)] if shown else []
+    return [_stating(line, shown)] if shown else []
 
 
 def qos_lines(qos: Qos, before: Qos) -> list[str]:
@@ -84,11 +82,6 @@ def node_lines(nodes: Iterable[Node]) -> list[str]:
     return lines
 
 
-def at_submission(site: Site, *body: str) -> list[str]:
-    """Return the lines that let Slurm change ``job`` at its submission by the Lua ``body``."""
-    return _script(site, _ALONE, body)
-
-
 def with_prediction(site: Site, level: float, *body: str) -> list[str]:
     """Return lines for a Lua ``body`` in which ``s`` is a served runtime quantile, seconds."""
     lua_lines = (
@@ -105,17 +98,6 @@ def with_prediction(site: Site, level: float, *body: str) -> list[str]:
     ]
 
 
-def also_in(part: Partition, like: str, default: bool) -> tuple[str, ...]:
-    """Return Lua that lets fitting jobs of a partition ask for the new one too."""
-    partition = f'(job.partition or "{like if default else ""}")'
-    return (
-        f"local fits = job.min_nodes == slurm.NO_VAL or job.min_nodes <= {min(len(part.nodes), part.max_nodes)}",
-        f'if fits and job.time_limit <= {part.max_s // 60} and ("," .. {partition} .. ","):find(",{like},", 1, true) then',
-        f'   job.partition = {partition} .. ",{part.name}"',
-        "end",
-    )
-
-
 def limit_lines(text: str, key: str, site: Site) -> list[str]:
     """Return lines that make Slurm set ``key``, time_limit or time_min, by ``text``."""
     kind, _, level = text.rpartition(" ")
@@ -126,7 +108,7 @@ def limit_lines(text: str, key: str, site: Site) -> list[str]:
     statement = (
         f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
     )
-    return at_submission(site, statement, *kept)
+    return _script(site, _ALONE, (statement, *kept))
 
 
 def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:

@@ -19,7 +19,7 @@ from features.clock import local_clock_s
 from features.node_list import expand_nodes
 from features.statistics import range_of_next
 from sim.site.replay import replay
-from sim.slurm.begin import Phases
+from sim.slurm.phases import Phases
 from sim.slurm.site import Site
 
 HELD_MEANS, HELD_GROUPS, HELD_WAITS = (26, 28), 0.93, 0.93
@@ -38,6 +38,16 @@ _FITTED = 2000
 _NAMED = 4
 NOISE_S = 30
 """Seconds outside the range over phases that need no explanation: a backfill cycle earlier or later."""
+_PHASES, _NODES, _LICENSES = "phases of Slurm's clocks", "nodes that were not there", "licenses that others hold"
+_HELD, _BY_HAND = "holds and releases", "priorities and holds by hand, or limits"
+_QUEUES = "squeue every minute: Priority, nice, Reason"
+EXPORTS = {
+    _PHASES: "slurmctld.log, for --log",
+    _NODES: "events.txt and reservations.txt of this time",
+    _LICENSES: "scontrol show licenses every minute",
+    **{_HELD: _QUEUES, _BY_HAND: _QUEUES},
+}
+"""What accounting does not tell and may have moved jobs, and the export that would."""
 Progress = Callable[[int, int], None]
 
 
@@ -240,36 +250,65 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
     return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
 
 
-def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 10) -> pd.DataFrame:
+def unexplained(site: Site, jobs: pd.DataFrame, replays: Open, most: int = 50) -> pd.DataFrame:
     """Return the jobs whose recorded wait lies over 30 s outside the range over phases.
 
-    The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s why``.
+    The farthest come first, at most ``most``. Columns ``job_id user partition qos cpus recorded_s low_s high_s beyond_s cause why``;
+    ``cause`` is a key of :data:`EXPORTS`.
     """
     (low, high), beyond = replays.ranges(), replays.beyond_s
     rows = np.argsort(-np.abs(beyond), kind="stable")[:most]
     rows = rows[np.abs(beyond[rows]) > NOISE_S]
     table = jobs.iloc[rows][["job_id", "user", "partition", "qos", "cpus"]].reset_index(drop=True)
+    explained = [_explained(site, jobs, row, beyond[row]) for row in rows]
     return table.assign(
         recorded_s=replays.recorded_s[rows], low_s=low[rows], high_s=high[rows], beyond_s=beyond[rows],
-        why=[_why(site, jobs, row, beyond[row]) for row in rows],
+        cause=[cause for cause, _ in explained], why=[why for _, why in explained],
     )  # fmt: skip
 
 
-def _why(site: Site, jobs: pd.DataFrame, row: int, beyond: float) -> str:
-    """Return in an operator's words what may explain a wait that no replay has."""
+def causes(replays: Open, unexplained: pd.DataFrame, logged: bool, columns: Mapping[str, float]) -> pd.DataFrame:
+    """Return what could explain the record, the largest first, and the export that would tell.
+
+    Each of the ``unexplained`` jobs counts for one cause, with the seconds outside its range; phases count for those inside,
+    unless they are ``logged``. ``columns`` are sacct's that are missing, with the share of the mean wait by which that moved
+    recorded runs. Columns ``cause jobs explains_s export``; seconds are summed over jobs.
+    """
+    inside_s = np.abs(replays.recorded_s - np.nan_to_num(replays.wait_s).mean(axis=0)) - np.abs(replays.beyond_s)
+    inside_s = inside_s[replays.starts & (inside_s > 0) & (not logged)]
+    rows = [(_PHASES, len(inside_s), float(inside_s.sum()), EXPORTS[_PHASES])]
+    for cause, jobs in unexplained.groupby("cause"):
+        rows.append((str(cause), len(jobs), float(jobs["beyond_s"].abs().sum()), EXPORTS[str(cause)]))
+    ran, recorded_s = int(replays.starts.sum()), float(replays.recorded_s[replays.starts].sum())
+    rows += [(f"no column {name}", ran, share * recorded_s, f"{name} of sacct") for name, share in columns.items()]
+    table = pd.DataFrame(rows, columns=["cause", "jobs", "explains_s", "export"])
+    return table[table["explains_s"] > 0].sort_values("explains_s", ascending=False, kind="stable", ignore_index=True)
+
+
+def exports(causes: pd.DataFrame, most: int = 3) -> list[str]:
+    """Return the exports that would explain most, in order, from a table of :func:`causes`."""
+    return causes.groupby("export")["explains_s"].sum().sort_values(ascending=False, kind="stable").index[:most].tolist()
+
+
+def _explained(site: Site, jobs: pd.DataFrame, row: int, beyond: float) -> tuple[str, str]:
+    """Return a cause of :data:`EXPORTS`, and in an operator's words what may explain a wait that no replay has."""
     job = jobs.iloc[row]
     if beyond < 0:
-        return "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
+        why = "started sooner than the rules let it: a raised priority, a reservation, or nodes that the site's files do not show"
+        return _BY_HAND, why
     if job["reservation"]:
-        return f"ran in the reservation {job['reservation']}"
+        return _NODES, f"ran in the reservation {job['reservation']}"
     if job["eligible_s"] >= 0:
-        return "became eligible late: a hold, a begin time or a dependency"
+        return _HELD, "became eligible late: a hold, a begin time or a dependency"
+    if job["licenses"]:
+        return _LICENSES, f"asked for licenses, {job['licenses']}, which others may have held"
     if (idle := idle_nodes(site, jobs, row, beyond)) is None:
-        return "started later than the rules let it: a hold, a limit, or a lowered priority"
+        return _BY_HAND, "started later than the rules let it: a hold, a limit, or a lowered priority"
     names, *span = idle
     first, last = (f"{datetime.fromtimestamp(second, ZoneInfo(site.timezone)):%H:%M:%S}" for second in span)
     listed = ", ".join(names[:_NAMED]) + (f" and {len(names) - _NAMED} more" if len(names) > _NAMED else "")
-    return f"nodes {listed} stayed free from {first} to {last} while it waited and fitted: is reservations.txt whole, and nothing held?"
+    free = f"nodes {listed} stayed free from {first} to {last} while it waited and fitted"
+    return _NODES, f"{free}: is reservations.txt whole, and nothing held?"
 
 
 def idle_nodes(site: Site, jobs: pd.DataFrame, row: int, beyond_s: float) -> tuple[list[str], int, int] | None:

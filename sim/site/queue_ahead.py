@@ -22,15 +22,15 @@ from models.packed.start_predictor import CHANCES, QUANTILES, StartModel, answer
 from models.starts.model import Questions
 from sim.site.ahead import SiteAhead, starts_ahead
 from sim.site.explained import decisions
-from sim.site.reasons import SiteStanding, UsedUp, standings, used_limits, without_limit
+from sim.site.reasons import UsedUp, standings, used_limits, without_limit
 from sim.site.replay import replay
-from sim.slurm.begin import LEAD_S
 from sim.slurm.files import read_site
 from sim.slurm.lines import CONF
 from sim.slurm.nodesets import Suits, suitable
+from sim.slurm.phases import LEAD_S
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
-from sim.starts.ahead import Ahead
+from sim.starts.ahead import Ahead, PresentQueue
 from sim.starts.questions import blurred, start_quantiles
 from sim.starts.reasons import SURE, Reason, class_of, reasons
 
@@ -153,6 +153,10 @@ class TraceQueue:
             )
         return row_answers
 
+    def present(self, jobs: QueueJobs) -> PresentQueue:
+        """Return the queue with these requests of its jobs."""
+        return PresentQueue(jobs, self.running, self.waiting, self.now_s)
+
     def reasons(self, rows: np.ndarray) -> list[Reason]:
         """Return why each of ``rows`` waits.
 
@@ -168,7 +172,11 @@ class TraceQueue:
         table = table.assign(job_id=self.job_id[kept_rows])
         before = {name: reason.why for name, reason in zip(names, why, strict=True) if reason.by_slurm}
         stands = standings(ahead.site, table, float(now_s), names, before=before, usage_s=float(table["submit_s"].min()) - LEAD_S)
-        why = [by_rules(reason, stands[name]) if name in stands else reason for name, reason in zip(names, why, strict=True)]
+        for number, name in enumerate(names):
+            by_slurm = why[number].by_slurm
+            if name in stands:  # Slurm's own word for the class stays
+                of_class = class_of(by_slurm) or stands[name].why
+                why[number] = replace(stands[name], why=of_class, by_slurm=by_slurm)
         over = [number for number, reason in enumerate(why) if reason.why == "limit"]
         if over:
             for number, used in zip(over, self._used(rows[over], live[np.arange(len(live)) < len(self.running)]), strict=True):
@@ -196,7 +204,7 @@ class TraceQueue:
         effects = []
         for what, gone in causes.items():
             if gone.any():
-                starts = self.ahead.starts(jobs, self.running, self.waiting, self.now_s, alone, without=gone)
+                starts = self.ahead.starts(self.present(jobs), alone, without=gone)
                 effects.append(Cause(what, int(gone.sum()), starts_s - float(starts.mean())))
         for what, count, site in self._sites_before(row, since_s):
             without_s = float(self._elsewhere(site, self.site_ahead.table)._starts(jobs, alone).mean())
@@ -285,11 +293,11 @@ class TraceQueue:
     def _questions(self, rows: np.ndarray, starts: np.ndarray) -> Questions:
         at = np.full(len(rows), self.now_s)
         described = states(self.jobs, rows, at, local_clock_s(at, *self.clean.clock), self.clean.procs, self.rank)
-        plan = self.ahead.plan(self.jobs, self.running, self.waiting, self.now_s, self.jobs.requested, only=rows)
+        plan = self.ahead.plan(self.present(self.jobs), self.jobs.requested, only=rows)
         return Questions(rows, at, described, np.stack([start_quantiles(scenario) for scenario in starts.T]), plan)
 
     def _starts(self, jobs: QueueJobs, rows: np.ndarray) -> np.ndarray:
-        return self.ahead.starts(jobs, self.running, self.waiting, self.now_s, rows)
+        return self.ahead.starts(self.present(jobs), rows)
 
     def _changes(self, row: int, starts: np.ndarray) -> tuple[Gain, ...]:
         changes, tried = [], {(int(self.jobs.procs[row]), int(self.jobs.requested[row]))}
@@ -328,52 +336,13 @@ def chance_sooner(starts_s: np.ndarray, others_s: np.ndarray, within_s: float) -
     return (sooner + equal / 2) / (len(own) * other.size)
 
 
-def by_rules(reason: Reason, stands: SiteStanding) -> Reason:
-    """Return a reason with what the rules of its Slurm site say.
-
-    Slurm's own word for the class stays.
-    """
-    return replace(
-        reason,
-        why=reason.why if class_of(reason.by_slurm) else stands.why,
-        ahead=stands.ahead,
-        ahead_hours=stands.ahead_hours,
-        ahead_in_queue=stands.ahead,
-        free=stands.free,
-        first=stands.first,
-        first_s=stands.first_s,
-        parts=stands.parts,
-    )
-
-
 def load_kernels() -> None:
     """Compile, or load, the kernels of replays, decisions and queues run ahead."""
     site = read_site({CONF: "NodeName=n1 CPUs=1\nPartitionName=all Nodes=n1\n"}, "one node")
-    row = {
-        "submit_s": 100,
-        "runtime_s": 1,
-        "limit_s": 60,
-        "cpus": 1,
-        "min_nodes": 1,
-        "group": 1,
-        "task": -1,
-        "eligible_s": -1,
-        "held_s": 0,
-        "after": -1,
-        "cancel_s": -1,
-    }
-    texts = {
-        "job_id": "1",
-        "user": "u",
-        "account": "a",
-        "partition": "all",
-        "qos": "normal",
-        "features": "",
-        "reservation": "",
-        "after": "",
-        "licenses": "",
-    }
-    job = dict.fromkeys(COLUMNS, 0) | row | texts
+    times = {"submit_s": 100, "runtime_s": 1, "limit_s": 60, "eligible_s": -1, "held_s": 0, "cancel_s": -1}
+    texts = {"job_id": "1", "user": "u", "account": "a", "partition": "all", "qos": "normal"}
+    texts |= dict.fromkeys(("features", "reservation", "after", "licenses"), "")
+    job = dict.fromkeys(COLUMNS, 0) | times | texts | {"cpus": 1, "min_nodes": 1, "group": 1, "task": -1}
     record = {"start_s": 101, "end_s": 102, "nodes": "n1", "started_by": "", "priority": 1}
     jobs = pd.DataFrame([job | record])
     replay(site, jobs)

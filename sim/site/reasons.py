@@ -9,15 +9,17 @@ snapshot alone (:mod:`sim.starts.reasons`) knows nothing. No scenario is drawn.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from copy import deepcopy
+from dataclasses import replace
 from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
 
 from sim.site.ahead import lead
-from sim.slurm.begin import Phases, draw_phases, origin_of
+from sim.slurm import slots
 from sim.slurm.limits import Slots
+from sim.slurm.phases import Phases, draw_phases, origin_of
 from sim.slurm.priority import Fixed
 from sim.slurm.reasons import (
     ARRAY,
@@ -34,31 +36,12 @@ from sim.slurm.reasons import (
 )
 from sim.slurm.shares import factor_of
 from sim.slurm.site import Limits, Site
-from sim.slurm.state import NONE, QUEUED, RUNNING, Slurm
+from sim.slurm.state import NONE, Slurm
+from sim.starts.reasons import Reason
 
 _CLASSES = {ARRAY: "limit", PARTITION: "limit", LIMIT: "limit", RESERVED: "reservation", NOT_UP: "node", PRIORITY: "priority"}
 _CLASSES |= {RESOURCES: "resources", DEPENDENCY: "dependency", BEGIN: "begin time", STARTS: "next"}
 _CODES = {name: code for code, name in _CLASSES.items()} | {"planned": RESERVED, "maintenance": RESERVED, "request": LIMIT}
-
-
-@dataclass(frozen=True)
-class SiteStanding:
-    """How a waiting job stands at a Slurm site.
-
-    ``why`` is one of :data:`sim.starts.reasons.CLASSES`. ``ahead`` counts the waiting jobs that come before it in ``partition``,
-    which ask for ``ahead_hours`` processor-hours; ``free`` processors of it are idle. ``parts`` are those of its priority.
-    ``first`` are the running jobs on its nodes that must end before it fits, if all run to their limits; the last of these ends
-    is in ``first_s`` seconds.
-    """
-
-    why: str
-    partition: str
-    ahead: int
-    ahead_hours: float
-    free: int
-    parts: Mapping[str, float] = field(default_factory=dict)
-    first: tuple[str, ...] = ()
-    first_s: int = 0
 
 
 def standings(
@@ -70,41 +53,37 @@ def standings(
     before: Mapping[str, str] | None = None,
     usage_s: float | None = None,
     phases: Phases | None = None,
-) -> dict[str, SiteStanding]:
-    """Return how the ``wanted`` waiting jobs stand at Unix second ``now_s``, by ``job_id``.
+) -> dict[str, Reason]:
+    """Return why the ``wanted`` waiting jobs wait at Unix second ``now_s``, by ``job_id``.
 
-    ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`, with ended jobs. ``before`` has classes
-    by ``job_id`` that were told before, as slurmctld keeps some. Raises InputError as that function.
+    Jobs are ahead, and processors free, in the partition of the job's last record; so are the running jobs that must end ``first``
+    on its nodes. ``jobs``, ``usage_s`` and ``phases`` are those of :func:`sim.site.ahead.starts_ahead`, with ended jobs.
+    ``before`` has classes by ``job_id`` that were told before, as slurmctld keeps some. Raises InputError as that function.
     """
     slurm = lead(site, jobs, len(jobs), now_s, phases or draw_phases(site, len(jobs), 0), usage_s).slurm
-    ask, now_ms = slurm.ask, round((now_s - origin_of(jobs)) * 1000)
-    order = slurm.now.queue[: slurm.numbers[QUEUED]].tolist()
-    state = [array.copy() for array in _room(slurm)]
-    state[-1] = state[-1][: slurm.numbers[RUNNING]]
-    ids, partitions = jobs["job_id"].astype(str).to_numpy(), list(site.partitions)
+    ask, now_ms, recorded = slurm.ask, round((now_s - origin_of(jobs)) * 1000), deepcopy(slurm)
+    ids = jobs["job_id"].astype(str).to_numpy()
     why = np.array([_CODES.get((before or {}).get(str(job_id), ""), NONE) for job_id in ids], np.int64)
     look(NONE, NONE, now_ms, slurm, why)
     hours = jobs["cpus"].to_numpy(np.float64) * jobs["limit_s"].to_numpy(np.float64) / 3600
-    ahead, ahead_hours, stands = np.zeros(len(partitions), np.int64), np.zeros(len(partitions)), dict[str, SiteStanding]()
+    partitions, stands = list(site.partitions.values()), dict[str, Reason]()
+    ahead, ahead_hours = np.zeros(len(partitions), np.int64), np.zeros(len(partitions))
     rows: list[Any] = [*jobs.astype(object).itertuples(index=False)]
-    member = np.array([[node.name in partition.nodes for node in site.nodes] for partition in site.partitions.values()])
-    free, fixed = member @ state[1], Fixed(site)
-    for record in order:
+    member = np.array([[node.name in partition.nodes for node in site.nodes] for partition in partitions])
+    free, fixed = member @ recorded.now.cpus, Fixed(site)
+    for record in recorded.now.queue[: recorded.numbers[slots.QUEUED]].tolist():
         job, partition = int(ask.job[record]), int(ask.partition[record])
         if ids[job] in wanted:
-            parts = _parts(fixed, site, slurm, rows[job], job, now_ms // 1000)
-            first: np.ndarray = state[-1][:0]
-            if why[job] == RESOURCES:
-                first = _must_end(slurm, job, partition, now_ms, state, why)
-            stands[ids[job]] = SiteStanding(
+            first = _must_end(deepcopy(recorded), job, partition, now_ms, why) if why[job] == RESOURCES else np.zeros(0, np.int64)
+            stands[ids[job]] = Reason(
                 why=_CLASSES[int(why[job])],
-                partition=partitions[partition],
                 ahead=int(ahead[partition]),
                 ahead_hours=float(ahead_hours[partition]),
+                ahead_in_queue=int(ahead[partition]),
                 free=int(free[partition]),
-                parts=parts,
                 first=tuple(ids[first].tolist()),
                 first_s=max(int(slurm.now.limit_end[first].max(initial=0)) - now_ms // 1000, 0),
+                parts=_parts(fixed, site, slurm, rows[job], job, now_ms // 1000),
             )
         if why[job] not in (BEGIN, DEPENDENCY):
             ahead[partition] += 1
@@ -175,24 +154,14 @@ def _parts(fixed: Fixed, site: Site, slurm: Slurm, row: Any, job: int, now: int)
     if not rules.multifactor:
         return {}
     age = 0.0 if since == NONE else min(1.0, max(0, now - since) / rules.max_age)
-    fair = factor_of(int(slurm.ask.leaf[job]), slurm.tree, rules.damping)
+    fair = factor_of(int(slurm.ask.leaf[job]), slurm.tree)
     parts = {"age": age * rules.weight_age, "fair share": fair * rules.weight_fair}
     parts |= fixed.parts(row, site.partitions[row.partition.partition(",")[0]])
     return {name: round(value, 1) for name, value in parts.items() if round(value, 1)}
 
 
-def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, state: list[np.ndarray], why: np.ndarray) -> np.ndarray:
-    """Return the running jobs that must end before ``job`` fits, by the ends of their limits.
-
-    ``state`` are idle nodes, what is free, and running jobs, before the pass.
-    """
-    for array, old in zip(_room(slurm), state, strict=True):
-        array[: len(old)] = old
-    slurm.numbers[RUNNING] = len(state[-1])
-    ended = int(look(job, partition, now_ms, slurm, why))
-    return state[-1][: max(ended, 0)][slurm.room.candidates[: max(ended, 0)] != 0]
-
-
-def _room(slurm: Slurm) -> tuple[np.ndarray, ...]:
-    now = slurm.now
-    return now.idle, now.cpus, now.memory, now.gpus, now.running
+def _must_end(slurm: Slurm, job: int, partition: int, now_ms: int, why: np.ndarray) -> np.ndarray:
+    """Return the running jobs that must end before ``job`` fits, by the ends of their limits; ``slurm`` changes."""
+    running = slurm.now.running[: slurm.numbers[slots.RUNNING]].copy()
+    ended = max(int(look(job, partition, now_ms, slurm, why)), 0)
+    return running[:ended][slurm.room.candidates[:ended] != 0]

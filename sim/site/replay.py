@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import pandas as pd
@@ -18,10 +18,12 @@ from sim.kernel.state import Estimates, Jobs
 from sim.policy import Policy, kernel_settings
 from sim.schedule import Schedule, schedule_table
 from sim.schedulers.names import SLURM
-from sim.slurm.begin import LAUNCH_MS, Phases, begin, draw, origin_of
+from sim.slurm import slots
+from sim.slurm.begin import begin
+from sim.slurm.phases import LAUNCH_MS, Phases, draw, origin_of
 from sim.slurm.requests import COLUMNS, SlurmRequests
 from sim.slurm.site import Site
-from sim.slurm.state import CYCLES, PASSES, Slurm
+from sim.slurm.state import Slurm
 
 _STARTED_BY = ("", "main", "backfill")
 """Schedulers by the values of ``Now.by``."""
@@ -53,7 +55,7 @@ def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
     now, names = slurm.now, np.array([node.name for node in site.nodes], object)
     nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
     by = np.array(_STARTED_BY, object)[now.by]
-    counts = int(slurm.numbers[PASSES]), int(slurm.numbers[CYCLES])
+    counts = int(slurm.numbers[slots.PASSES]), int(slurm.numbers[slots.CYCLES])
     return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
@@ -96,19 +98,31 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
     if drawn.runtimes_s is not None:
         seen = drawn.runtimes_s[order]
         runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)
-    _advance(slurm, submit_ms[order], runtime_ms, table, site.procs)
+    site_loop(slurm, submit_ms[order], runtime_ms, site.procs, Scratch()).run(0)
     return slurm, np.argsort(order)
 
 
-def _advance(slurm: Slurm, submit_ms: np.ndarray, runtime: np.ndarray, jobs: pd.DataFrame, procs: int) -> None:
-    """Run the event loop, in milliseconds, until the last job has ended."""
-    arrays = Jobs(submit_ms, runtime, np.array(jobs["cpus"], np.int64), runtime, np.zeros(len(jobs), np.int64))
-    policy, bits = Policy("Strict"), max(len(jobs).bit_length(), 1)
-    settings = kernel_settings(policy, policy.plan(), TABLE, bits)
-    work = Scratch().work(len(jobs), max(procs, 1))
+class SiteLoop(NamedTuple):
+    """What the event loop takes to run a site's jobs, in milliseconds."""
+
+    settings: Any
+    inputs: LoopInputs
+    work: Any
+
+    def run(self, now_ms: int) -> int:
+        """Go on until the last job has ended, or the events allowed are over; return when."""
+        return run(self.settings, self.inputs, self.work, now_ms, NO_SWEEP)[1]
+
+
+def site_loop(slurm: Slurm, submit_ms: np.ndarray, runtime_ms: np.ndarray, procs: int, scratch: Scratch) -> SiteLoop:
+    """Return the event loop of jobs on a site with so many processors."""
+    policy, count = Policy("Strict"), len(submit_ms)
+    settings = kernel_settings(policy, policy.plan(), TABLE, max(count.bit_length(), 1))
+    jobs = Jobs(submit_ms, runtime_ms, slurm.ask.cpus, runtime_ms, np.zeros(count, np.int64))
+    work = scratch.work(count, max(procs, 1))
     work = work._replace(state=work.state._replace(slurm=slurm))
-    inputs = LoopInputs(arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, Memory())
-    run(settings, inputs, work, 0, NO_SWEEP)
+    inputs = LoopInputs(jobs, Estimates(runtime_ms, runtime_ms, runtime_ms), NO_DEPENDENCIES, Memory())
+    return SiteLoop(settings, inputs, work)
 
 
 def as_schedule(site: Site, jobs: pd.DataFrame, replayed: Replay, *, trace: str, seed: int, seconds: float) -> Schedule:

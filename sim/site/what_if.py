@@ -24,7 +24,6 @@ from sim.site.changes import Changed
 from sim.site.replay import Replay, as_schedule, starts
 from sim.slurm.begin import asked
 from sim.slurm.requests import SlurmRequests
-from sim.slurm.site import Site
 
 USUAL_SHAKE_S = 60
 NOT_SURE = "not sure"
@@ -36,6 +35,8 @@ _WIDEST = 100
 """An interval whose ends, as ratios, lie farther apart than that says nothing, and is not shown."""
 WEIGHED = ("mean_wait_s", "mean_bounded_slowdown", "awf_s", "p2sf_s")
 """The first decides; none of the others may rise."""
+_ONE_AT_A_TIME = Lock()
+"""Threads wait for the first that reads what the jobs of a change ask for."""
 
 
 def shaken(jobs: pd.DataFrame, shake_s: int, seed: int) -> pd.DataFrame:
@@ -63,27 +64,6 @@ def usual_shake(jobs: pd.DataFrame) -> int:
     return int(min(USUAL_SHAKE_S, max(min(wait_s, runtime_s) / 10, 1)))
 
 
-class _SharedRequests:
-    """What the jobs of a change ask for, shared by its replays; threads wait for the first.
-
-    Only the last change is kept, as replays come in their order; another process makes its own.
-    """
-
-    def __init__(self) -> None:
-        self._lock = Lock()
-        self._requests: tuple[int, SlurmRequests] | None = None
-
-    def __reduce__(self) -> tuple[type[_SharedRequests], tuple[()]]:
-        return _SharedRequests, ()
-
-    def of(self, row: int, site: Site, jobs: pd.DataFrame) -> SlurmRequests:
-        """Return the requests of the change in ``row``."""
-        with self._lock:
-            if self._requests is None or self._requests[0] != row:
-                self._requests = row, asked(site, jobs)
-            return self._requests[1]
-
-
 @dataclass(frozen=True)
 class Replays:
     """The replays of sites, as a function that a map over pieces of work calls.
@@ -93,13 +73,18 @@ class Replays:
 
     changes: Sequence[Changed]
     shake_s: int
-    requests: _SharedRequests = field(default_factory=_SharedRequests, repr=False, compare=False)
+    requests: dict[int, SlurmRequests] = field(default_factory=dict, repr=False, compare=False)
+    """What the jobs of the last change ask for, shared by its replays, which come in their order."""
 
     def __call__(self, piece: list[int]) -> tuple[int, int, np.ndarray]:
         row, seed = piece
         changed = self.changes[row]
-        jobs = shaken(changed.jobs, self.shake_s, seed)
-        return row, seed, starts(changed.site, jobs, seed, self.requests.of(row, changed.site, changed.jobs))
+        with _ONE_AT_A_TIME:
+            if row not in self.requests:
+                self.requests.clear()
+                self.requests[row] = asked(changed.site, changed.jobs)
+            requests = self.requests[row]
+        return row, seed, starts(changed.site, shaken(changed.jobs, self.shake_s, seed), seed, requests)
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:

@@ -6,6 +6,7 @@ From sched/backfill/backfill.c, ``_attempt_backfill``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import lowest, meets, pick, room_on
 from sim.slurm.plans import (
     clear_map,
@@ -21,7 +22,6 @@ from sim.slurm.preempt import make_room
 from sim.slurm.queue import (
     drop_started,
     independent,
-    is_full,
     limited,
     note_try,
     open_to,
@@ -31,24 +31,7 @@ from sim.slurm.queue import (
     throttled,
 )
 from sim.slurm.runs import end_by, start
-from sim.slurm.state import (
-    BACKFILL,
-    BACKFILL_DIRTY,
-    BEGUN,
-    COUNTED,
-    CYCLES,
-    INTERVALS,
-    LOW,
-    NONE,
-    NOW_ONLY,
-    PENDING,
-    QUEUED,
-    REACH,
-    SHIFT,
-    SPLIT,
-    STAMP,
-    TRIED,
-)
+from sim.slurm.state import BACKFILL, LOW, NONE, PENDING, SHIFT
 from sim.slurm.together import forget_starts, note_start, start_of_others, start_together
 from sim.slurm.will_run import count_free, soonest_with, will_run
 
@@ -63,19 +46,21 @@ def cycle(now, whole, slurm):
     Unless ``whole``, no job behind the last one that may still start is planned, as that would change nothing.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
-    numbers[CYCLES] += 1
-    numbers[STAMP] += 1
-    stamp, begun, tested, second = numbers[STAMP], numbers[BEGUN], 0, now // 1000
+    numbers[slots.CYCLES] += 1
+    numbers[slots.STAMP] += 1
+    stamp, begun, tested, second = numbers[slots.STAMP], numbers[slots.BEGUN], 0, now // 1000
     rejected = rejected_in = NONE  # the array that was tried last and got no plan, and the partition
     clear_map(second, slurm)
+    for user in range(len(room.tested)):
+        room.tested[user] = 0
     if rules.has_components:
         forget_starts(slurm)
     if rules.has_several_qos:
         sort_again(slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(now, slurm)
-    whole, last = whole or rules.preempts, numbers[QUEUED] - 1
-    for i in range(numbers[QUEUED]):
+    whole, last = whole or rules.preempts, numbers[slots.QUEUED] - 1
+    for i in range(numbers[slots.QUEUED]):
         while not whole and last >= i and not _may_start(state.queue[last], second, slurm):
             last -= 1
         record = state.queue[i]
@@ -100,30 +85,24 @@ def cycle(now, whole, slurm):
             if array != NONE:
                 rejected, rejected_in = array, partition
             continue
-        if rules.bf_counts and _over_its_share(job, partition, stamp, slurm):
+        if room.tested[ask.user[job]] >= rules.bf_max_job_user > 0:
             continue
+        room.tested[ask.user[job]] += 1
         if tested >= rules.bf_max_job_test and (rules.counts_tasks or not further):
             break
         tested += 1
         if i > last:
             continue
-        numbers[TRIED], numbers[NOW_ONLY] = partition, _gets_no_plan(record, second, stamp, slurm)
         planned = plan(job, partition, others, now, slurm)
-        if planned > 0 and rules.bf_one_resv_per_job > 0:
-            room.foreseen[job] = stamp
-        if planned > 0 and rules.bf_job_part_count_reserve > 0:
-            room.submitted[len(room.failed) + partition] += 1
         if planned != 0:
             rejected = NONE
         elif array != NONE:
             rejected, rejected_in = array, partition
         if array != NONE and planned > 0:
             room.plans[array] += 1
-        if numbers[BEGUN] - begun >= rules.bf_max_job_start > 0:
-            break
     if rules.has_components:
         start_together(now, slurm)
-    if numbers[BEGUN] > begun:
+    if numbers[slots.BEGUN] > begun:
         drop_started(slurm)
 
 
@@ -152,41 +131,6 @@ def _may_start(record, second, slurm):
     return False
 
 
-@kernel
-def _over_its_share(job, partition, stamp, slurm):
-    """Tell whether a user, partition or association has no test left; else count one.
-
-    From ``_job_exceeds_max_bf_param``.
-    """
-    rules, room, ask, partitions = slurm.rules, slurm.room, slurm.ask, len(slurm.room.failed)
-    association = 2 * partitions + 1 + ask.leaf[job]
-    user = 2 * partitions + 1 + len(slurm.tree.user) + ask.user[job] * (partitions + 1)
-    if (
-        is_full(user + 1 + partition, rules.bf_max_job_user_part, stamp, slurm)
-        or is_full(partition, rules.bf_max_job_part, stamp, slurm)
-        or is_full(user, rules.bf_max_job_user, stamp, slurm)
-        or (ask.leaf[job] != NONE and is_full(association, rules.bf_max_job_assoc, stamp, slurm))
-    ):
-        return True
-    for counter in (user + 1 + partition, partition, user, association):
-        room.submitted[counter] += 1
-    return False
-
-
-@kernel
-def _gets_no_plan(record, second, stamp, slurm):
-    """Tell whether a job may start now but get no plan, by QOS, age, priority or other plans."""
-    rules, ask, state, room = slurm.rules, slurm.ask, slurm.now, slurm.room
-    job, partition = ask.job[record], ask.partition[record]
-    return (
-        ask.plain[job] != 0
-        or (rules.bf_min_age_reserve > 0 and second - state.eligible[job] < rules.bf_min_age_reserve)
-        or state.priority[record] < rules.bf_min_prio_reserve
-        or (rules.bf_one_resv_per_job > 0 and room.foreseen[job] == stamp)
-        or is_full(len(room.failed) + partition, rules.bf_job_part_count_reserve, stamp, slurm)
-    )
-
-
 @apart
 def plan(job, partition, others, now, slurm):
     """Start ``job`` (return -1), plan it (return 1), or give it up in this cycle (return 0).
@@ -195,10 +139,10 @@ def plan(job, partition, others, now, slurm):
     """
     ask, room, rules = slurm.ask, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
-    waits = slurm.numbers[NOW_ONLY] != 0
+    waits = ask.plain[job] != 0  # it may start now, but gets no plan
     skips, whole = not (waits or rules.preempts), ask.exclusive[job] != 0
     later, skipped = max(second, others), False
-    slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
+    slurm.numbers[slots.SPLIT] = slurm.numbers[slots.REACH] = 0
     compares = skips and len(slurm.reservations.start) == 0
     lacked = compares and others <= second  # whether all looks so far lacked processors
     most = futile_until(partition, ask.cpus[job], limit, slurm)[0] if compares else 0
@@ -212,7 +156,7 @@ def plan(job, partition, others, now, slurm):
             if lacked:
                 note_futile(partition, lacking, limit, begin, slurm)
             return 0
-        while first < slurm.numbers[INTERVALS] and slurm.plans.end[first] <= begin:
+        while first < slurm.numbers[slots.INTERVALS] and slurm.plans.end[first] <= begin:
             first += 1
         later = _next_look(job, partition, begin, end, first, slurm)
         if begin < later < soonest:
@@ -248,7 +192,7 @@ def plan(job, partition, others, now, slurm):
                 continue
             if whole and skipped:  # a skipped plan may have changed its size
                 later, skips, skipped, first, soonest = max(second, others), False, False, 0, 0
-                slurm.numbers[SPLIT] = slurm.numbers[REACH] = 0
+                slurm.numbers[slots.SPLIT] = slurm.numbers[slots.REACH] = 0
                 continue
             return 0
         outcome, later = _settle(job, partition, when, chosen, begin, later, now, slurm)
@@ -265,7 +209,7 @@ def _settle(job, partition, when, chosen, begin, later, now, slurm):
     ask, state, room, rules = slurm.ask, slurm.now, slurm.room, slurm.rules
     second, limit = now // 1000, ask.least[job]
     if when < begin and ask.het[job] != NONE:
-        slurm.numbers[BACKFILL_DIRTY] = 1  # Slurm notes a change of the job
+        slurm.numbers[slots.BACKFILL_DIRTY] = 1  # Slurm notes a change of the job
     when = max(when, begin)
     begins, ends = _slot(when, limit, slurm)
     met = rules.within_slot and when > second and overlaps(begins, ends, chosen, slurm)
@@ -307,7 +251,7 @@ def _start_now(job, partition, chosen, now, slurm):
     """Start a job on the chosen nodes; return -1."""
     second, limit = now // 1000, slurm.ask.least[job]
     start(job, partition, chosen, BACKFILL, now, slurm)
-    slurm.numbers[COUNTED] = NONE
+    slurm.numbers[slots.COUNTED] = NONE
     if slurm.rules.grows:
         _limit_to_plans(job, second, limit, slurm)
     elif slurm.rules.time_min_as_soft_limit == 0:
@@ -327,7 +271,7 @@ def _limit_to_plans(job, second, limit, slurm):
     """Cut a --time-min job's limit at the next plan on its nodes (``_reset_job_time_limit``)."""
     state, plans = slurm.now, slurm.plans
     ends = state.limit_end[job]
-    for k in range(slurm.numbers[INTERVALS]):
+    for k in range(slurm.numbers[slots.INTERVALS]):
         if plans.end[k] <= second or plans.begin[k] >= ends:
             continue
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):

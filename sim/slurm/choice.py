@@ -6,8 +6,8 @@ From cons_common/job_test.c and cons_tres/job_test.c, ``_eval_nodes``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.least_loaded import choose_least_loaded
-from sim.slurm.state import ABLE, LOW, SHIFT, TRIED
+from sim.slurm import slots
+from sim.slurm.state import LOW, SHIFT
 
 
 @kernel
@@ -52,7 +52,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
                 largest = max(largest, here)
                 total += here
                 count += 1
-    slurm.numbers[ABLE] = count
+    slurm.numbers[slots.ABLE] = count
     if count < ask.min_nodes[job] or total < ask.cpus[job] or largest == 0:
         return 0
     if slurm.rules.takes_first and ask.max_nodes[job] == 1:
@@ -78,7 +78,7 @@ def pick(job, mask, slurm, idle, cpus, memory, gpus):
 def _take_first(job, slurm):
     """Choose the lightest of the nodes that are able, of equal ones the first; return 1 (``_get_one_res``)."""
     room, best = slurm.room, slurm.room.able[0]
-    for i in range(1, slurm.numbers[ABLE]):
+    for i in range(1, slurm.numbers[slots.ABLE]):
         if room.weight[room.able[i]] < room.weight[best]:
             best = room.able[i]
     room.chosen[0] = best
@@ -106,8 +106,6 @@ def choose(job, nodes, small, slurm):
     Return 0 if they do not suffice. Sets of consecutive nodes of equal weight are taken: lightest first, among these the tightest
     that suffices, else the largest. If one node is enough, take the node of the set with fewest processors that suffices.
     """
-    if slurm.hardware.least_loaded[slurm.numbers[TRIED]] != 0:
-        return choose_least_loaded(job, nodes, small, slurm)
     ask, room = slurm.ask, slurm.room
     need = budget = ask.cpus[job]
     most = min(ask.max_nodes[job] if ask.max_nodes[job] > 0 else len(room.room), max(ask.cpus[job], ask.min_nodes[job]))
@@ -150,7 +148,7 @@ def _sets(small, slurm):
     """Write sets of consecutive nodes of equal weight, and their totals; return how many."""
     room, weight = slurm.room, slurm.room.weight
     sets, before = 0, -1
-    for i in range(slurm.numbers[ABLE]):
+    for i in range(slurm.numbers[slots.ABLE]):
         node = room.able[i]
         if room.room[node] <= small:
             continue

@@ -10,48 +10,14 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import drop, put
 from sim.slurm.main_pass import main_pass
-from sim.slurm.queue import drop_started, join, line_up, release, touch, waits_for_completion
+from sim.slurm.queue import drop_started, join, line_up, release, touch
 from sim.slurm.runs import TURN_MS, end, next_poll, stop, turn_from
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import (
-    ABSENT,
-    BACKFILL_DIRTY,
-    BEGUN,
-    CHANGED_AT,
-    CLEARED,
-    CYCLE,
-    DECAY,
-    DIRTY,
-    DONE,
-    DOWN,
-    DRAINED,
-    ENDINGS,
-    IF_WAITING,
-    JOINED,
-    LAST_ASKED,
-    LAST_CYCLE,
-    LAST_FULL,
-    LAST_PASS,
-    MADE,
-    NEW,
-    NO_TIME,
-    NONE,
-    NOTICE,
-    OUTAGE,
-    PASS,
-    PENDING,
-    QUEUED,
-    REQUESTS,
-    RUNNING,
-    RUNS,
-    SEEN_ENDS,
-    STOPPED,
-    TICK,
-    UP,
-)
+from sim.slurm.state import ABSENT, DONE, DOWN, DRAINED, IF_WAITING, MADE, NEW, NO_TIME, NONE, PENDING, RUNS, UP
 
 IDLE_MS = 2 * 86_400_000
 """After this time with an empty machine and nothing to come, jobs still waiting never start."""
@@ -71,21 +37,21 @@ def next_clock(now, submitted_all, slurm):
     Return NO_TIME if nothing can change any more.
     """
     numbers = slurm.numbers
-    empty = numbers[RUNNING] == 0 and numbers[CLEARED] == numbers[ENDINGS]
-    if empty and numbers[QUEUED] == 0:
-        return max(min(numbers[TICK], numbers[PASS]), now + 1)  # a pass was asked for
-    if empty and submitted_all and now > max(numbers[CHANGED_AT], _last_known(slurm)) + IDLE_MS:
+    empty = numbers[slots.RUNNING] == 0 and numbers[slots.CLEARED] == numbers[slots.ENDINGS]
+    if empty and numbers[slots.QUEUED] == 0:
+        return max(min(numbers[slots.TICK], numbers[slots.PASS]), now + 1)  # a pass was asked for
+    if empty and submitted_all and now > max(numbers[slots.CHANGED_AT], _last_known(slurm)) + IDLE_MS:
         return NO_TIME
-    when = min(numbers[TICK], numbers[PASS])
-    if numbers[QUEUED] > 0:
-        when = min(when, numbers[CYCLE])
+    when = min(numbers[slots.TICK], numbers[slots.PASS])
+    if numbers[slots.QUEUED] > 0:
+        when = min(when, numbers[slots.CYCLE])
     if slurm.rules.multifactor:
-        when = min(when, numbers[DECAY])
-    if numbers[CLEARED] < numbers[ENDINGS]:
+        when = min(when, numbers[slots.DECAY])
+    if numbers[slots.CLEARED] < numbers[slots.ENDINGS]:
         when = min(when, _answered_ms(_completing(slurm), slurm))
-    when = min(when, numbers[NOTICE])
-    if numbers[OUTAGE] < len(slurm.outages.time_ms):
-        when = min(when, slurm.outages.time_ms[numbers[OUTAGE]])
+    when = min(when, numbers[slots.NOTICE])
+    if numbers[slots.OUTAGE] < len(slurm.outages.time_ms):
+        when = min(when, slurm.outages.time_ms[numbers[slots.OUTAGE]])
     return max(when, now + 1)
 
 
@@ -113,7 +79,7 @@ def _last_known(slurm):
     last = 0
     for row in range(len(slurm.reservations.end)):
         last = max(last, slurm.reservations.end[row] * 1000)
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         last = max(last, slurm.ask.begin_ms[slurm.ask.job[slurm.now.queue[i]]])
     return last
 
@@ -125,14 +91,14 @@ def work(now, ended, ends, submitted, slurm):
     ``Now.begun`` lists these jobs. ``ends`` jobs have ended, listed in ``ended``, and ``submitted`` are submitted.
     """
     numbers, state, rules = slurm.numbers, slurm.now, slurm.rules
-    numbers[BEGUN] = numbers[STOPPED] = 0
+    numbers[slots.BEGUN] = numbers[slots.STOPPED] = 0
     catch_up(now, slurm)
-    while numbers[SEEN_ENDS] < ends:
-        end(ended[numbers[SEEN_ENDS]], now, slurm)
-        numbers[SEEN_ENDS] += 1
-    while numbers[JOINED] < submitted:
-        job = numbers[JOINED]
-        numbers[JOINED] += 1
+    while numbers[slots.SEEN_ENDS] < ends:
+        end(ended[numbers[slots.SEEN_ENDS]], now, slurm)
+        numbers[slots.SEEN_ENDS] += 1
+    while numbers[slots.JOINED] < submitted:
+        job = numbers[slots.JOINED]
+        numbers[slots.JOINED] += 1
         if state.phase[job] == ABSENT:
             continue
         if state.phase[job] == NEW:
@@ -140,9 +106,9 @@ def work(now, ended, ends, submitted, slurm):
         touch(now, slurm)
         if slurm.ask.het[job] == NONE:  # the submission of a heterogeneous job requests no pass
             ask_for_pass(now, slurm)
-    while numbers[OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[OUTAGE]] <= now:
-        node, up, job = change_site(numbers[OUTAGE], slurm)
-        numbers[OUTAGE] += 1
+    while numbers[slots.OUTAGE] < len(slurm.outages.time_ms) and slurm.outages.time_ms[numbers[slots.OUTAGE]] <= now:
+        node, up, job = change_site(numbers[slots.OUTAGE], slurm)
+        numbers[slots.OUTAGE] += 1
         if up == IF_WAITING and state.phase[job] != PENDING:
             continue
         if node != NONE and up == DOWN:
@@ -154,34 +120,34 @@ def work(now, ended, ends, submitted, slurm):
         touch(now, slurm)
         if node != NONE or up == MADE or (job != NONE and up in (UP, IF_WAITING)):  # that a begin time has come asks for no pass
             ask_for_pass(now, slurm)
-    if numbers[NOTICE] <= now:
+    if numbers[slots.NOTICE] <= now:
         _end_grace(now, slurm)
-        numbers[NOTICE] = _next_notice(now, slurm)
+        numbers[slots.NOTICE] = _next_notice(now, slurm)
         touch(now, slurm)
-    while numbers[CLEARED] < numbers[ENDINGS] and _answered_ms(_completing(slurm), slurm) <= now:
+    while numbers[slots.CLEARED] < numbers[slots.ENDINGS] and _answered_ms(_completing(slurm), slurm) <= now:
         job = _completing(slurm)
-        numbers[CLEARED] += 1
+        numbers[slots.CLEARED] += 1
         clear(job, now, slurm)
-        direct = _logged(slurm.direct, max(state.end_ms[job], numbers[LAST_PASS] + 1), now + _DIRECT_MS)
+        direct = _logged(slurm.direct, max(state.end_ms[job], numbers[slots.LAST_PASS] + 1), now + _DIRECT_MS)
         if direct != NONE:  # ends close together may share it
-            numbers[PASS] = min(numbers[PASS], max(direct, now))
+            numbers[slots.PASS] = min(numbers[slots.PASS], max(direct, now))
         elif rules.direct or state.killed[job] != 0:
             begin_pass(rules.depth, now, slurm)
         else:
             ask_for_pass(now, slurm)
-    if numbers[TICK] <= now:
+    if numbers[slots.TICK] <= now:
         turn(now, slurm)
-    if numbers[PASS] <= now:
+    if numbers[slots.PASS] <= now:
         main_pass(_ALL, now, slurm)
-    if rules.backfills and numbers[CYCLE] <= now:
+    if rules.backfills and numbers[slots.CYCLE] <= now:
         wake(now, slurm)
-    if rules.multifactor and numbers[DECAY] <= now:
+    if rules.multifactor and numbers[slots.DECAY] <= now:
         decay_usage(now // 1000, slurm)
         line_up(now // 1000, slurm)
-        numbers[DECAY] += rules.calc_period * 1000
-        if numbers[QUEUED] > 0:
-            numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
-    return numbers[BEGUN]
+        numbers[slots.DECAY] += rules.calc_period * 1000
+        if numbers[slots.QUEUED] > 0:
+            numbers[slots.DIRTY] = numbers[slots.BACKFILL_DIRTY] = 1
+    return numbers[slots.BEGUN]
 
 
 @kernel
@@ -205,21 +171,21 @@ def change_site(row, slurm):
 def catch_up(now, slurm):
     """Advance the clocks that were not run while no job waited."""
     numbers, rules = slurm.numbers, slurm.rules
-    while numbers[CYCLE] < now:
-        numbers[LAST_CYCLE] = numbers[CYCLE]
-        numbers[CYCLE] = _next_cycle(numbers[CYCLE], slurm)
+    while numbers[slots.CYCLE] < now:
+        numbers[slots.LAST_CYCLE] = numbers[slots.CYCLE]
+        numbers[slots.CYCLE] = _next_cycle(numbers[slots.CYCLE], slurm)
     period = rules.calc_period * 1000
-    if rules.multifactor and numbers[DECAY] < now:
-        last = numbers[DECAY] + (now - 1 - numbers[DECAY]) // period * period
+    if rules.multifactor and numbers[slots.DECAY] < now:
+        last = numbers[slots.DECAY] + (now - 1 - numbers[slots.DECAY]) // period * period
         decay_usage(last // 1000, slurm)
-        numbers[DECAY] = last + period
+        numbers[slots.DECAY] = last + period
 
 
 @kernel
 def _completing(slurm):
     """Return the job whose nodes answer next."""
     ended = slurm.now.ended
-    return ended[slurm.numbers[CLEARED] % len(ended)]
+    return ended[slurm.numbers[slots.CLEARED] % len(ended)]
 
 
 @kernel
@@ -232,11 +198,11 @@ def _answered_ms(job, slurm):
 def _next_notice(now, slurm):
     """Return when the next waiting job becomes eligible or grace time ends, or NO_TIME."""
     state, when = slurm.now, NO_TIME
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         begins = slurm.ask.begin_ms[slurm.ask.job[state.queue[i]]]
         if now < begins < when:
             when = begins
-    for i in range(slurm.numbers[RUNNING]):
+    for i in range(slurm.numbers[slots.RUNNING]):
         job = state.running[i]
         if state.warned[job] != NONE:
             when = min(when, next_poll(max(state.limit_end[job] * 1000, now + 1), slurm))
@@ -247,7 +213,7 @@ def _next_notice(now, slurm):
 def _end_grace(now, slurm):
     """Stop the jobs whose grace time has ended, by the polls of limits (``job_time_limit``)."""
     state, i = slurm.now, 0
-    while i < slurm.numbers[RUNNING]:
+    while i < slurm.numbers[slots.RUNNING]:
         job = state.running[i]
         if state.warned[job] != NONE and next_poll(state.limit_end[job] * 1000, slurm) <= now:
             stop(job, 0, now, slurm)
@@ -259,7 +225,7 @@ def _end_grace(now, slurm):
 def _lose_jobs(node, now, slurm):
     """Stop the jobs that run on a node that went down."""
     state, i = slurm.now, 0
-    while i < slurm.numbers[RUNNING]:
+    while i < slurm.numbers[slots.RUNNING]:
         job, on_node = state.running[i], False
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
             on_node = on_node or state.node[at] == node
@@ -288,8 +254,8 @@ def _wait_again(job, now, slurm):
     state.again[job] = 0
     state.eligible[job] = state.accrues[job] = NONE
     ask.begin_ms[job] = now + REQUEUE_MS
-    ask.order[job] = len(ask.order) + numbers[ENDINGS]
-    numbers[NOTICE] = min(numbers[NOTICE], ask.begin_ms[job])
+    ask.order[job] = len(ask.order) + numbers[slots.ENDINGS]
+    numbers[slots.NOTICE] = min(numbers[slots.NOTICE], ask.begin_ms[job])
     join(job, now, slurm)
 
 
@@ -312,7 +278,7 @@ def clear(job, now, slurm):
 @kernel
 def ask_for_pass(now, slurm):
     """Request a pass (``queue_job_scheduler``), which a turn of the background loop starts."""
-    slurm.numbers[REQUESTS] += 1
+    slurm.numbers[slots.REQUESTS] += 1
     expect_turn(now, slurm)
 
 
@@ -323,18 +289,18 @@ def expect_turn(now, slurm):
     Account first for the full passes over an empty queue since the last turn.
     """
     numbers, rules = slurm.numbers, slurm.rules
-    if numbers[TICK] != NO_TIME:
+    if numbers[slots.TICK] != NO_TIME:
         return
     while True:
-        full = turn_from((numbers[LAST_FULL] // 1000 + rules.sched_interval) * 1000, slurm)
+        full = turn_from((numbers[slots.LAST_FULL] // 1000 + rules.sched_interval) * 1000, slurm)
         if full >= now:
             break
-        numbers[LAST_FULL] = numbers[LAST_ASKED] = full
+        numbers[slots.LAST_FULL] = numbers[slots.LAST_ASKED] = full
     turn = turn_from(now + 1 - TURN_MS, slurm)
     while True:
         logged = _logged(slurm.passes, turn - TURN_MS, turn + TURN_MS)
-        numbers[TICK] = turn if logged == NONE else logged
-        if numbers[TICK] > now:
+        numbers[slots.TICK] = turn if logged == NONE else logged
+        if numbers[slots.TICK] > now:
             break
         turn = turn_from(turn + 1, slurm)
 
@@ -347,21 +313,21 @@ def turn(now, slurm):
     may be one behind, so a pass comes a second sooner or later: as in the log.
     """
     numbers, rules, passes = slurm.numbers, slurm.rules, slurm.passes
-    numbers[TICK] = NO_TIME
+    numbers[slots.TICK] = NO_TIME
     here = _logged(passes, now - TURN_MS, now + TURN_MS) != NONE
     late = rules.turns_on_seconds and not here and _logged(passes, now + TURN_MS, now + TURN_MS + 1000) != NONE
     seen = now - 1000 if _is_behind(now, slurm) else now
-    due = seen // 1000 - numbers[LAST_ASKED] // 1000 >= rules.batch_sched_delay
-    requested = here or (numbers[REQUESTS] > 0 and due)
-    if not late and seen // 1000 - numbers[LAST_FULL] // 1000 >= rules.sched_interval:
-        numbers[LAST_FULL] = numbers[LAST_ASKED] = seen
-        numbers[REQUESTS] = 0
+    due = seen // 1000 - numbers[slots.LAST_ASKED] // 1000 >= rules.batch_sched_delay
+    requested = here or (numbers[slots.REQUESTS] > 0 and due)
+    if not late and seen // 1000 - numbers[slots.LAST_FULL] // 1000 >= rules.sched_interval:
+        numbers[slots.LAST_FULL] = numbers[slots.LAST_ASKED] = seen
+        numbers[slots.REQUESTS] = 0
         begin_pass(_ALL, now, slurm)
     elif not late and requested:
-        numbers[LAST_ASKED] = seen
-        numbers[REQUESTS] = 0
+        numbers[slots.LAST_ASKED] = seen
+        numbers[slots.REQUESTS] = 0
         begin_pass(rules.depth, now, slurm)
-    if numbers[QUEUED] > 0 or numbers[REQUESTS] > 0:
+    if numbers[slots.QUEUED] > 0 or numbers[slots.REQUESTS] > 0:
         expect_turn(now, slurm)
 
 
@@ -380,10 +346,10 @@ def _is_behind(now, slurm):
 def begin_pass(depth, now, slurm):
     """Run a pass now, or once ``sched_min_interval`` has gone since the last one."""
     numbers, least = slurm.numbers, slurm.rules.sched_min_interval_ms
-    if now - numbers[LAST_PASS] >= least:
+    if now - numbers[slots.LAST_PASS] >= least:
         main_pass(depth, now, slurm)
-    elif numbers[PASS] == NO_TIME:
-        numbers[PASS] = numbers[LAST_PASS] + least + 1
+    elif numbers[slots.PASS] == NO_TIME:
+        numbers[slots.PASS] = numbers[slots.LAST_PASS] + least + 1
 
 
 @kernel
@@ -393,12 +359,12 @@ def wake(now, slurm):
     It runs a cycle if something has changed or a job has reached its limit.
     """
     numbers, rules, state = slurm.numbers, slurm.rules, slurm.now
-    if now // 1000 - numbers[LAST_CYCLE] // 1000 < rules.bf_interval or waits_for_completion(now, slurm):
-        numbers[CYCLE] = now + 1000
+    if now // 1000 - numbers[slots.LAST_CYCLE] // 1000 < rules.bf_interval:
+        numbers[slots.CYCLE] = now + 1000
         return
-    overdue = numbers[RUNNING] > 0 and state.limit_end[state.running[0]] <= now // 1000
-    if numbers[QUEUED] > 0 and (numbers[BACKFILL_DIRTY] != 0 or overdue):
-        numbers[BACKFILL_DIRTY] = 0
+    overdue = numbers[slots.RUNNING] > 0 and state.limit_end[state.running[0]] <= now // 1000
+    if numbers[slots.QUEUED] > 0 and (numbers[slots.BACKFILL_DIRTY] != 0 or overdue):
+        numbers[slots.BACKFILL_DIRTY] = 0
         cycle(now, False, slurm)
-    numbers[LAST_CYCLE] = now
-    numbers[CYCLE] = _next_cycle(now, slurm)
+    numbers[slots.LAST_CYCLE] = now
+    numbers[slots.CYCLE] = _next_cycle(now, slurm)

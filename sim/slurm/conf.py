@@ -28,17 +28,15 @@ from sim.slurm.releases import read_release
 from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site
 
 _FLAGS = {
-    *("no_fair_tree", "fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only"),
-    *("max_tres", "no_normal_all", "no_normal_assoc", "no_normal_part", "no_normal_qos", "no_normal_tres"),
+    *("fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only", "max_tres", "no_normal_assoc"),
 }
 """PriorityFlags that are modelled, or that only affect priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
     *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
-    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "preemptexempttime", "epilog", "completewait"),
-    *("overtimelimit", "topologyplugin", "priorityflags", "fairsharedampeningfactor", "preemptparameters"),
-    *("priorityweighttres",),
+    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "epilog", "overtimelimit", "topologyplugin", "priorityflags"),
+    "preemptparameters",
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
 _DECIDES = {
@@ -46,6 +44,9 @@ _DECIDES = {
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
     "priorityusageresetperiod": ("none",),
+    "priorityweighttres": ("",),
+    "completewait": ("0",),
+    "preemptexempttime": ("0", "-1", "00:00:00"),
 }
 """Keys that are not modelled, with the values at which they do not change decisions."""
 _NODE = {
@@ -54,7 +55,7 @@ _NODE = {
 }
 _PARTITION = {
     *("partitionname", "nodes", "priority", "defmempercpu", "defmempernode", "oversubscribe", "shared", "qos", "default"),
-    *("state", "preemptmode", "gracetime", "tresbillingweights", "lln"),
+    *("state", "preemptmode", "gracetime", "tresbillingweights"),
     *map(str.lower, PARTITION_KEYS),
 }
 _HARMLESS = {"nodehostname", "nodeaddr", "port", "state", "cores", "reason", "tmpdisk", "cpubind", "alloc", "defaulttime", "hidden"}
@@ -66,9 +67,16 @@ OPEN = {
     **dict.fromkeys(("minnodes", "maxcpuspernode", "maxcpuspersocket"), "jobs beyond it may run there"),
     **dict.fromkeys(("maxmempernode", "maxmempercpu"), "jobs that ask for more memory take no more processors"),
     **dict.fromkeys(("defcpupergpu", "defmempergpu", "jobdefaults"), "jobs ask only for what the accounting says"),
+    "lln": "jobs take the nodes that they fill best",
     "powerdownonidle": "nodes start at once",
 }
 """Keys that are not modelled and change which jobs may run where, with what replays do instead."""
+_FORMS = {
+    "licenses": (r"(\s*[\w.@-]+(:\d{1,9})?\s*,?)*", "of the form NAME:COUNT,..."),
+    **dict.fromkeys(("killwait", "messagetimeout"), (r"\d{1,9}", "a whole number")),
+    **dict.fromkeys((f"priorityweight{name}" for name in _WEIGHTS), (r"\d{1,10}", "a whole number")),
+}
+"""Patterns of the values of keys, and their names."""
 _GRES_COUNT = re.compile(r"gpu(?::([A-Za-z][^:,()]*))?(?::(\d{1,9}))?(?:\([^)]*\))?$")
 
 
@@ -86,7 +94,7 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
             line.pairs.update({"oversubscribe": "EXCLUSIVE"} if kind == "node" else {f"exclusive{kind}": "YES"})
         if first in defaults:
             named, modelled = line.pairs[first], _NODE if first == "nodename" else _PARTITION
-            for key in line.pairs.keys() - modelled - _HARMLESS:
+            for key in line.pairs.keys() - modelled - _HARMLESS - {key for key in OPEN if line.pairs.get(key, "").upper() == "NO"}:
                 ignored[key] = ignored.get(key, 0) + 1
             if named.upper() == "DEFAULT":
                 defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
@@ -130,7 +138,7 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"{key}={settings[key]}"
         for key, pattern in (
-            ("topologyplugin", r"topology/(none|default|flat)"),
+            *(("topologyplugin", r"topology/(none|default|flat)"), ("selecttypeparameters", r"(?!.*cr_lln).*")),
             *(("selecttype", r"select/(cons_res|cons_tres|linear)"), ("schedulertype", r"sched/(backfill|builtin)")),
             ("prioritytype", r"priority/(basic|multifactor)"),
         )
@@ -143,7 +151,8 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     warnings += [
         f"SchedulerParameters {key}"
         for key in scheduler
-        if key not in PARAMETERS and key.startswith(("bf_", "sched", "preempt", "assoc", "defer", "time_min"))
+        if key not in PARAMETERS
+        and key.startswith(("bf_", "sched", "preempt", "assoc", "defer", "time_min", "partition", "reduce"))
     ]
     return Site(
         settings.get("clustername", name), ordered, partitions, settings, scheduler,
@@ -157,26 +166,14 @@ def _parameters(text: str) -> dict[str, str]:
 
 
 def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], name: str) -> None:
-    if not re.fullmatch(r"(\s*[\w.@-]+(:\d{1,9})?\s*,?)*", settings.get("licenses", "")):
-        raise InputError(f"{name}/{CONF}: Licenses={settings['licenses']} is not of the form NAME:COUNT,...")
+    """Raise InputError for a value that is not of its key's form."""
     for key in PARAMETERS:
         if not re.fullmatch(r"\d{0,9}", scheduler.get(key, "")):
             raise InputError(f"{name}/{CONF}: SchedulerParameters {key}={scheduler[key]} is not a whole number")
-    if not re.fullmatch(r"[1-9]\d{0,8}", settings.get("fairsharedampeningfactor", "1")):
-        raise InputError(
-            f"{name}/{CONF}: FairShareDampeningFactor={settings['fairsharedampeningfactor']} is not a whole number from 1 on"
-        )
-    for weight in _WEIGHTS:
-        if not re.fullmatch(r"\d{1,10}", settings.get(f"priorityweight{weight}", "0")):
-            raise InputError(f"{name}/{CONF}: PriorityWeight{weight}={settings[f'priorityweight{weight}']} is not a whole number")
-    for key in ("completewait", "killwait", "messagetimeout"):
-        if not re.fullmatch(r"\d{1,9}", settings.get(key, "0")):
-            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not a whole number")
-    try:
-        tres_weights(settings.get("priorityweighttres", ""))
-    except ValueError as error:
-        raise InputError(f"{name}/{CONF}: PriorityWeightTRES={settings['priorityweighttres']}: {error}") from None
-    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit", "preemptexempttime"):
+    for key, (pattern, form) in _FORMS.items():
+        if key in settings and not re.fullmatch(pattern, settings[key]):
+            raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not {form}")
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit"):
         try:
             seconds(settings.get(key, "1"))
         except ValueError:
@@ -246,7 +243,6 @@ def _partition(line: KeyedLine, nodes: Mapping[str, Node], sets: Mapping[str, Ke
         line.whole("gracetime", 0),
         UNLIMITED if pairs.get("maxnodes", "UNLIMITED").upper() == "UNLIMITED" else line.whole("maxnodes", 0),
         billing,
-        pairs.get("lln", "NO").upper() == "YES",
         line.text,
     )
 

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError
 from models.runtime.options import pairs
-from sim.slurm.lines import EVENTS, FILES, QOS, RESERVATIONS, KeyedLine, dropped, expand, seconds
+from sim.slurm.lines import ACCOUNTS, EVENTS, FILES, QOS, RESERVATIONS, KeyedLine, dropped, expand, seconds
 from sim.slurm.site import LIMIT_KEYS, UNLIMITED, Association, Limits, Outage, Qos, Reservation, Site
 from sim.slurm.state import OF_PARENT
 
@@ -50,22 +50,19 @@ def _amounts(text: str, file: str, number: int) -> dict[str, int]:
     return {"gres/gpu": sum(typed), **amounts} if typed else amounts
 
 
-def _minutes(values: Mapping[str, str], file: str, number: int) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
-    """Return limits of one job, of used and of running minutes; Slurm's keys in lower case."""
+def _of_one_job(values: Mapping[str, str], file: str, number: int) -> dict[str, int]:
+    """Return the limits of one job; Slurm's keys in lower case."""
 
     def read(*keys: str) -> dict[str, int]:
         return _amounts(next(filter(None, (values.get(key) for key in keys)), ""), file, number)
 
-    def wall(*keys: str) -> dict[str, int]:
-        text = next(filter(None, (values.get(key) for key in keys)), "")
-        try:
-            return {"wall": seconds(text) // 60} if text and text != "-1" else {}
-        except ValueError:
-            raise InputError(f"{file}, line {number}: {text} is not a time such as 1-0, 30 or 12:00:00") from None
-
-    job = read("maxtres", "maxtresperjob") | wall("maxwall", "maxwalldurationperjob")
-    job |= {f"{name} minutes": most for name, most in read("maxtresmins", "maxtresminsperjob").items()}
-    return job, read("grptresmins") | wall("grpwall"), read("grptresrunmins")
+    limits = read("maxtres", "maxtresperjob")
+    limits |= {f"{name} minutes": most for name, most in read("maxtresmins", "maxtresminsperjob").items()}
+    wall = values.get("maxwall") or values.get("maxwalldurationperjob") or "-1"
+    try:
+        return limits if wall == "-1" else {**limits, "wall": seconds(wall) // 60}
+    except ValueError:
+        raise InputError(f"{file}, line {number}: {wall} is not a time such as 1-0, 30 or 12:00:00") from None
 
 
 def every_qos(text: str, file: str) -> Iterator[Qos]:
@@ -77,26 +74,32 @@ def every_qos(text: str, file: str) -> Iterator[Qos]:
                 f"jobs={row[jobs]}" if row.get(jobs) else "", file, number
             )
 
-        minutes = _minutes({key.lower(): value for key, value in row.items()}, file, number)
-        limits = Limits(held("group"), held("user"), held("account"), *minutes)
+        own = _of_one_job({key.lower(): value for key, value in row.items()}, file, number)
+        limits = Limits(held("group"), held("user"), held("account"), own)
         preempts = tuple(filter(None, row.get("Preempt", "").split(",")))
         mode = row.get("PreemptMode", "").lower().replace("cluster", "")
         try:
-            grace, exempt = (seconds(row.get(name) or "0") for name in ("GraceTime", "PreemptExemptTime"))
+            grace = seconds(row.get("GraceTime") or "0")
         except ValueError:
-            raise InputError(f"{file}, line {number}: GraceTime or PreemptExemptTime is not a time such as 00:00:10") from None
+            raise InputError(f"{file}, line {number}: GraceTime is not a time such as 00:00:10") from None
         place = KeyedLine(file, number, {"priority": row["Priority"] or "0", "usagefactor": row.get("UsageFactor") or "1"})
         yield Qos(
             row["Name"], place.whole("priority", 0), place.decimal("usagefactor"), limits,
-            frozenset(row.get("Flags", "").split(",")), preempts, mode, grace, exempt,
+            frozenset(row.get("Flags", "").split(",")), preempts, mode, grace,
         )  # fmt: skip
 
 
-def unread_limits(text: str, file: str) -> list[str]:
-    """Return a note for each column of limits that a QOS states and that is not modelled."""
-    rows = [row for _, row in _table(text, file, ("Name",))]
-    columns = [column for column in ("MaxTRESRunMinsPU", "MaxTRESRunMinsPA") if any(row.get(column) for row in rows)]
-    return [f"Not modelled: {column} in {QOS}, since Slurm 24.05" for column in columns]
+_UNREAD = ("GrpTRESMins", "GrpTRESRunMins", "GrpWall", "MaxTRESRunMinsPU", "MaxTRESRunMinsPA", "PreemptExemptTime")
+"""Limits of a QOS or an account that are not modelled: of minutes that are used or may be, and of preemption."""
+_NONE = (None, "", "-1", "00:00:00")
+
+
+def unread_limits(texts: Mapping[str, str]) -> list[str]:
+    """Return limits of QOS and accounts that are not modelled, for warnings."""
+    rows = [row for _, row in _table(texts[QOS], QOS, ("Name",))] if QOS in texts else []
+    of_qos = [f"{name} in {QOS}" for name in _UNREAD if any(row.get(name) not in _NONE for row in rows)]
+    dump = "\n".join(line for line in texts.get(ACCOUNTS, "").splitlines() if not line.startswith("#"))
+    return of_qos + [f"{name} in {ACCOUNTS}" for name in _UNREAD if f":{name}=" in dump]
 
 
 def associations(text: str, file: str) -> tuple[Association, ...]:
@@ -127,7 +130,7 @@ def associations(text: str, file: str) -> tuple[Association, ...]:
             f"jobs={values['grpjobs']}" if "grpjobs" in values else "", file, number
         )
         own = _amounts(f"jobs={values['maxjobs']}" if "maxjobs" in values else "", file, number)
-        limits = Limits(group, own, {}, *_minutes(values, file, number))
+        limits = Limits(group, own, {}, _of_one_job(values, file, number))
         above = next((association.qos for association in entries if (association.account, association.user) == (parent, "")), ())
         qos = tuple(values["qos"].split(",")) if "qos" in values else above
         shares = OF_PARENT if share == "parent" else KeyedLine(file, number, {"fairshare": share}).decimal("fairshare")

@@ -10,10 +10,11 @@ import numpy as np
 import pandas as pd
 
 from features.node_list import expand_nodes
-from sim.slurm.begin import Phases, clock_settings, origin_of
+from sim.slurm import slots
+from sim.slurm.phases import Phases, clock_settings, origin_of
 from sim.slurm.recorded import CANCEL, CHANGE, CLEAR, CYCLE, DECAY, END, LOOK, PASS, START, SUBMIT, follow
 from sim.slurm.site import Site
-from sim.slurm.state import DRAINED, MADE, NONE, STAMP, Slurm
+from sim.slurm.state import DRAINED, MADE, NONE, Slurm
 
 Event: TypeAlias = tuple[int, int, int]
 """A millisecond, a kind of :mod:`sim.slurm.recorded`, and a job."""
@@ -53,29 +54,47 @@ def shown_in_log(phases: Phases) -> dict[int, list[Event]]:
     return by_second
 
 
+def ordered(
+    of_jobs: Sequence[tuple[int, np.ndarray]], decays_ms: np.ndarray, slurm: Slurm
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return milliseconds, kinds and rows of the events of a record in order, int64 [events].
+
+    ``of_jobs`` are kinds with the milliseconds of each job, NaN: not recorded. To these and the computations of priorities come
+    the changes of the site and the ends of begin times.
+    """
+    outages, begins = slurm.outages, np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])
+    of_site = np.flatnonzero((outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE)))
+    parts = [(kind, ms, np.arange(len(ms))) for kind, ms in of_jobs]
+    parts.append((CHANGE, outages.time_ms[of_site], of_site))
+    parts += [(kind, ms, np.full(len(ms), NONE)) for kind, ms in ((LOOK, begins), (DECAY, decays_ms))]
+    kind = np.repeat([kind for kind, _, _ in parts], [len(ms) for _, ms, _ in parts])
+    ms, row = (np.concatenate([part[at] for part in parts]).astype(np.float64) for at in (1, 2))
+    recorded = np.flatnonzero(~np.isnan(ms))
+    ms, kind, row = (values[recorded].astype(np.int64) for values in (ms, kind, row))
+    order = np.lexsort((row, kind, ms))
+    return ms[order], kind[order], row[order]
+
+
 def recorded_events(site: Site, jobs: pd.DataFrame, phases: Phases, slurm: Slurm, shown: dict[int, list[Event]]) -> list[Event]:
     """Return the recorded events in order.
 
     That is by milliseconds where a log tells them, else the order in which Slurm handles events of one second.
     """
-    origin, outages = origin_of(jobs), slurm.outages
-    submit, start, end, gone = (jobs[name].to_numpy(np.int64) - origin for name in ("submit_s", "start_s", "end_s", "cancel_s"))
-    ran = np.array(jobs["start_s"] >= 0)
-    submit_ms = submit * 1000 + (np.round(phases.parts_s * 1000).astype(np.int64) if shown else _MIDDLE_MS)
-    start_ms, end_ms, clear_ms = _run_times(start, end, phases, slurm.rules.epilog_ms)
-    kinds = (
-        *((END, end_ms, ran), (CLEAR, clear_ms, ran), (SUBMIT, submit_ms, submit >= 0)),
-        *((CANCEL, gone * 1000 + _MIDDLE_MS, ~ran & (gone >= 0)), (START, start_ms, ran)),
+    submit, start, end, gone = (
+        jobs[name].to_numpy(np.int64) - origin_of(jobs) for name in ("submit_s", "start_s", "end_s", "cancel_s")
     )
-    events = [(int(ms[row]), kind, int(row)) for kind, ms, happens in kinds for row in np.flatnonzero(happens)]
-    of_site = (outages.node != NONE) | (np.isin(outages.up, (DRAINED, MADE)) & (outages.job != NONE))
-    events += [(int(outages.time_ms[row]), CHANGE, int(row)) for row in np.flatnonzero(of_site)]
-    events += [(int(ms), LOOK, 0) for ms in np.unique(slurm.ask.begin_ms[slurm.ask.begin_ms > 0])]
+    ran, cancelled = np.array(jobs["start_s"] >= 0), np.array((jobs["start_s"] < 0) & (jobs["cancel_s"] >= 0))
+    submit_ms = submit * 1000 + (np.round(phases.parts_s * 1000).astype(np.int64) if shown else _MIDDLE_MS)
+    start_ms, end_ms, clear_ms = (np.where(ran, times, np.nan) for times in _run_times(start, end, phases, slurm.rules.epilog_ms))
+    gone_ms = np.where(cancelled, gone * 1000 + _MIDDLE_MS, np.nan)
+    of_jobs = ((END, end_ms), (CLEAR, clear_ms), (SUBMIT, submit_ms), (CANCEL, gone_ms), (START, start_ms))
+    decays_s = np.empty(0)
     if site.multifactor:
         period = clock_settings(site)[2]
         first = phases.decay_s + max((int(submit.min()) - int(phases.decay_s)) // period, 0) * period
-        events += [(round(when * 1000), DECAY, 0) for when in np.arange(first, end.max(), period)]
-    return sorted(events, key=lambda event: event if shown else (event[0] // 1000, *event[1:]))
+        decays_s = np.arange(first, end.max(), period)
+    events = [*zip(*(values.tolist() for values in ordered(of_jobs, np.round(decays_s * 1000), slurm)), strict=True)]
+    return events if shown else sorted(events, key=lambda event: (event[0] // 1000, *event[1:]))
 
 
 def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -163,7 +182,7 @@ class RecordedState:
         return [array.copy() for array in self.state]
 
     def _undo(self, kept: list[np.ndarray]) -> None:
-        stamp = self.slurm.numbers[STAMP]
+        stamp = self.slurm.numbers[slots.STAMP]
         for array, old in zip(self.state, kept, strict=True):
             array[:] = old
-        self.slurm.numbers[STAMP] = stamp  # what was marked in this try must not count in the next
+        self.slurm.numbers[slots.STAMP] = stamp  # what was marked in this try must not count in the next

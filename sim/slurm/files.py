@@ -28,7 +28,6 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         if not site.qos:
             raise InputError(f"{name}/{QOS}, line 1: no line after it names a QOS")
         site = replace(site, qos={qos.name: _absolute(qos, site) for qos in site.qos.values()})
-        site = replace(site, notes=(*site.notes, *unread_limits(texts[QOS], f"{name}/{QOS}")))
     for partition in site.partitions.values():
         if partition.qos and QOS in texts and partition.qos not in site.qos:
             raise InputError(f"{name}/{CONF}: partition {partition.name} has QOS={partition.qos}, which {QOS} does not name")
@@ -44,7 +43,7 @@ def read_site(texts: Mapping[str, str], name: str, timezone: str = "UTC") -> Sit
         if not re.fullmatch(r"\d{1,5}(\.\d+)?\s*", texts[EPILOG]):
             raise InputError(f"{name}/{EPILOG}, line 1: is not a number of seconds")
         site = replace(site, epilog_s=float(texts[EPILOG]))
-    return site
+    return replace(site, warnings=(*site.warnings, *unread_limits(texts)))
 
 
 def _absolute(qos: Qos, site: Site) -> Qos:

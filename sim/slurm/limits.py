@@ -1,4 +1,4 @@
-"""Limits of QOS and associations, as counters of jobs' amounts and as meters of minutes."""
+"""Limits of QOS and associations, as counters of jobs' amounts."""
 
 from __future__ import annotations
 
@@ -6,17 +6,12 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-import numpy as np
-
 from sim.slurm.releases import BOTH_QOS
 from sim.slurm.site import Limits, Site
-from sim.slurm.state import BILLING, CPUS, NODES, Meters
 
 FACTORS = ("cpu", "node", "mem", "gres/gpu", "jobs")
 PER_START = ("jobs", "license")
 """Limits that are checked before nodes are chosen."""
-METERED = {"cpu": CPUS, "node": NODES, "billing": BILLING}
-"""Resources of which a job's amount is known only once its nodes are chosen."""
 
 
 def wanted(row: Any) -> dict[str, int]:
@@ -36,8 +31,6 @@ class Slots:
         self.most: list[int] = []
         self._site, self._leaves = site, leaves
         self._rows: dict[tuple[object, ...], int] = {}
-        self._meters: dict[tuple[object, ...], int] = {}
-        self._meter_rows: list[tuple[int, bool, bool, float]] = []
 
     def of(self, row: Any) -> list[tuple[str, int, int]]:
         """Return (kind, slot, amount) for each limit that a job counts against.
@@ -77,35 +70,6 @@ class Slots:
                         slots.append((name, self._slot((key, scope, name), values[name]), amounts[name]))
         never = [name for name, most in self._per_job(row) if {**amounts, **_minutes(row)}[name] > most]
         return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
-
-    def minutes_of(self, row: Any) -> Iterator[tuple[str, int, float]]:
-        """Yield (resource, meter, amount) for each limit of minutes that a job counts against."""
-        if not self._site.enforces_limits:
-            return
-        usage = [(("qos", qos.name), qos.limits, "NoDecay" in qos.flags, 0.0) for qos in self._qos_of(row)]
-        every = [association.usage for association in self._site.associations]
-        usage += [(("association", at), limits, False, every[at]) for at, limits in self._associated(row)]
-        held = set[tuple[bool, str]]()
-        amounts: dict[str, float] = {**wanted(row), "wall": 1, "billing": row.cpus}
-        weighted = any(part.billing for part in self._site.partitions.values())
-        for whose, limits, keeps, spent in usage:
-            for spends, caps in ((True, limits.minutes), (False, limits.running_minutes)):
-                for name, cap in caps.items():
-                    if name not in amounts or (spends, name) in held or (spends and not self._site.multifactor):
-                        continue
-                    if whose[0] == "qos":
-                        held.add((spends, name))
-                    spent_before = spent if name == "billing" or (name == "cpu" and not weighted) else 0.0
-                    key = (*whose, spends, name)
-                    if key not in self._meters:
-                        self._meters[key] = len(self._meter_rows)
-                        self._meter_rows.append((cap, spends, keeps, spent_before))
-                    yield name, self._meters[key], amounts[name]
-
-    def meters(self) -> Meters:
-        """Return the meters of minutes as arrays."""
-        cap, spends, keeps = (np.array([row[at] for row in self._meter_rows], np.int64) for at in range(3))
-        return Meters(cap, spends, keeps, np.array([row[3] for row in self._meter_rows], np.float64))
 
     def key(self, slot: int) -> tuple[object, ...]:
         """Return whose jobs a slot counts, and by what.

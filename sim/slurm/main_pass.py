@@ -6,12 +6,12 @@ From job_scheduler.c, ``_schedule``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.choice import count_bits, meets, pick
+from sim.slurm import slots
+from sim.slurm.choice import count_bits, pick
 from sim.slurm.preempt import make_room
 from sim.slurm.queue import (
     drop_started,
     independent,
-    is_full,
     limited,
     note_try,
     open_to,
@@ -19,10 +19,9 @@ from sim.slurm.queue import (
     sort_again,
     sort_as_slurm,
     throttled,
-    waits_for_completion,
 )
 from sim.slurm.runs import start
-from sim.slurm.state import BEGUN, DIRTY, LAST_PASS, MAIN, NO_TIME, NONE, PASS, PASSES, PENDING, QUEUED, STAMP, TRIED
+from sim.slurm.state import MAIN, NO_TIME, NONE, PENDING
 
 
 @apart
@@ -35,26 +34,21 @@ def main_pass(depth, now, slurm):
     one in a partition that has ended already ends the pass.
     """
     numbers, ask, state, room, rules = slurm.numbers, slurm.ask, slurm.now, slurm.room, slurm.rules
-    numbers[PASS], numbers[LAST_PASS] = NO_TIME, now
-    completing = waits_for_completion(now, slurm)
-    if numbers[DIRTY] == 0 or (completing and slurm.rules.reduce_completing_frag == 0):
+    numbers[slots.PASS], numbers[slots.LAST_PASS] = NO_TIME, now
+    if numbers[slots.DIRTY] == 0:
         return
-    numbers[DIRTY] = 0
-    numbers[PASSES] += 1
-    numbers[STAMP] += 1
-    stamp, begun, tested = numbers[STAMP], numbers[BEGUN], 0
+    numbers[slots.DIRTY] = 0
+    numbers[slots.PASSES] += 1
+    numbers[slots.STAMP] += 1
+    stamp, begun, tested = numbers[slots.STAMP], numbers[slots.BEGUN], 0
     rejected = rejected_in = NONE  # the array that was tried last, unless a task has started since, and the partition
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
-    if completing:
-        for partition in range(len(room.failed)):
-            if meets(slurm.hardware.member[partition], state.completing):
-                _fail(partition, stamp, slurm)
     if rules.has_several_qos:
         sort_again(slurm)
     if rules.preempts_by_qos:
         sort_as_slurm(now, slurm)
-    for i in range(numbers[QUEUED]):
+    for i in range(numbers[slots.QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
         if state.phase[job] != PENDING or not independent(job, now, slurm) or ask.admitted[record] == 0:
@@ -65,12 +59,8 @@ def main_pass(depth, now, slurm):
             if array == rejected and partition == rejected_in:
                 continue
             rejected, rejected_in = array, partition
-        if rules.partition_job_depth > 0:
-            if is_full(partition, rules.partition_job_depth, stamp, slurm):
-                continue
-            room.submitted[partition] += 1
         tested += 1
-        if tested > depth + 1 or numbers[BEGUN] - begun >= rules.sched_max_job_start > 0:
+        if tested > depth + 1:
             break
         if ask.het[job] != NONE:  # only backfill starts components
             if room.failed[partition] == stamp and rules.ends_at_component:
@@ -84,7 +74,6 @@ def main_pass(depth, now, slurm):
         if _left(partition, slurm) < ask.min_nodes[job]:
             _fail(partition, stamp, slurm)
             continue
-        numbers[TRIED] = partition
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
             room.mask[word] &= (state.up[word] if reserved else room.usable[word]) & ~state.completing[word]
@@ -98,10 +87,9 @@ def main_pass(depth, now, slurm):
             continue
         if rules.preempts:
             make_room(job, partition, now, slurm)
-        passes = state.priority[record] < rules.bf_min_prio_reserve or now // 1000 - state.eligible[job] < rules.bf_min_age_reserve
-        if not reserved and not passes and not _lacks_nodes(job, partition, now // 1000, slurm):
+        if not reserved and not _lacks_nodes(job, partition, now // 1000, slurm):
             _fail(partition, stamp, slurm)
-    if numbers[BEGUN] > begun:
+    if numbers[slots.BEGUN] > begun:
         drop_started(slurm)
 
 

@@ -16,7 +16,8 @@ from features.node_list import expand_nodes
 from sim.slurm.site import BILLED, Site
 from sim.slurm.state import LOW, SHIFT, Hardware
 
-_TOKEN = re.compile(r"([^&|()\[\]*,\s]+)(?:\*\d+)?|[&|()\[\],]")
+_FEATURE = re.compile(r"\0\d+|[^&|()\[\]*,\s\0]+(\*\d+)?")
+_BRACKET = re.compile(r"\(([^()\[\]]*)\)|\[([^()\[\]]*)\]")
 
 
 class Suits(NamedTuple):
@@ -61,40 +62,29 @@ def with_features(site: Site, constraint: str) -> frozenset[str]:
     As in slurmctld, it is read from left to right, without precedence of ``&`` (node_scheduler.c, ``valid_feature_counts``). For
     ``[a|b]``, which asks for nodes of one kind, and ``a*2``, all nodes with any of the features count. InputError if unreadable.
     """
-    every, at = frozenset(node.name for node in site.nodes), 0
-    tokens = list(_TOKEN.finditer(constraint))
-    if "".join(token[0] for token in tokens) != constraint:
-        raise InputError(f"the constraint {constraint!r} cannot be read")
+    inside: dict[str, frozenset[str]] = {}
 
-    def one() -> frozenset[str]:
-        nonlocal at
-        if at == len(tokens) or tokens[at][0] in "&|)],":
+    def admitted(text: str, counted: bool = False) -> frozenset[str]:
+        """Return the nodes that a part without brackets admits."""
+        features, operators = re.split(r"[&|,]", text), re.findall(r"[&|,]", text)
+        if not all(map(_FEATURE.fullmatch, features)):
             raise InputError(f"the constraint {constraint!r} cannot be read")
-        token, at = tokens[at], at + 1
-        if token[0] in "([":
-            inside = several(bracket=token[0])
-            if at == len(tokens) or tokens[at][0] != ")]"["([".index(token[0])]:
-                raise InputError(f"the constraint {constraint!r} lacks a closing bracket")
-            at += 1
-            return inside
-        return frozenset(node.name for node in site.nodes if token[1] in node.features)
-
-    def several(bracket: str = "") -> frozenset[str]:
-        nonlocal at
-        admitted = one()
-        while at < len(tokens) and tokens[at][0] in "&|,":
-            operator, at = tokens[at][0], at + 1
+        names = [feature.partition("*")[0] for feature in features]
+        sets = [inside.get(name) or frozenset(node.name for node in site.nodes if name in node.features) for name in names]
+        nodes = sets[0]
+        for operator, more in zip(operators, sets[1:], strict=True):
             # between counts, [a*2&b*1] asks for some nodes of each
-            counted = bracket == "[" and "*" in constraint
-            admitted = admitted | one() if operator == "|" or counted else admitted & one()
-        return admitted
+            nodes = nodes | more if operator == "|" or counted else nodes & more
+        return nodes
 
-    if not tokens:
-        return every
-    admitted = several()
-    if at < len(tokens):
-        raise InputError(f"the constraint {constraint!r} cannot be read")
-    return admitted
+    if not constraint:
+        return frozenset(node.name for node in site.nodes)
+    text = constraint
+    while bracket := _BRACKET.search(text):
+        counted = bracket[0][0] == "[" and "*" in constraint
+        inside[f"\0{len(inside)}"] = admitted(bracket[1] or bracket[2] or "", counted)
+        text = f"{text[: bracket.start()]}\0{len(inside) - 1}{text[bracket.end() :]}"
+    return admitted(text)
 
 
 def hardware_of(site: Site, suits: np.ndarray) -> Hardware:
@@ -102,7 +92,6 @@ def hardware_of(site: Site, suits: np.ndarray) -> Hardware:
     of_node, parts = {node.name: row for row, node in enumerate(site.nodes)}, list(site.partitions.values())
     members = [as_set([of_node[name] for name in part.nodes], len(of_node)) for part in parts]
     rates = [part.billing or {"cpu": 1.0} for part in parts]
-    everywhere = "CR_LLN" in site.settings.get("selecttypeparameters", "").upper()
     return Hardware(
         cpus=np.array([node.cpus for node in site.nodes]),
         memory=np.array([node.memory for node in site.nodes]),
@@ -112,5 +101,4 @@ def hardware_of(site: Site, suits: np.ndarray) -> Hardware:
         member=np.array(members),
         tier=np.array([part.tier for part in parts]),
         billing=np.array([[rate.get(name, 0.0) for name in BILLED] for rate in rates], np.float64),
-        least_loaded=np.array([everywhere or part.least_loaded for part in parts], np.int64),
     )

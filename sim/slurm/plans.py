@@ -8,8 +8,9 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import count_bits, drop, holds
-from sim.slurm.state import COUNTED, FUTILE, INTERVALS, NO_TIME, NONE, REACH, SPLIT
+from sim.slurm.state import NO_TIME, NONE
 
 
 @apart
@@ -23,15 +24,15 @@ def clear_map(second, slurm):
         plans.free[0, word] = state.up[word]
     for node in range(len(room.clear)):
         room.clear[node] = NO_TIME
-    slurm.numbers[INTERVALS] = 1
-    slurm.numbers[FUTILE] = 0
-    slurm.numbers[COUNTED] = NONE
+    slurm.numbers[slots.INTERVALS] = 1
+    slurm.numbers[slots.FUTILE] = 0
+    slurm.numbers[slots.COUNTED] = NONE
 
 
 @kernel
 def first_ending_after(second, slurm):
     """Return the first interval that ends after ``second``, or the number of intervals."""
-    return np.searchsorted(slurm.plans.end[: slurm.numbers[INTERVALS]], second, side="right")
+    return np.searchsorted(slurm.plans.end[: slurm.numbers[slots.INTERVALS]], second, side="right")
 
 
 @kernel
@@ -41,15 +42,15 @@ def note_futile(partition, lacking, limit, until, slurm):
     They were for ``limit`` seconds. The note takes the place of one that says less. None is made if another says as much: see
     :func:`futile_until`.
     """
-    futile, at = slurm.room.futile, slurm.numbers[FUTILE]
+    futile, at = slurm.room.futile, slurm.numbers[slots.FUTILE]
     if futile_until(partition, lacking, limit, slurm)[0] >= until:
         return
-    for row in range(slurm.numbers[FUTILE]):
+    for row in range(slurm.numbers[slots.FUTILE]):
         if futile[row, 0] == partition and futile[row, 1] >= lacking and futile[row, 2] >= limit and futile[row, 3] <= until:
             at = row
     if at < len(futile):
         futile[at, 0], futile[at, 1], futile[at, 2], futile[at, 3] = partition, lacking, limit, until
-        slurm.numbers[FUTILE] = max(at + 1, slurm.numbers[FUTILE])
+        slurm.numbers[slots.FUTILE] = max(at + 1, slurm.numbers[slots.FUTILE])
 
 
 @kernel
@@ -62,7 +63,7 @@ def futile_until(partition, cpus, shortest, slurm):
     one at the next look, too. In a cycle plans and jobs are only added, so what was too little remains so.
     """
     futile, until, lacking = slurm.room.futile, 0, 0
-    for row in range(slurm.numbers[FUTILE]):
+    for row in range(slurm.numbers[slots.FUTILE]):
         if futile[row, 3] > until and futile[row, 2] <= shortest and futile[row, 1] <= cpus and futile[row, 0] == partition:
             until, lacking = futile[row, 3], futile[row, 1]
     return until, lacking
@@ -75,11 +76,11 @@ def next_return(first, end, slurm):
     Slurm looks at the intervals up to ``end``, and at one more. Without any, since 24.11 it looks again at the end of the next.
     """
     plans = slurm.plans
-    for k in range(first, slurm.numbers[INTERVALS] - 1):
+    for k in range(first, slurm.numbers[slots.INTERVALS] - 1):
         if plans.returns[k] != 0 and _comes_back(k, slurm):
             return plans.end[k]
         if plans.begin[k] > end:
-            return plans.end[k + 1] if slurm.rules.within_slot and k + 2 < slurm.numbers[INTERVALS] else 0
+            return plans.end[k + 1] if slurm.rules.within_slot and k + 2 < slurm.numbers[slots.INTERVALS] else 0
     return 0
 
 
@@ -103,25 +104,25 @@ def free_throughout(begin, end, first, slurm):
     each interval to ``SPLIT``, ``beyond`` those free from ``SPLIT`` to ``REACH``.
     """
     room, plans, numbers, count = slurm.room, slurm.plans, slurm.numbers, 0
-    if first >= numbers[SPLIT]:
-        numbers[REACH] = max(first, numbers[REACH])
-    while numbers[REACH] < numbers[INTERVALS] and plans.begin[numbers[REACH]] <= end:
-        row = plans.row[numbers[REACH]]
-        numbers[REACH] += 1
-        if first < numbers[SPLIT]:
+    if first >= numbers[slots.SPLIT]:
+        numbers[slots.REACH] = max(first, numbers[slots.REACH])
+    while numbers[slots.REACH] < numbers[slots.INTERVALS] and plans.begin[numbers[slots.REACH]] <= end:
+        row = plans.row[numbers[slots.REACH]]
+        numbers[slots.REACH] += 1
+        if first < numbers[slots.SPLIT]:
             for word in range(len(room.mask)):
                 plans.beyond[word] &= plans.free[row, word]
-    if first >= numbers[SPLIT]:
-        numbers[SPLIT] = numbers[REACH]
+    if first >= numbers[slots.SPLIT]:
+        numbers[slots.SPLIT] = numbers[slots.REACH]
         for word in range(len(room.mask)):
             plans.beyond[word] = room.mask[word] = -1
-        for k in range(numbers[SPLIT] - 1, first - 1, -1):
+        for k in range(numbers[slots.SPLIT] - 1, first - 1, -1):
             row = plans.row[k]
             for word in range(len(room.mask)):
                 room.mask[word] &= plans.free[row, word]
                 plans.until[k, word] = room.mask[word]
     for word in range(len(room.mask)):
-        until = plans.until[first, word] if first < numbers[SPLIT] else -1
+        until = plans.until[first, word] if first < numbers[slots.SPLIT] else -1
         room.mask[word] = room.usable[word] & until & plans.beyond[word]
         count += count_bits(room.mask[word])
     return count
@@ -131,7 +132,7 @@ def free_throughout(begin, end, first, slurm):
 def overlaps(first, last, chosen, slurm):
     """Tell whether a plan on the chosen nodes from ``first`` to ``last`` meets another one."""
     room, plans = slurm.room, slurm.plans
-    for k in range(first_ending_after(first, slurm), slurm.numbers[INTERVALS]):
+    for k in range(first_ending_after(first, slurm), slurm.numbers[slots.INTERVALS]):
         if plans.begin[k] >= last:
             break
         row = plans.row[k]
@@ -158,9 +159,9 @@ def reserve(begin, end, chosen, slurm):
     for word in range(len(room.mask)):
         room.usable[word] = -1
     for k in (first - 1, after - 1):
-        if 0 <= k < numbers[INTERVALS] - 1:
+        if 0 <= k < numbers[slots.INTERVALS] - 1:
             plans.returns[k] = _comes_back(k, slurm)
-    _merge_two(max(first - 2, 0), min(after, numbers[INTERVALS] - 1), slurm)
+    _merge_two(max(first - 2, 0), min(after, numbers[slots.INTERVALS] - 1), slurm)
 
 
 @kernel
@@ -171,7 +172,7 @@ def _merge_two(first, last, slurm):
     """
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     for k in range(first, last):
-        same, row, top = True, plans.row[k + 1], numbers[INTERVALS] - 1
+        same, row, top = True, plans.row[k + 1], numbers[slots.INTERVALS] - 1
         for word in range(len(room.mask)):
             same = same and plans.free[plans.row[k], word] == plans.free[row, word]
         if same:
@@ -183,7 +184,7 @@ def _merge_two(first, last, slurm):
                     plans.row[other + 1],
                 )
                 plans.returns[other] = plans.returns[other + 1]
-            numbers[INTERVALS] = top
+            numbers[slots.INTERVALS] = top
             for other in range(top):
                 if plans.row[other] == top:
                     plans.row[other] = row
@@ -197,16 +198,16 @@ def _cut(at, slurm):
     """Cut the interval around ``at``; return the one that begins there, else the number of all."""
     room, plans, numbers = slurm.room, slurm.plans, slurm.numbers
     k = first_ending_after(at, slurm)
-    if k == numbers[INTERVALS] or plans.begin[k] >= at:
+    if k == numbers[slots.INTERVALS] or plans.begin[k] >= at:
         return k
-    for later in range(numbers[INTERVALS], k + 1, -1):
+    for later in range(numbers[slots.INTERVALS], k + 1, -1):
         plans.begin[later], plans.end[later], plans.row[later] = plans.begin[later - 1], plans.end[later - 1], plans.row[later - 1]
         plans.returns[later] = plans.returns[later - 1]
-    row = numbers[INTERVALS]
+    row = numbers[slots.INTERVALS]
     for word in range(len(room.mask)):
         plans.free[row, word] = plans.free[plans.row[k], word]
     plans.begin[k + 1], plans.end[k + 1], plans.row[k + 1] = at, plans.end[k], row
     plans.returns[k + 1] = plans.returns[k]
     plans.end[k], plans.returns[k] = at, 0
-    numbers[INTERVALS] += 1
+    numbers[slots.INTERVALS] += 1
     return k + 1

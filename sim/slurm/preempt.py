@@ -7,10 +7,11 @@ the preempting job starts in a later pass, once the nodes have answered.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import held_on, occupy, pick
 from sim.slurm.queue import limited
 from sim.slurm.runs import end_by, next_poll, stop
-from sim.slurm.state import NONE, NOTICE, OFF, REQUEUE, RUNNING
+from sim.slurm.state import NONE, OFF, REQUEUE
 
 _LAST = 99_999
 
@@ -22,13 +23,11 @@ def kind(job, partition, slurm):
 
 
 @kernel
-def may_preempt(job, partition, other, second, slurm):
+def may_preempt(job, partition, other, slurm):
     """Tell whether ``job`` in ``partition`` may preempt the running job ``other``."""
     preemption, state = slurm.preemption, slurm.now
     held = kind(other, state.partition[other], slurm)
-    if preemption.mode[held] == OFF or preemption.beats[kind(job, partition, slurm), held] == 0:
-        return False
-    return second >= state.start_ms[other] // 1000 + preemption.exempt[held]
+    return preemption.mode[held] != OFF and preemption.beats[kind(job, partition, slurm), held] != 0
 
 
 @apart
@@ -41,7 +40,7 @@ def make_room(job, partition, now, slurm):
     room, preemption, second = slurm.room, slurm.preemption, now // 1000
     if limited(job, True, slurm):  # a limit would block it anyway
         return
-    count, tries = _list_candidates(job, partition, second, slurm), 0
+    count, tries = _list_candidates(job, partition, slurm), 0
     while True:
         chosen, last = _remove_until_it_fits(job, count, slurm)
         if chosen == 0:
@@ -66,33 +65,35 @@ def make_room(job, partition, now, slurm):
         if preemption.grace[held] > 0 and slurm.now.warned[other] == NONE:
             slurm.now.warned[other] = second
             end_by(other, second + preemption.grace[held], slurm)
-            slurm.numbers[NOTICE] = min(slurm.numbers[NOTICE], next_poll((second + preemption.grace[held]) * 1000, slurm))
+            slurm.numbers[slots.NOTICE] = min(
+                slurm.numbers[slots.NOTICE], next_poll((second + preemption.grace[held]) * 1000, slurm)
+            )
         elif preemption.grace[held] == 0 or second >= slurm.now.limit_end[other]:
             stop(other, 1 if preemption.mode[held] == REQUEUE and preemption.requeues[other] != 0 else 0, now, slurm)
 
 
 @kernel
-def without_preemptable(job, partition, second, slurm):
+def without_preemptable(job, partition, slurm):
     """Free, in the scratch arrays, what the jobs that ``job`` may preempt hold.
 
     Return how many processors of ``mask`` this frees.
     """
     room, state, freed = slurm.room, slurm.now, 0
-    for i in range(slurm.numbers[RUNNING]):
+    for i in range(slurm.numbers[slots.RUNNING]):
         other = state.running[i]
-        if may_preempt(job, partition, other, second, slurm):
+        if may_preempt(job, partition, other, slurm):
             occupy(other, 1, slurm, room.idle, room.cpus, room.memory, room.gpus)
             freed += held_on(room.mask, other, slurm)
     return freed
 
 
 @kernel
-def _list_candidates(job, partition, second, slurm):
+def _list_candidates(job, partition, slurm):
     """Write the jobs that may be preempted, in order of preemption; return how many."""
     room, state, count = slurm.room, slurm.now, 0
-    for i in range(slurm.numbers[RUNNING]):
+    for i in range(slurm.numbers[slots.RUNNING]):
         other = state.running[i]
-        if not may_preempt(job, partition, other, second, slurm):
+        if not may_preempt(job, partition, other, slurm):
             continue
         k = count
         while k > 0 and _goes_first(other, room.candidates[k - 1], slurm):

@@ -6,30 +6,17 @@ From job_mgr.c, ``job_independent``, and job_scheduler.c, ``build_job_queue``.
 from __future__ import annotations
 
 from features.jit import apart, kernel
-from sim.slurm.minutes import over_minutes
+from sim.slurm import slots
 from sim.slurm.shares import factor_of, is_of
-from sim.slurm.state import (
-    BACKFILL_DIRTY,
-    CHANGED_AT,
-    CLEARED,
-    CPUS,
-    DIRTY,
-    ENDINGS,
-    FIRST_PRIORITY,
-    NODES,
-    NONE,
-    PENDING,
-    PLACES,
-    QUEUED,
-)
+from sim.slurm.state import CPUS, NODES, NONE, PENDING
 
 
 @kernel
 def touch(now, slurm):
     """Note that something has changed, so that passes and cycles have work again."""
     numbers = slurm.numbers
-    numbers[DIRTY] = numbers[BACKFILL_DIRTY] = 1
-    numbers[CHANGED_AT] = now
+    numbers[slots.DIRTY] = numbers[slots.BACKFILL_DIRTY] = 1
+    numbers[slots.CHANGED_AT] = now
 
 
 @kernel
@@ -78,28 +65,6 @@ def limited(job, with_nodes, slurm):
 
 
 @kernel
-def waits_for_completion(now, slurm):
-    """Tell whether a job ended within CompleteWait and some nodes have not answered yet.
-
-    From node_scheduler.c, ``job_is_completing``.
-    """
-    numbers, state, wait = slurm.numbers, slurm.now, slurm.rules.complete_wait
-    if wait == 0 or numbers[CLEARED] == numbers[ENDINGS]:
-        return False
-    last = state.ended[(numbers[ENDINGS] - 1) % len(state.ended)]
-    return state.end_ms[last] // 1000 >= now // 1000 - wait
-
-
-@kernel
-def is_full(counter, most, stamp, slurm):
-    """Tell whether a counter of the pass or cycle ``stamp`` has reached ``most``; 0: no max."""
-    room = slurm.room
-    if room.tested[counter] != stamp:
-        room.tested[counter], room.submitted[counter] = stamp, 0
-    return room.submitted[counter] >= most > 0
-
-
-@kernel
 def over_limits(job, chosen, slurm):
     """Tell whether ``job`` would pass a limit with the ``chosen`` nodes.
 
@@ -115,7 +80,7 @@ def over_limits(job, chosen, slurm):
             ask.amount[row], counter = 0, slurm.now.counter[ask.slot[row]]
             for i in range(chosen):
                 ask.amount[row] += slurm.now.jobs_on[counter, room.chosen[i]] == 0
-    return limited(job, True, slurm) or over_minutes(job, cpus, chosen, slurm)
+    return limited(job, True, slurm)
 
 
 @kernel
@@ -144,13 +109,13 @@ def prioritise(record, second, slurm):
     job = ask.job[record]
     if not rules.multifactor:
         if state.priority[record] == 0:
-            state.priority[record] = slurm.numbers[FIRST_PRIORITY]
-            slurm.numbers[FIRST_PRIORITY] -= 1
+            state.priority[record] = slurm.numbers[slots.FIRST_PRIORITY]
+            slurm.numbers[slots.FIRST_PRIORITY] -= 1
         return
     age = 0.0
     if state.accrues[job] != NONE:
         age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
-    factor = factor_of(ask.leaf[job], slurm.tree, rules.damping)
+    factor = factor_of(ask.leaf[job], slurm.tree)
     least = float(state.priority[record]) if rules.only_rises else 1.0
     state.priority[record] = int(max(1.0, least, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
 
@@ -219,17 +184,17 @@ def join(job, now, slurm):
     if slurm.rules.accrues_always:
         state.accrues[job] = now // 1000
     if state.place[job] == NONE:
-        state.place[job] = numbers[PLACES]
+        state.place[job] = numbers[slots.PLACES]
         if array != NONE and state.rest[array] == NONE:
-            state.rest[array] = numbers[PLACES]
-        numbers[PLACES] += 1
+            state.rest[array] = numbers[slots.PLACES]
+        numbers[slots.PLACES] += 1
     independent(job, now, slurm)
     state.tried[job] = ask.records[job]
     for record in range(ask.records[job], ask.records[job + 1]):
         prioritise(record, now // 1000, slurm)
     for record in range(ask.records[job], ask.records[job + 1]):
-        insert(record, numbers[QUEUED], slurm)
-        numbers[QUEUED] += 1
+        insert(record, numbers[slots.QUEUED], slurm)
+        numbers[slots.QUEUED] += 1
 
 
 @apart
@@ -240,7 +205,7 @@ def release(job, now, slurm):
         return
     for record in range(ask.records[job], ask.records[job + 1]):
         left = 0
-        for i in range(numbers[QUEUED]):
+        for i in range(numbers[slots.QUEUED]):
             if queue[i] != record:
                 queue[left] = queue[i]
                 left += 1
@@ -252,7 +217,7 @@ def release(job, now, slurm):
 def line_up(second, slurm):
     """Compute all priorities, and sort the queue by them."""
     queue = slurm.now.queue
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         prioritise(queue[i], second, slurm)
     sort_again(slurm)
 
@@ -261,7 +226,7 @@ def line_up(second, slurm):
 def sort_again(slurm):
     """Sort the queue by the priorities that count now."""
     queue = slurm.now.queue
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         insert(queue[i], i, slurm)
 
 
@@ -272,7 +237,7 @@ def sort_as_slurm(now, slurm):
     Preemption by QOS makes the order intransitive, so the result depends on the sorting algorithm, and on what is sorted: the jobs
     that may run now, of an array's tasks in a partition the first alone (``build_job_queue``).
     """
-    merge_halves(True, slurm.numbers[QUEUED], slurm)
+    merge_halves(True, slurm.numbers[slots.QUEUED], slurm)
     heads = _part(now, slurm)
     merge_halves(False, heads, slurm)
     _rejoin(heads, slurm)
@@ -286,7 +251,7 @@ def _part(now, slurm):
     """
     ask, state, numbers, room = slurm.ask, slurm.now, slurm.numbers, slurm.room
     queue, heads, others = state.queue, 0, 0
-    for i in range(numbers[QUEUED]):
+    for i in range(numbers[slots.QUEUED]):
         record = queue[i]
         job, array = ask.job[record], ask.array[ask.job[record]]
         is_head = state.phase[job] == PENDING and ask.admitted[record] != 0 and independent(job, now, slurm)
@@ -312,7 +277,7 @@ def _part(now, slurm):
 @kernel
 def _rejoin(heads, slurm):
     """Move an array's further tasks in a partition behind the first one; keep all others in order."""
-    ask, queue, merged, count, filled = slurm.ask, slurm.now.queue, slurm.room.merged, slurm.numbers[QUEUED], 0
+    ask, queue, merged, count, filled = slurm.ask, slurm.now.queue, slurm.room.merged, slurm.numbers[slots.QUEUED], 0
     for i in range(heads):
         head = queue[i]
         array, partition = ask.array[ask.job[head]], ask.partition[head]
@@ -388,11 +353,11 @@ def merge_halves(as_listed, count, slurm):
 def drop_started(slurm):
     """Remove the records of jobs that no longer wait from the queue."""
     queue, left = slurm.now.queue, 0
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         if slurm.now.phase[slurm.ask.job[queue[i]]] == PENDING:
             queue[left] = queue[i]
             left += 1
-    slurm.numbers[QUEUED] = left
+    slurm.numbers[slots.QUEUED] = left
 
 
 @kernel

@@ -7,10 +7,11 @@ one for ``Resources``. A job behind it keeps an older reason that was a limit, a
 from __future__ import annotations
 
 from features.jit import kernel
+from sim.slurm import slots
 from sim.slurm.choice import holds, occupy, pick
 from sim.slurm.queue import limited, open_to, over_limits, throttled
 from sim.slurm.runs import start
-from sim.slurm.state import BEGUN, MAIN, NONE, PENDING, QUEUED, RUNNING, STAMP, TRIED
+from sim.slurm.state import MAIN, NONE, PENDING
 
 STARTS, PRIORITY, RESOURCES, LIMIT, ARRAY, PARTITION, RESERVED, NOT_UP, DEPENDENCY, BEGIN = range(10)
 """Classes of reasons; STARTS: a pass would start the job now. PARTITION: no partition admits it. ARRAY: its array's limit."""
@@ -36,11 +37,11 @@ def explain(now, slurm, why):
     the reason of the one in which it comes last.
     """
     numbers, ask, state, room = slurm.numbers, slurm.ask, slurm.now, slurm.room
-    numbers[STAMP] += 1
-    numbers[BEGUN] = 0
+    numbers[slots.STAMP] += 1
+    numbers[slots.BEGUN] = 0
     for word in range(len(room.usable)):
         room.usable[word] = state.up[word]
-    for i in range(numbers[QUEUED]):
+    for i in range(numbers[slots.QUEUED]):
         record = state.queue[i]
         job, partition = ask.job[record], ask.partition[record]
         if state.phase[job] != PENDING:
@@ -48,7 +49,6 @@ def explain(now, slurm, why):
         before = why[job]
         why[job] = _before_nodes(job, record, now, slurm)
         if why[job] == STARTS:
-            numbers[TRIED] = partition
             why[job] = _with_nodes(job, partition, before, now, slurm)
 
 
@@ -71,7 +71,7 @@ def _with_nodes(job, partition, before, now, slurm):
     """Return the class of an eligible job; start it if it fits."""
     ask, state, room, second = slurm.ask, slurm.now, slurm.room, now // 1000
     reserved = ask.reservation[job] != NONE
-    if room.failed[partition] == slurm.numbers[STAMP] and not reserved:
+    if room.failed[partition] == slurm.numbers[slots.STAMP] and not reserved:
         if before in (LIMIT, ARRAY, RESERVED, NOT_UP):
             return before
         seen = second - state.eligible[job] >= slurm.rules.bf_interval  # a cycle has tested its limits
@@ -92,7 +92,7 @@ def _with_nodes(job, partition, before, now, slurm):
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     if chosen == 0:
         if not reserved:
-            room.failed[partition] = slurm.numbers[STAMP]
+            room.failed[partition] = slurm.numbers[slots.STAMP]
             for word in range(len(room.usable)):
                 room.usable[word] &= ~slurm.hardware.member[partition, word]
         return RESOURCES
@@ -119,11 +119,10 @@ def first_to_end(job, partition, now, slurm):
     """
     ask, state, room, second = slurm.ask, slurm.now, slurm.room, now // 1000
     open_to(job, partition, second, second + ask.limit[job], slurm, room.mask)
-    slurm.numbers[TRIED] = partition
-    for ended in range(slurm.numbers[RUNNING] + 1):
+    for ended in range(slurm.numbers[slots.RUNNING] + 1):
         if pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus) > 0:
             return ended
-        if ended < slurm.numbers[RUNNING]:
+        if ended < slurm.numbers[slots.RUNNING]:
             other = state.running[ended]
             room.candidates[ended] = 0
             for at in range(state.nodes[other], state.nodes[other] + state.held[other]):

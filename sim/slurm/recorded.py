@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from features.jit import kernel
+from sim.slurm import slots
 from sim.slurm.backfill import cycle
 from sim.slurm.choice import holds, pick
 from sim.slurm.clocks import cancel, change_site, clear
@@ -11,7 +12,7 @@ from sim.slurm.nodesets import LOW, SHIFT
 from sim.slurm.queue import drop_started, independent, join, line_up
 from sim.slurm.runs import end, start
 from sim.slurm.shares import decay_usage
-from sim.slurm.state import BEGUN, CLEARED, COMPLETING, DIRTY, JOINED, MAIN, PENDING, QUEUED, RUNS, STOPPED, TRIED
+from sim.slurm.state import COMPLETING, MAIN, PENDING, RUNS
 
 END, CLEAR, CHANGE, DECAY, SUBMIT, CANCEL, LOOK, START, PASS, CYCLE = range(10)
 """Kinds of events; events of one second are handled in this order.
@@ -29,14 +30,14 @@ def _step(kind, job, now, slurm):
     An END of a job that does not run changes nothing: the job was cancelled while it waited, or lost its node before.
     """
     numbers, phase = slurm.numbers, slurm.now.phase
-    numbers[BEGUN] = numbers[STOPPED] = 0
+    numbers[slots.BEGUN] = numbers[slots.STOPPED] = 0
     if kind == END:
         if phase[job] == RUNS:
             end(job, now, slurm)
     elif kind == CLEAR:
         if phase[job] == COMPLETING:
             clear(job, now, slurm)
-            numbers[CLEARED] += 1
+            numbers[slots.CLEARED] += 1
     elif kind == CHANGE:
         change_site(job, slurm)
     elif kind == DECAY:
@@ -44,18 +45,18 @@ def _step(kind, job, now, slurm):
         line_up(now // 1000, slurm)
     elif kind == SUBMIT:
         join(job, now, slurm)
-        numbers[JOINED] += 1
+        numbers[slots.JOINED] += 1
     elif kind == CANCEL:
         cancel(job, now, slurm)
     elif kind == LOOK:
-        for i in range(numbers[QUEUED]):
+        for i in range(numbers[slots.QUEUED]):
             independent(slurm.ask.job[slurm.now.queue[i]], now, slurm)
     elif kind == START:
         _start_as_recorded(job, now, slurm)
     elif kind in (PASS, CYCLE):
         _note_earlier_tries(now, slurm)
     if kind == PASS:
-        numbers[DIRTY] = 1
+        numbers[slots.DIRTY] = 1
         main_pass(_ALL, now, slurm)
     elif kind == CYCLE:
         cycle(now, True, slurm)
@@ -65,7 +66,7 @@ def _step(kind, job, now, slurm):
 def _note_earlier_tries(now, slurm):
     """Take jobs of several QOS as tried in their last record, if they have waited for a pass."""
     ask = slurm.ask
-    for i in range(slurm.numbers[QUEUED] if slurm.rules.has_several_qos else 0):
+    for i in range(slurm.numbers[slots.QUEUED] if slurm.rules.has_several_qos else 0):
         job = ask.job[slurm.now.queue[i]]
         if slurm.now.eligible[job] < now // 1000 - slurm.rules.batch_sched_delay:
             slurm.now.tried[job] = ask.records[job + 1] - 1
@@ -105,7 +106,7 @@ def _next_in_line(at, last, row, queue, slurm):
     """Move the job of ``row[at:last]`` that comes first in the queue to ``row[at]``."""
     if at + 1 == last:
         return
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         for other in range(at, last):
             if slurm.ask.job[queue[i]] == row[other]:
                 row[at], row[other] = row[other], row[at]
@@ -121,7 +122,6 @@ def _start_as_recorded(job, now, slurm):
         room.mask[word] = room.usable[word]
     for node in range(len(room.room)):
         usable += holds(room.usable, node)
-    slurm.numbers[TRIED] = slurm.ask.partition[slurm.ask.records[job]]
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     most = state.nodes[job + 1] - state.nodes[job]
     if chosen != usable and (usable <= most or chosen == 0):  # the record lacks the processors of each node, or the nodes

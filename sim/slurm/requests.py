@@ -13,11 +13,10 @@ import numpy as np
 import pandas as pd
 
 from features.errors import InputError
-from sim.slurm.limits import METERED, PER_START, Slots
-from sim.slurm.lines import seconds
+from sim.slurm.limits import PER_START, Slots
 from sim.slurm.nodesets import Suits, as_set, suitable
 from sim.slurm.priority import Fixed
-from sim.slurm.site import UNLIMITED, Site
+from sim.slurm.site import Site
 from sim.slurm.state import CANCEL, CPUS, NODES, NONE, OFF, OTHER, REQUEUE, Ask, Preemption
 
 COLUMNS = {
@@ -69,22 +68,16 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
     if site.preempts_by == "partition":
         parts = list(site.partitions.values())
         beats = [[one.tier > other.tier for other in parts] for one in parts]
-        rules = [(part.preempt_mode, part.grace_s, 0, part.tier) for part in parts]
+        rules = [(part.preempt_mode, part.grace_s, part.tier) for part in parts]
     else:
         every_qos = list(site.qos.values())
         beats = [[other.name in one.preempts for other in every_qos] for one in every_qos]
-        rules = [(qos.preempt_mode, qos.grace_s, qos.exempt_s, min(qos.priority, 0xFFFF)) for qos in every_qos]
-    general, exempt = site.settings.get("preemptmode", "off").lower(), _exempt_s(site)
+        rules = [(qos.preempt_mode, qos.grace_s, min(qos.priority, 0xFFFF)) for qos in every_qos]
+    general = site.settings.get("preemptmode", "off").lower()
     modes = [next((mode for word, mode in _MODES.items() if word in (rule[0] or general)), OFF) for rule in rules]
     return Preemption(
-        requeues, np.array(beats, np.int64), np.array(modes),
-        np.array([rule[1] for rule in rules]), np.array([rule[2] or exempt for rule in rules]), np.array([rule[3] for rule in rules]),
+        requeues, np.array(beats, np.int64), np.array(modes), *(np.array([rule[at] for rule in rules]) for at in (1, 2))
     )  # fmt: skip
-
-
-def _exempt_s(site: Site) -> int:
-    exempt_s = seconds(site.settings.get("preemptexempttime", "0"))
-    return 0 if exempt_s == UNLIMITED else exempt_s  # -1 means none
 
 
 class SlurmRequests(NamedTuple):
@@ -120,7 +113,6 @@ class SlurmRequests(NamedTuple):
 _LISTED = {
     "records": ("job", "partition", "qos", "admitted", "fixed"),
     "limits": ("slot", "amount", "kind", "limit_qos"),
-    "minutes": ("meter", "metered", "metered_by", "meter_qos"),
     "afters": ("after",),
 }
 """Fields of ``Ask`` that say where a job's rows begin, each with the arrays that have these rows."""
@@ -174,7 +166,6 @@ class _RequestRows:
         # a limit of the only QOS counts whichever record starts the job
         tagged = [(self._qos.index(with_qos.qos) if row.other_qos else NONE, with_qos) for with_qos in tried]
         self._count(tagged)
-        self._measure(tagged)
         self._lists["after"] += after
         for begins, names in _LISTED.items():
             self._lists[begins].append(len(self._lists[names[0]]))
@@ -207,22 +198,15 @@ class _RequestRows:
         for name, slot, amount, tag in sorted(counted, key=lambda limit: limit[0] not in PER_START):
             self._append(slot=slot, amount=amount, kind=_KINDS.get(name, OTHER), limit_qos=tag)
 
-    def _measure(self, tagged: list[tuple[int, Any]]) -> None:
-        """Add the limits of minutes that a job counts against."""
-        for tag, row in tagged:
-            for name, meter, amount in self.slots.minutes_of(row):
-                self._append(meter=meter, metered=amount, metered_by=METERED.get(name, OTHER), meter_qos=tag)
-
     def _append(self, **values: float) -> None:
         for name, value in values.items():
             self._lists[name].append(value)
 
     def arrays(self) -> dict[str, np.ndarray]:
-        return {name: np.array(values, np.float64 if name in _FLOATS else np.int64) for name, values in self._lists.items()}
+        return {name: np.array(values, np.float64 if name == "fixed" else np.int64) for name, values in self._lists.items()}
 
 
 _KINDS = {"cpu": CPUS, "node": NODES}
-_FLOATS = ("fixed", "metered")
 _PLAIN = ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus", "throttle")
 """Columns of a replay that are fields of ``Ask`` as they stand."""
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import occupy, put
 from sim.slurm.queue import count_limits, touch
 from sim.slurm.shares import bill, charge
-from sim.slurm.state import BEGUN, COMPLETING, ENDINGS, LAST_DECAY, NONE, PLACES, RUNNING, RUNS, STOPPED
+from sim.slurm.state import COMPLETING, NONE, RUNS
 
 TURN_MS = 100
 """How close turns of the log are to those of a replay, which drift with slurmctld's work."""
@@ -25,8 +26,8 @@ def start(job, partition, chosen, by, now, slurm):
     if state.attempts[job] == 0:
         state.first_ms[job], state.by[job] = now, by
         if ask.array[job] != NONE:  # the task takes the array's record, and the rest gets a new one at the end of the list
-            state.place[job], state.rest[ask.array[job]] = state.rest[ask.array[job]], numbers[PLACES]
-            numbers[PLACES] += 1
+            state.place[job], state.rest[ask.array[job]] = state.rest[ask.array[job]], numbers[slots.PLACES]
+            numbers[slots.PLACES] += 1
     state.attempts[job] += 1
     state.start_ms[job] = now
     state.warned[job] = NONE
@@ -41,18 +42,18 @@ def start(job, partition, chosen, by, now, slurm):
     count_limits(job, 1, slurm)
     state.tasks[ask.group[job]] += 1
     state.limit_end[job] = now // 1000 + ask.limit[job]
-    state.running[numbers[RUNNING]] = job
-    numbers[RUNNING] += 1
-    _keep_in_order(numbers[RUNNING] - 1, slurm)
-    state.begun[numbers[BEGUN]] = job
-    numbers[BEGUN] += 1
+    state.running[numbers[slots.RUNNING]] = job
+    numbers[slots.RUNNING] += 1
+    _keep_in_order(numbers[slots.RUNNING] - 1, slurm)
+    state.begun[numbers[slots.BEGUN]] = job
+    numbers[slots.BEGUN] += 1
     touch(now, slurm)
 
 
 @kernel
 def end_by(job, second, slurm):
     """End the limit of a running job at ``second``, if that is earlier."""
-    state, at = slurm.now, slurm.numbers[RUNNING] - 1
+    state, at = slurm.now, slurm.numbers[slots.RUNNING] - 1
     while state.running[at] != job:
         at -= 1
     state.limit_end[job] = min(state.limit_end[job], second)
@@ -79,14 +80,14 @@ def _keep_in_order(at, slurm):
 def end(job, now, slurm):
     """End a job: free its processors; its nodes are COMPLETING until they answer."""
     state, numbers = slurm.now, slurm.numbers
-    state.ended[numbers[ENDINGS] % len(state.ended)] = job
-    numbers[ENDINGS] += 1
+    state.ended[numbers[slots.ENDINGS] % len(state.ended)] = job
+    numbers[slots.ENDINGS] += 1
     state.phase[job], state.end_ms[job] = COMPLETING, now
     i = 0
     while state.running[i] != job:
         i += 1
-    numbers[RUNNING] -= 1
-    for k in range(i, numbers[RUNNING]):
+    numbers[slots.RUNNING] -= 1
+    for k in range(i, numbers[slots.RUNNING]):
         state.running[k] = state.running[k + 1]
     occupy(job, 1, slurm, state.idle, state.cpus, state.memory, state.gpus)
     count_limits(job, -1, slurm)
@@ -94,7 +95,7 @@ def end(job, now, slurm):
         state.busy[state.node[at]] += 1
         put(state.completing, state.node[at])
     state.tasks[slurm.ask.group[job]] -= 1
-    charge(job, numbers[LAST_DECAY], now // 1000, slurm)
+    charge(job, numbers[slots.LAST_DECAY], now // 1000, slurm)
     touch(now, slurm)
 
 
@@ -127,6 +128,6 @@ def stop(job, requeued, now, slurm):
     """
     state, numbers = slurm.now, slurm.numbers
     state.again[job], state.killed[job] = requeued, 1
-    state.stopped[numbers[STOPPED]] = job
-    numbers[STOPPED] += 1
+    state.stopped[numbers[slots.STOPPED]] = job
+    numbers[slots.STOPPED] += 1
     end(job, now, slurm)

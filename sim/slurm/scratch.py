@@ -9,19 +9,18 @@ from sim.slurm.state import NONE, Ask, CycleScratch, Hardware, Plans, Rules
 _OF_NODES = ("room", "chosen", "take", "first", "last", "total", "size", "cpus", "memory", "gpus", "able", "sooner", "clear")
 
 
-def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, associations: int, groups: int) -> tuple[CycleScratch, Plans]:
+def scratch_of(rules: Rules, hardware: Hardware, ask: Ask, groups: int) -> tuple[CycleScratch, Plans]:
     """Return room for what a pass notes for itself, allocated once."""
     count, nodes, partitions = len(ask.limit), len(hardware.cpus), len(hardware.tier)
-    words, users = hardware.member.shape[1], int(ask.user.max(initial=-1)) + 1
-    counters = 2 * partitions + associations + 1 + users * (partitions + 1)
+    words = hardware.member.shape[1]
     intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
     lengths = {
         **dict.fromkeys(_OF_NODES, nodes),
         **dict.fromkeys(("mask", "usable", "counted", "idle", "coming"), words),
         **dict.fromkeys(("candidates", "shared"), count),
-        **{"freed": count + 1, "merged": len(ask.job), "submitted": counters, "left": 5},
+        **{"freed": count + 1, "merged": len(ask.job), "tested": int(ask.user.max(initial=-1)) + 1},
     }
-    marks = {"failed": partitions, "tested": counters, "foreseen": count, **dict.fromkeys(("planned", "plans", "block"), groups)}
+    marks = {"failed": partitions, **dict.fromkeys(("planned", "plans", "block"), groups)}
     room = CycleScratch(
         **{name: np.zeros(length, np.int64) for name, length in lengths.items()},
         **{name: np.full(length, NONE) for name, length in marks.items()},

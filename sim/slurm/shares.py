@@ -1,6 +1,6 @@
 """Fair share: usage of associations, decayed, and the factor of each user.
 
-From priority_multifactor.c and fair_tree.c. Classic fair share (NO_FAIR_TREE) uses no ranks.
+From priority_multifactor.c and fair_tree.c.
 """
 
 from __future__ import annotations
@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
-from sim.slurm.state import LAST_DECAY, NONE, OF_PARENT, RANK, RUNNING
+from sim.slurm import slots
+from sim.slurm.state import NONE, OF_PARENT
 
 
 @kernel
@@ -25,11 +26,7 @@ def charge(job, since, until, slurm):
     """
     tree, ask = slurm.tree, slurm.ask
     seconds = max(0, until - max(since, slurm.now.start_ms[job] // 1000))
-    kept, used = seconds * ask.usage[job], seconds * slurm.rules.decay**seconds * ask.usage[job]
-    for row in range(ask.minutes[job], ask.minutes[job + 1]):
-        if is_of(ask.meter_qos[row], job, slurm):
-            slurm.meters.spent[ask.meter[row]] += (kept if slurm.meters.keeps[ask.meter[row]] != 0 else used) * ask.metered[row]
-    amount = used * slurm.now.billed[job]
+    amount = seconds * slurm.rules.decay**seconds * ask.usage[job] * slurm.now.billed[job]
     leaf = ask.leaf[job]
     while leaf >= 0:
         tree.usage[leaf] += amount
@@ -54,57 +51,19 @@ def bill(job, partition, cpus, nodes, slurm):
 def decay_usage(second, slurm):
     """Decay usage, charge the running jobs, and compute the users' factors."""
     tree, numbers, rules = slurm.tree, slurm.numbers, slurm.rules
-    factor = rules.decay ** max(second - numbers[LAST_DECAY], 0)
+    factor = rules.decay ** max(second - numbers[slots.LAST_DECAY], 0)
     for row in range(len(tree.usage)):
         tree.usage[row] *= factor
-    for meter in range(len(slurm.meters.spent)):
-        slurm.meters.spent[meter] *= 1.0 if slurm.meters.keeps[meter] != 0 else factor
-    for i in range(numbers[RUNNING]):
-        charge(slurm.now.running[i], numbers[LAST_DECAY], second, slurm)
-    numbers[LAST_DECAY] = second
-    share_out(slurm)
-
-
-@apart
-def share_out(slurm):
-    """Compute the users' factors.
-
-    Classic fair share computes accounts now, users when first needed (``_set_children_usage_efctv``).
-    """
-    tree = slurm.tree
-    if slurm.rules.damping == 0.0:
-        rank_users(slurm)
-        return
-    for row in range(len(tree.user)):
-        tree.factor[row] = np.nan
-        if tree.user[row] == 0:
-            tree.level[row] = _effective_usage(row, tree)
+    for i in range(numbers[slots.RUNNING]):
+        charge(slurm.now.running[i], numbers[slots.LAST_DECAY], second, slurm)
+    numbers[slots.LAST_DECAY] = second
+    rank_users(slurm)
 
 
 @kernel
-def _effective_usage(row, tree):
-    """Return an association's share of usage, mixed with its account's by part of the shares."""
-    if row == 0:
-        return 1.0
-    above = tree.above[row]
-    if tree.shares[row] == OF_PARENT:
-        return tree.level[above]
-    own = min(tree.usage[row] / tree.usage[0], 1.0) if tree.usage[0] > 0 else 0.0
-    return own if above == 0 else own + (tree.level[above] - own) * tree.part[row]
-
-
-@kernel
-def factor_of(leaf, tree, damping):
-    """Return the fair-share factor of a user, 0 without an association.
-
-    In classic fair share it is 2 ^ (-effective usage / shares / damping), from usage at the time when a job first needs it.
-    """
-    if leaf < 0:
-        return 0.0
-    if np.isnan(tree.factor[leaf]):
-        norm = tree.norm[leaf]
-        tree.factor[leaf] = 2.0 ** (-_effective_usage(leaf, tree) / norm / damping) if norm > 0 else 0.0
-    return tree.factor[leaf]
+def factor_of(leaf, tree):
+    """Return the fair-share factor of a user, 0 without an association."""
+    return 0.0 if leaf < 0 else tree.factor[leaf]
 
 
 @apart
@@ -119,16 +78,16 @@ def rank_users(slurm):
         users += tree.user[row]
     if users == 0:
         return
-    numbers[RANK], rank = users, users
+    numbers[slots.RANK], rank = users, users
     tree.stack[0], tree.tied[0], size = 0, 0, 1
     while size > 0:
         size -= 1
         row, tied = tree.stack[size], tree.tied[size]
         if tree.user[row] != 0:
             if tied == 0:
-                rank = numbers[RANK]
+                rank = numbers[slots.RANK]
             tree.factor[row] = rank / users
-            numbers[RANK] -= 1
+            numbers[slots.RANK] -= 1
             continue
         first, last = tree.children[row], tree.children[row + 1]
         _sort_children(first, last, tree.usage[row], slurm)

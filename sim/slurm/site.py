@@ -20,18 +20,10 @@ UNLIMITED = 1 << 50
 REPEATS = {"DAILY": range(7), "WEEKDAY": range(5), "WEEKEND": range(5, 7), "WEEKLY": range(7)}
 """Weekdays (0: Monday) of repeating reservations."""
 PARAMETERS = {
-    **{"bf_interval": 30, "bf_resolution": 60, "bf_window": 1440, "bf_max_job_test": 500, "bf_max_job_array_resv": 20},
-    **{
-        "sched_interval": 60,
-        "batch_sched_delay": 3,
-        "sched_min_interval": 2,
-        "default_queue_depth": 100,
-        "preempt_reorder_count": 1,
-    },
-    **dict.fromkeys(("bf_max_job_user", "bf_max_job_part", "bf_max_job_user_part", "bf_max_job_assoc", "bf_max_job_start"), 0),
-    **dict.fromkeys(("bf_min_age_reserve", "bf_min_prio_reserve", "bf_job_part_count_reserve", "bf_one_resv_per_job"), 0),
-    **dict.fromkeys(("sched_max_job_start", "partition_job_depth", "reduce_completing_frag", "preempt_youngest_first"), 0),
-    **dict.fromkeys(("bf_continue", "bf_window_linear", "time_min_as_soft_limit"), 0),
+    **{"bf_interval": 30, "bf_resolution": 60, "bf_window": 1440, "bf_continue": 0},
+    **{"bf_max_job_test": 500, "bf_max_job_array_resv": 20, "bf_max_job_user": 0},
+    **{"sched_interval": 60, "sched_min_interval": 2, "batch_sched_delay": 3, "default_queue_depth": 100},
+    **{"preempt_youngest_first": 0, "preempt_reorder_count": 1, "time_min_as_soft_limit": 0},
 }
 """SchedulerParameters that are modelled, with their defaults; a parameter given without a value is 1."""
 PARTITION_KEYS = {"MaxTime": "max_s", "PriorityTier": "tier", "PriorityJobFactor": "factor", "MaxNodes": "max_nodes"}
@@ -46,7 +38,7 @@ LIMIT_KEYS = {
 TYPED = "gpu:"
 """Begins the feature of a node that has GPUs of a type, such as ``gpu:a100``; jobs that name the type ask for it."""
 BILLED = ("cpu", "mem", "gres/gpu", "node")
-"""Resources that TRESBillingWeights and PriorityWeightTRES may name here."""
+"""Resources that TRESBillingWeights may name here."""
 
 
 @dataclass(frozen=True)
@@ -83,7 +75,6 @@ class Partition:
     grace_s: int = 0
     max_nodes: int = UNLIMITED
     billing: Mapping[str, float] = field(default_factory=dict)
-    least_loaded: bool = False
     line: str = field(default="", compare=False)
 
     def admits(self, limit_s: int, nodes: int) -> bool:
@@ -103,16 +94,13 @@ class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
     ``group``: for all jobs together; ``user`` and ``account``: for the jobs of each; ``job``: for one job, also ``wall``
-    (minutes) and ``cpu minutes`` and the like. ``minutes``: total usage of all jobs (GrpTRESMins, ``wall``: GrpWall).
-    ``running_minutes``: remaining usage of running jobs (GrpTRESRunMins).
+    (minutes) and ``cpu minutes`` and the like.
     """
 
     group: Mapping[str, int] = field(default_factory=dict)
     user: Mapping[str, int] = field(default_factory=dict)
     account: Mapping[str, int] = field(default_factory=dict)
     job: Mapping[str, int] = field(default_factory=dict)
-    minutes: Mapping[str, int] = field(default_factory=dict)
-    running_minutes: Mapping[str, int] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -131,7 +119,6 @@ class Qos:
     preempts: tuple[str, ...] = ()
     preempt_mode: str = ""
     grace_s: int = 0
-    exempt_s: int = 0
 
     @property
     def over_partition(self) -> bool:

@@ -10,49 +10,6 @@ from typing import NamedTuple
 
 import numpy as np
 
-(
-    QUEUED,  # records in the queue
-    RUNNING,  # running jobs
-    BEGUN,  # jobs that the loop must start
-    JOINED,  # jobs submitted so far
-    SEEN_ENDS,  # ends of jobs seen so far
-    CLEARED,  # ends of runs so far whose nodes have answered
-    REQUESTS,  # requests for a pass
-    LAST_FULL,  # the last full pass, ms
-    LAST_ASKED,  # the last pass, full or requested, that the background loop started, ms
-    LAST_PASS,  # the last pass, ms
-    TICK,  # the next turn of the background loop that may start a pass, ms; NO_TIME without one
-    PASS,  # the next postponed pass, ms; NO_TIME without one
-    CYCLE,  # when the backfill scheduler wakes next, ms
-    LAST_CYCLE,  # the end of the last cycle, ms
-    DECAY,  # the next computation of priorities, ms
-    LAST_DECAY,  # the last computation of priorities, s
-    DIRTY,  # whether anything has changed since the last pass
-    BACKFILL_DIRTY,  # whether anything has changed since the last cycle
-    CHANGED_AT,  # the last start, end or submission, ms
-    OUTAGE,  # the next event, a row of SiteEvents
-    STAMP,  # the number of the present pass or cycle
-    INTERVALS,  # intervals of the map of plans
-    SPLIT,  # of one job's looks at the map: see plans.free_throughout
-    REACH,
-    FIRST_PRIORITY,  # priority/basic: the priority of the next job
-    RANK,  # fair tree: the rank of the next user
-    PASSES,  # main passes so far
-    CYCLES,  # backfill cycles so far
-    ENDINGS,  # ends of runs so far, including stopped jobs
-    STOPPED,  # jobs that the loop must stop
-    NOTICE,  # when a waiting job may begin or a grace time ends next, ms; NO_TIME without
-    PLACES,  # job records made by slurmctld so far
-    NOW_ONLY,  # whether the job tried by a cycle may start but gets no plan
-    TRIED,  # the partition in which the job is tried
-    ABLE,  # the number of nodes with processors for the job
-    FUTILE,  # rows of CycleScratch.futile in use
-    COUNTED,  # of backfill's last count: jobs ended by then, NONE: it must begin anew
-    TOTAL,  # and processors free
-    NUMBERS,
-) = range(39)
-"""Slots of ``Slurm.numbers``."""
-
 NO_TIME = 1 << 62
 NEW, PENDING, RUNS, COMPLETING, DONE, ABSENT = range(6)
 """Values of ``Now.phase``; ABSENT: never submitted in this simulation."""
@@ -62,8 +19,8 @@ OFF, CANCEL, REQUEUE = range(3)
 """Values of ``Preemption.mode``: what happens to a preempted job."""
 UP, DRAINED, DOWN, MADE, IF_WAITING = 1, 0, 2, 3, 4
 """Values of ``SiteEvents.up``: a node that is down loses its jobs; MADE: a reservation is made; IF_WAITING: see SiteEvents."""
-OTHER, CPUS, NODES, BILLING = range(4)
-"""Values of ``Ask.kind`` and ``Ask.metered_by``."""
+OTHER, CPUS, NODES = range(3)
+"""Values of ``Ask.kind``."""
 NONE = -1
 OF_PARENT = -1.0
 """Shares of an association with Fairshare=parent."""
@@ -78,10 +35,8 @@ class Rules(NamedTuple):
     processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes of an ended job
     are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
     turn, of one poll of limits. ``seed`` draws which turns, ``behind_percent`` of all, are taken for a second earlier. ``decay``:
-    the share of usage left after a second. ``damping``: FairShareDampeningFactor of
-    classic fair share, 0 for Fair Tree. ``bf_counts``: whether tests per user, partition or association have a max.
-    ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights. ``has_components``: whether there are
-    heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
+    the share of usage left after a second. ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights.
+    ``has_components``: whether there are heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
     """
 
     backfills: bool
@@ -90,21 +45,7 @@ class Rules(NamedTuple):
     bf_window: int
     bf_max_job_test: int
     bf_max_job_array_resv: int
-    bf_window_linear: int
     bf_max_job_user: int
-    bf_max_job_part: int
-    bf_max_job_user_part: int
-    bf_max_job_assoc: int
-    bf_max_job_start: int
-    bf_counts: bool
-    bf_one_resv_per_job: int
-    bf_job_part_count_reserve: int
-    bf_min_age_reserve: int
-    bf_min_prio_reserve: int
-    sched_max_job_start: int
-    partition_job_depth: int
-    complete_wait: int
-    reduce_completing_frag: int
     sched_interval: int
     batch_sched_delay: int
     sched_min_interval_ms: int
@@ -113,7 +54,6 @@ class Rules(NamedTuple):
     over_time: int
     message_timeout: int
     calc_period: int
-    safe: bool
     accrues_always: bool
     only_rises: bool
     multifactor: bool
@@ -122,7 +62,6 @@ class Rules(NamedTuple):
     weight_cpu: float
     max_age: float
     decay: float
-    damping: float
     bills: bool
     bills_most: bool
     memory: bool
@@ -159,7 +98,6 @@ class Hardware(NamedTuple):
 
     Arrays are int64, [nodes] unless stated. ``memory`` is in MiB. ``suits`` [requests, words] and ``member`` [partitions, words]
     are sets of nodes. ``tier`` [partitions]. ``billing`` float64 [partitions, 4]: usage of a processor, MiB, GPU, node.
-    ``least_loaded`` [partitions]: whether LLN is set.
     """
 
     cpus: np.ndarray
@@ -170,7 +108,6 @@ class Hardware(NamedTuple):
     member: np.ndarray
     tier: np.ndarray
     billing: np.ndarray
-    least_loaded: np.ndarray
 
 
 class Ask(NamedTuple):
@@ -186,10 +123,8 @@ class Ask(NamedTuple):
     size. ``limits`` [jobs + 1] are rows of ``slot`` (the limit), ``amount`` and ``kind``; from ``resources`` on they are
     limits of processors, nodes, memory and GPUs. Amounts of the kinds CPUS and NODES are set again once nodes are chosen.
     ``reservation``: the one it runs in, or NONE. ``plain``: it gets no plan (NoReserve). ``leaf``: its association. ``usage``
-    float64: UsageFactor of its QOS. ``minutes`` [jobs + 1] are rows of ``meter``, ``metered`` (float64, the amount on the
-    meter) and ``metered_by`` (CPUS, NODES or BILLING: set again once nodes are chosen). ``limit_qos`` and ``meter_qos`` are
-    the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of each record. ``het``: the next component of
-    its heterogeneous job, in a ring, or NONE.
+    float64: UsageFactor of its QOS. ``limit_qos`` is the QOS that the row is for, NONE: whichever the job has; ``qos`` is that of
+    each record. ``het``: the next component of its heterogeneous job, in a ring, or NONE.
     """
 
     cpus: np.ndarray
@@ -230,25 +165,19 @@ class Ask(NamedTuple):
     amount: np.ndarray
     kind: np.ndarray
     limit_qos: np.ndarray
-    minutes: np.ndarray
-    meter: np.ndarray
-    metered: np.ndarray
-    metered_by: np.ndarray
-    meter_qos: np.ndarray
 
 
 class Preemption(NamedTuple):
     """Which running jobs may be preempted, and what happens to them.
 
     ``requeues`` int64 [jobs]. A job's kind is its QOS or its partition. ``beats[a, b]`` int64 [kinds, kinds]: whether
-    kind a may preempt kind b. ``mode``, ``grace`` and ``exempt`` (seconds), ``value`` (lowest first) int64 [kinds].
+    kind a may preempt kind b. ``mode``, ``grace`` (seconds), ``value`` (lowest first) int64 [kinds].
     """
 
     requeues: np.ndarray
     beats: np.ndarray
     mode: np.ndarray
     grace: np.ndarray
-    exempt: np.ndarray
     value: np.ndarray
 
 
@@ -288,17 +217,13 @@ class Reservations(NamedTuple):
 class Tree(NamedTuple):
     """Associations; row 0 is the root account.
 
-    ``above`` is the account at whose level an association's shares count: its parent, or the next account up without
-    Fairshare=parent. ``children`` [associations + 1] are the rows of ``child`` that count below it, users first. ``usage``
-    float64 is in processor-seconds, decayed; ``factor`` float64 the fair-share factor of users. For classic fair share, float64:
-    ``part``, its shares over those of its level; ``norm``, their product down the tree; ``level``, accounts' effective usage.
+    ``children`` [associations + 1] are the rows of ``child`` whose shares count at its level, users first: its own, or those of
+    accounts below with Fairshare=parent. ``usage`` float64 is in processor-seconds, decayed; ``level`` float64 the shares over
+    usage, ``factor`` float64 the fair-share factor of users.
     """
 
     parent: np.ndarray
-    above: np.ndarray
     shares: np.ndarray
-    part: np.ndarray
-    norm: np.ndarray
     user: np.ndarray
     children: np.ndarray
     child: np.ndarray
@@ -307,18 +232,6 @@ class Tree(NamedTuple):
     level: np.ndarray
     stack: np.ndarray
     tied: np.ndarray
-
-
-class Meters(NamedTuple):
-    """Limits of minutes: ``cap`` int64 [meters], in minutes.
-
-    A meter that ``spends`` limits usage, ``spent`` float64 seconds, decayed unless it ``keeps``; others limit running jobs.
-    """
-
-    cap: np.ndarray
-    spends: np.ndarray
-    keeps: np.ndarray
-    spent: np.ndarray
 
 
 class Now(NamedTuple):
@@ -391,10 +304,8 @@ class CycleScratch(NamedTuple):
     ``last`` node, ``total`` processors, ``size`` [sets]. ``mask``, ``usable`` and ``counted`` [words] are sets of nodes, ``idle``
     those with any of ``cpus``. ``able`` [nodes] lists the nodes with processors for a job; ``weight`` are twice the nodes' weights.
     ``sooner`` [nodes] are processors free later, ``coming`` the nodes with any then, ``freed`` [jobs + 1] those of all nodes once
-    so many jobs have ended. ``plans`` [groups] counts plans in cycle ``planned``; ``foreseen`` [jobs]: the last cycle with a plan.
-    ``block`` [groups]: see :func:`sim.slurm.queue.sort_as_slurm`.
-    ``submitted`` counts in pass or cycle ``tested``: tests by partition, plans by partition, tests by association, user, user and
-    partition. ``clear`` [nodes]: when the first plan begins, s. ``left`` [5]: see :mod:`sim.slurm.least_loaded`.
+    so many jobs have ended. ``plans`` [groups] counts plans in cycle ``planned``; ``tested`` [users] counts tests of the cycle.
+    ``block`` [groups]: see :func:`sim.slurm.queue.sort_as_slurm`. ``clear`` [nodes]: when the first plan begins, s.
     ``futile`` [searches, 4]: see :func:`sim.slurm.plans.futile_until`.
     """
 
@@ -427,9 +338,6 @@ class CycleScratch(NamedTuple):
     futile: np.ndarray
     freed: np.ndarray
     tested: np.ndarray
-    submitted: np.ndarray
-    foreseen: np.ndarray
-    left: np.ndarray
 
 
 class Plans(NamedTuple):
@@ -464,7 +372,6 @@ class Slurm(NamedTuple):
     now: Now
     room: CycleScratch
     plans: Plans
-    meters: Meters
     cycles: np.ndarray
     passes: np.ndarray
     direct: np.ndarray

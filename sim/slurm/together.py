@@ -7,10 +7,11 @@ one, and from the last to the first.
 from __future__ import annotations
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import drop, pick
 from sim.slurm.queue import count_limits, limited, open_to, over_limits
 from sim.slurm.runs import start, stop
-from sim.slurm.state import BACKFILL, NONE, PENDING, QUEUED, TRIED
+from sim.slurm.state import BACKFILL, NONE, PENDING
 
 NO_START_S = 365 * 86_400
 """How far ahead a component starts that has no plan."""
@@ -19,7 +20,7 @@ NO_START_S = 365 * 86_400
 @kernel
 def forget_starts(slurm):
     """Forget when components could start, as slurmctld does before each cycle."""
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         slurm.now.could_start[slurm.ask.job[slurm.now.queue[i]]] = NONE
 
 
@@ -46,7 +47,7 @@ def note_start(job, partition, second, slurm):
 def start_together(now, slurm):
     """Start each heterogeneous job whose components could all start now."""
     state, het, second = slurm.now, slurm.ask.het, now // 1000
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         job = slurm.ask.job[state.queue[i]]
         if het[job] == NONE or state.phase[job] != PENDING:
             continue
@@ -83,12 +84,11 @@ def _start_all(job, now, slurm):
     state, ask, room, second = slurm.now, slurm.ask, slurm.room, now // 1000
     for word in range(len(room.usable)):
         room.usable[word] = -1
-    for i in range(slurm.numbers[QUEUED]):
+    for i in range(slurm.numbers[slots.QUEUED]):
         record = state.queue[i]
         other, partition = ask.job[record], ask.partition[record]
         if state.phase[other] != PENDING or state.partition[other] != partition or not _are_together(job, other, slurm):
             continue
-        slurm.numbers[TRIED] = partition
         open_to(other, partition, second, second + ask.limit[other], slurm, room.mask)
         for word in range(len(room.mask)):
             room.mask[word] &= room.usable[word] & ~state.completing[word]

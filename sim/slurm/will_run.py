@@ -8,9 +8,10 @@ from __future__ import annotations
 import numpy as np
 
 from features.jit import apart, kernel
+from sim.slurm import slots
 from sim.slurm.choice import held_on, holds, lowest, occupy, pick, put
 from sim.slurm.preempt import may_preempt, without_preemptable
-from sim.slurm.state import COUNTED, NO_TIME, NONE, RUNNING, SHIFT, TOTAL
+from sim.slurm.state import NO_TIME, NONE, SHIFT
 
 MOST_REMOVED = 200
 """Max running jobs that :func:`will_run` removes before it tests again."""
@@ -29,12 +30,12 @@ def _begin_count(slurm):
         room.freed[0] += state.cpus[node]
     for word in range(len(room.counted)):
         room.counted[word], room.coming[word] = 0, state.idle[word]
-    for row in range(slurm.numbers[RUNNING]):
+    for row in range(slurm.numbers[slots.RUNNING]):
         job = state.running[row]
         room.freed[row + 1] = room.freed[row]
         for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
             room.freed[row + 1] += state.taken[at]
-    slurm.numbers[COUNTED] = slurm.numbers[TOTAL] = 0
+    slurm.numbers[slots.COUNTED] = slurm.numbers[slots.TOTAL] = 0
 
 
 @kernel
@@ -43,9 +44,9 @@ def soonest_with(need, slurm):
 
     Return also how many lack before then.
     """
-    if slurm.numbers[COUNTED] == NONE:
+    if slurm.numbers[slots.COUNTED] == NONE:
         _begin_count(slurm)
-    state, freed, running = slurm.now, slurm.room.freed, slurm.numbers[RUNNING]
+    state, freed, running = slurm.now, slurm.room.freed, slurm.numbers[slots.RUNNING]
     ended = np.searchsorted(freed[: running + 1], need)
     if ended == 0:
         return 0, 0
@@ -60,7 +61,7 @@ def count_free(second, need, slurm):
     ``COUNTED`` jobs had ended and ``TOTAL`` processors were free on the nodes ``counted``: ``sooner`` [nodes] of each node,
     ``coming`` the nodes with any.
     """
-    state, room, done, total = slurm.now, slurm.room, slurm.numbers[COUNTED], slurm.numbers[TOTAL]
+    state, room, done, total = slurm.now, slurm.room, slurm.numbers[slots.COUNTED], slurm.numbers[slots.TOTAL]
     for word in range(len(room.mask)):
         changed = (room.mask[word] ^ room.counted[word]) & room.coming[word]
         while changed != 0:
@@ -71,10 +72,10 @@ def count_free(second, need, slurm):
     while done > 0 and state.limit_end[state.running[done - 1]] > second:
         done -= 1
         total -= _let_end(state.running[done], -1, slurm)
-    while total < need and done < slurm.numbers[RUNNING] and state.limit_end[state.running[done]] <= second:
+    while total < need and done < slurm.numbers[slots.RUNNING] and state.limit_end[state.running[done]] <= second:
         total += _let_end(state.running[done], 1, slurm)
         done += 1
-    slurm.numbers[COUNTED], slurm.numbers[TOTAL] = done, total
+    slurm.numbers[slots.COUNTED], slurm.numbers[slots.TOTAL] = done, total
     return total
 
 
@@ -115,11 +116,11 @@ def will_run(job, partition, second, begin, later, slurm):
             return second, chosen
     for node in range(len(room.cpus)):
         room.cpus[node], room.memory[node], room.gpus[node] = state.cpus[node], state.memory[node], state.gpus[node]
-    freed = without_preemptable(job, partition, second, slurm) if slurm.rules.preempts else 0
+    freed = without_preemptable(job, partition, slurm) if slurm.rules.preempts else 0
     first = 0
-    while bounded and first < numbers[RUNNING] and state.limit_end[state.running[first]] < begin:
+    while bounded and first < numbers[slots.RUNNING] and state.limit_end[state.running[first]] < begin:
         other, first = state.running[first], first + 1
-        if not (slurm.rules.preempts and may_preempt(job, partition, other, second, slurm)):
+        if not (slurm.rules.preempts and may_preempt(job, partition, other, slurm)):
             gain = held_on(room.mask, other, slurm)
             freed += gain
             if gain > 0:
@@ -130,9 +131,9 @@ def will_run(job, partition, second, begin, later, slurm):
         if chosen > 0:
             return second, chosen  # it may start once the preempted jobs have stopped
     reach, barrier, removed, left, just_removed = 30, -1, 0, 0, False
-    for i in range(first, numbers[RUNNING]):
+    for i in range(first, numbers[slots.RUNNING]):
         other = state.running[i]
-        if slurm.rules.preempts and may_preempt(job, partition, other, second, slurm):
+        if slurm.rules.preempts and may_preempt(job, partition, other, slurm):
             continue
         ends = state.limit_end[other]
         if just_removed and (ends > barrier + reach or removed > MOST_REMOVED):
@@ -140,7 +141,7 @@ def will_run(job, partition, second, begin, later, slurm):
                 chosen = pick(job, room.mask, slurm, room.idle, room.cpus, room.memory, room.gpus)
             if chosen > 0:
                 return _guessed_end(left, second, slurm), chosen
-            reach, removed = _widened(reach, ends - barrier, slurm), 0
+            reach, removed = _widened(reach, ends - barrier), 0
         if bounded and 0 < later < ends:
             break
         gain = held_on(room.mask, other, slurm)
@@ -168,12 +169,11 @@ def _weigh_completing(by, slurm):
 
 
 @kernel
-def _widened(reach, ends, slurm):
-    """Return the reach, doubled or bf_window_linear longer, until the next job ends in it."""
-    step = slurm.rules.bf_window_linear
-    reach = reach + step if step > 0 else 2 * reach
+def _widened(reach, ends):
+    """Return the reach, doubled until the next job ends in it."""
+    reach = 2 * reach
     while reach < ends:
-        reach = reach + step if step > 0 else 2 * reach
+        reach = 2 * reach
     return reach
 
 

@@ -42,6 +42,49 @@ _OVER_S = 60
 _BITS = 20
 
 
+class PresentQueue(NamedTuple):
+    """A queue at the second ``now_s``.
+
+    The rows of ``jobs`` that run, and that wait, the latter in the order of the queue. ``jobs`` also has past jobs, for the arrivals.
+    """
+
+    jobs: Queued
+    running: np.ndarray
+    waiting: np.ndarray
+    now_s: int
+
+
+class Unfinished(NamedTuple):
+    """The jobs that run and wait, int64 [jobs]: ``rows``, the first ``running`` of them run.
+
+    They have run for ``elapsed`` seconds, and ask for ``requested``, longer if that is over.
+    """
+
+    rows: np.ndarray
+    running: int
+    elapsed: np.ndarray
+    requested: np.ndarray
+
+    @classmethod
+    def of(cls, queue: PresentQueue) -> Unfinished:
+        """Return those of a queue, the running ones by their starts."""
+        jobs, count = queue.jobs, len(queue.running)
+        rows = np.concatenate((queue.running[np.argsort(jobs.start[queue.running], kind="stable")], queue.waiting))
+        elapsed = np.zeros(len(rows), np.int64)
+        elapsed[:count] = queue.now_s - jobs.start[rows[:count]]
+        requested = jobs.requested[rows]
+        return cls(rows, count, elapsed, np.maximum(requested, elapsed + _OVER_S * (requested <= elapsed)))
+
+    def only(self, kept: np.ndarray) -> Unfinished:
+        """Return those that are ``kept``, bool [jobs]."""
+        return Unfinished(self.rows[kept], int(kept[: self.running].sum()), self.elapsed[kept], self.requested[kept])
+
+    def place_of(self, wanted: np.ndarray | None) -> int:
+        """Return one plus the place of the only waiting job that is ``wanted``, else 0."""
+        alone = wanted is not None and len(wanted) == 1
+        return self.running + int(np.flatnonzero(self.rows[self.running :] == wanted)[0]) + 1 if alone else 0
+
+
 class Coming(NamedTuple):
     """Jobs submitted later, int64 [jobs]: ``after_s`` from now, copies of past jobs ``row``."""
 
@@ -116,79 +159,50 @@ class Ahead:
             clusters = scratch.clusters(nodes, no_planner(nodes), two=plan, layout=layout)
         self._work = scratch.work(jobs, self._held, plans=True, two=plan, clusters=clusters)
 
-    def starts(
-        self,
-        jobs: Queued,
-        running: np.ndarray,
-        waiting: np.ndarray,
-        now_s: int,
-        only: np.ndarray | None = None,
-        without: np.ndarray | None = None,
-    ) -> np.ndarray:
-        """Return seconds until each of ``waiting`` starts, int64 [scenarios, waiting].
+    def starts(self, queue: PresentQueue, only: np.ndarray | None = None, without: np.ndarray | None = None) -> np.ndarray:
+        """Return seconds until each waiting job starts, int64 [scenarios, waiting].
 
-        ``running`` and ``waiting`` are rows of ``jobs``, the latter in the order of the queue; ``jobs`` also has past jobs, for
-        the arrivals. ``only``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends
-        with its start. ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn runtimes.
+        ``only``, ascending, restricts the answer to these waiting rows. A single one is faster: a simulation ends with its start.
+        ``without``, bool [jobs], takes out jobs that are not asked about; all others keep their drawn runtimes.
         """
-        rows, first, requested, runtimes = self.drawn(jobs, running, waiting, now_s)
+        left, runtimes = self.drawn(queue)
         if without is not None:
-            kept, waiting = ~without[rows], waiting[~without[waiting]]
-            first = int(kept[:first].sum())
-            rows, requested, runtimes = rows[kept], requested[kept], runtimes[:, kept]
-        wanted = _alone(rows, first, only)
+            kept = ~without[left.rows]
+            left, runtimes = left.only(kept), runtimes[:, kept]
+        waiting = left.rows[left.running :]
         starts_s = np.empty((self.scenarios, len(waiting)), np.int64)
-        for group, coming in enumerate(arrivals(jobs, now_s, self.groups, self.seed)):
+        for group, coming in enumerate(arrivals(queue.jobs, queue.now_s, self.groups, self.seed)):
             chosen = slice(group, None, self.groups)
-            starts_s[chosen] = self._run(jobs, rows, first, now_s, requested, runtimes[chosen], coming, wanted)
+            starts_s[chosen] = self._run(queue, left, runtimes[chosen], coming, left.place_of(only))
         return starts_s if only is None else starts_s[:, np.isin(waiting, only)]
 
-    def drawn(
-        self, jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int
-    ) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-        """Return rows (running jobs first), the number of running jobs, requests and runtimes.
+    def drawn(self, queue: PresentQueue) -> tuple[Unfinished, np.ndarray]:
+        """Return the unfinished jobs, and their runtimes, int64 [scenarios, jobs].
 
-        Runtimes int64 [scenarios, rows] are drawn from predicted distributions, those of running jobs given how long they have
-        run.
+        Runtimes are drawn from predicted distributions, those of running jobs given how long they have run.
         """
-        rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
-        if len(rows) > len(self._uniforms):
-            self._uniforms = uniforms(2 * len(rows), self.scenarios, self.seed)
-        runtimes = np.empty((self.scenarios, len(rows)), np.int64)
-        draw_runtimes(np.arange(len(rows)), elapsed, requested, self._uniforms, jobs.quantiles[rows], runtimes)
-        return rows, first, requested, runtimes
+        left = Unfinished.of(queue)
+        if len(left.rows) > len(self._uniforms):
+            self._uniforms = uniforms(2 * len(left.rows), self.scenarios, self.seed)
+        runtimes, numbers = np.empty((self.scenarios, len(left.rows)), np.int64), np.arange(len(left.rows))
+        draw_runtimes(numbers, left.elapsed, left.requested, self._uniforms, queue.jobs.quantiles[left.rows], runtimes)
+        return left, runtimes
 
     def plan(
-        self,
-        jobs: Queued,
-        running: np.ndarray,
-        waiting: np.ndarray,
-        now_s: int,
-        runtime_s: np.ndarray,
-        coming: Coming = _NO_JOBS,
-        only: np.ndarray | None = None,
+        self, queue: PresentQueue, runtime_s: np.ndarray, coming: Coming = _NO_JOBS, only: np.ndarray | None = None
     ) -> np.ndarray:
-        """Return seconds until each job starts if jobs run for ``runtime_s``, int64 [only].
+        """Return seconds until waiting jobs start if jobs run for given times, int64 [only].
 
         ``runtime_s`` is int64 [jobs]; a job that has run for longer ends in the next second. ``coming`` are submitted later, by
-        default none. Other arguments are those of :meth:`starts`.
+        default none; ``only`` is that of :meth:`starts`.
         """
-        rows, first, elapsed, requested = _left(jobs, running, waiting, now_s)
-        runtimes = np.maximum(runtime_s[rows], elapsed + 1)[None]
-        starts_s = self._run(jobs, rows, first, now_s, requested, runtimes, coming, _alone(rows, first, only))[0]
-        return starts_s if only is None else starts_s[np.isin(waiting, only)]
+        left = Unfinished.of(queue)
+        runtimes = np.maximum(runtime_s[left.rows], left.elapsed + 1)[None]
+        starts_s = self._run(queue, left, runtimes, coming, left.place_of(only))[0]
+        return starts_s if only is None else starts_s[np.isin(queue.waiting, only)]
 
-    def _run(
-        self,
-        jobs: Queued,
-        rows: np.ndarray,
-        first: int,
-        now_s: int,
-        requested: np.ndarray,
-        runtimes: np.ndarray,
-        coming: Coming,
-        wanted: int,
-    ) -> np.ndarray:
+    def _run(self, queue: PresentQueue, left: Unfinished, runtimes: np.ndarray, coming: Coming, wanted: int) -> np.ndarray:
+        jobs, rows, first, now_s = queue.jobs, left.rows, left.running, queue.now_s
         total, count = len(rows) + len(coming.procs), len(runtimes)
         other = self._pool is not None and jobs is not self._of
         if other or total > len(self._work.state.start):
@@ -196,7 +210,8 @@ class Ahead:
             self._room(max(2 * total, 1 << 12))
         state, begin = self._work.state, jobs.start[rows[:first]]
         procs, requests = (
-            np.concatenate((column, later)) for column, later in ((jobs.procs[rows], coming.procs), (requested, coming.requested))
+            np.concatenate((column, later))
+            for column, later in ((jobs.procs[rows], coming.procs), (left.requested, coming.requested))
         )
         origin = int(jobs.submit[rows].min(initial=now_s)) if self._pool is None else 0  # closings are in seconds of the trace
         if self._work.clusters is not None:
@@ -218,20 +233,6 @@ class Ahead:
         return swept.starts[:, first : len(rows)] + origin - now_s
 
 
-def _alone(rows: np.ndarray, first: int, only: np.ndarray | None) -> int:
-    """Return one plus the place in ``rows`` of the waiting job that is ``only``, else 0."""
-    return 0 if only is None or len(only) != 1 else first + int(np.flatnonzero(rows[first:] == only[0])[0]) + 1
-
-
 def _as_table(jobs: Queued) -> pd.DataFrame:
     """Return the columns of jobs that a pool with closings reads."""
     return pd.DataFrame({"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested})
-
-
-def _left(jobs: Queued, running: np.ndarray, waiting: np.ndarray, now_s: int) -> tuple[np.ndarray, int, np.ndarray, np.ndarray]:
-    """Return rows (running first, by start), number of running, elapsed s, extended requests."""
-    rows, first = np.concatenate((running[np.argsort(jobs.start[running], kind="stable")], waiting)), len(running)
-    elapsed = np.zeros(len(rows), np.int64)
-    elapsed[:first] = now_s - jobs.start[rows[:first]]
-    requested = jobs.requested[rows]
-    return rows, first, elapsed, np.maximum(requested, elapsed + _OVER_S * (requested <= elapsed))

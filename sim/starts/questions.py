@@ -19,7 +19,7 @@ from models.packed.start_predictor import STARTS
 from models.runtime.distribution import from_table
 from models.starts.model import Questions
 from sim.inputs.predicted_limits import told_along
-from sim.starts.ahead import Ahead
+from sim.starts.ahead import Ahead, PresentQueue
 
 AGES_S = (600, 3_600, 14_400, 86_400)
 """Waits after which a job that still waits is asked about again."""
@@ -77,27 +77,24 @@ def ask(
     local = local_clock_s(at_s, *clock)
     described = states(jobs, row, at_s, local, ahead.procs)
     scenarios, planned = np.empty((len(row), SCENARIOS)), np.empty(len(row))
-    for number, (job, now, runs, waits) in enumerate(queues(jobs, row, at_s)):
+    for number, (job, queue) in enumerate(queues(jobs, row, at_s)):
         alone = np.array([job])
-        scenarios[number] = start_quantiles(ahead.starts(jobs, runs, waits, now, alone)[:, 0])
-        planned[number] = ahead.plan(jobs, runs, waits, now, jobs.requested, only=alone)[0]
+        scenarios[number] = start_quantiles(ahead.starts(queue, alone)[:, 0])
+        planned[number] = ahead.plan(queue, jobs.requested, only=alone)[0]
         if progress is not None and number % 256 == 0:
             progress(number, len(row))
     return Questions(row, at_s, described, scenarios, planned)
 
 
-def queues(jobs: QueueJobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, int, np.ndarray, np.ndarray]]:
-    """Yield for each question the job, the second, and the jobs that run and wait then.
-
-    Both are rows in order of submission.
-    """
+def queues(jobs: QueueJobs, row: np.ndarray, at_s: np.ndarray) -> Iterator[tuple[int, PresentQueue]]:
+    """Yield for each question the job, and the queue then, in order of submission."""
     gone_by = np.maximum.accumulate(jobs.end)
     for job, now in zip(row.tolist(), at_s.tolist(), strict=True):
         first, last = int(np.searchsorted(gone_by, now, "right")), int(np.searchsorted(jobs.submit, now, "right"))
         rows = np.arange(first, last)
         rows = rows[(jobs.submit[rows] < now) | (rows <= job)]
         begun = jobs.start[rows]
-        yield job, now, rows[(begun < now) & (jobs.end[rows] > now)], rows[begun >= now]
+        yield job, PresentQueue(jobs, rows[(begun < now) & (jobs.end[rows] > now)], rows[begun >= now], now)
 
 
 def start_quantiles(starts_s: np.ndarray) -> np.ndarray:

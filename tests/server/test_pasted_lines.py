@@ -36,19 +36,18 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
         yield env
 
 
-def pasted(env: dict[str, str], *, scripts_alone: bool = False, **given: object) -> None:
+def pasted(env: dict[str, str], **given: object) -> None:
     """Make a change as its lines say it, and let Slurm read it."""
     conf = Path(env["SLURM_CONF"])
     table = jobs().assign(partition="normal", start_s=-1, end_s=-1)
     changed = change(site_change("tried", **given), load_site(conf), table)
     assert changed is not None
-    if not scripts_alone:
-        conf.write_text(in_place(conf.read_text(), changed.lines))
+    conf.write_text(in_place(conf.read_text(), changed.lines))
     (conf.parent / "queuecast.lua").write_text(TOLD)
     for script in (line for line in changed.lines if line.startswith(SCRIPT)):
         file = conf.parent / "job_submit.lua"
         later = max(file.stat().st_mtime, time.time()) + 5  # Slurm reads it again where it is newer, in whole seconds
-        file.write_text(script.replace("/etc/slurm", str(conf.parent)).replace("express", "debug"))
+        file.write_text(script.replace("/etc/slurm", str(conf.parent)))
         os.utime(file, (later, later))
     asked(env, "scontrol", "reconfigure")
 
@@ -73,7 +72,7 @@ def test_settings_and_whole_lines_of_partitions_are_what_slurm_then_has(slurm: d
         assert f" {value} " in part
 
 
-def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(slurm: dict[str, str]) -> None:
+def test_scripts_shorten_limits_and_give_priority_at_submission(slurm: dict[str, str]) -> None:
     before = int(waiting(slurm, "--time=30")["Priority"])
     pasted(slurm, limits="x0.67")
     assert waiting(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
@@ -81,8 +80,5 @@ def test_scripts_shorten_limits_add_a_partition_and_give_priority_at_submission(
     assert [waiting(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, time_min="predicted 0.9")
     assert [waiting(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
-    pasted(slurm, scripts_alone=True, partition={"name": "express", "nodes": 1, "like": "normal", "MaxTime": 4})
-    partitions = [waiting(slurm, f"--time={minutes}")["Partition"] for minutes in (4, 5)]
-    assert [set(each.split(",")) for each in partitions] == [{"normal", "debug"}, {"normal"}]
     pasted(slurm, site_factor=100_000)
     assert int(waiting(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved

@@ -19,7 +19,7 @@ from features.errors import InputError
 from features.node_list import expand_nodes
 from pipelines.readers.localtime import zone
 from pipelines.readers.text import text_of
-from sim.slurm.begin import FIRST_POLL_S, LEAD_S, Phases, answered_ms, clock_settings, origin_of
+from sim.slurm.phases import FIRST_POLL_S, LEAD_S, Phases, answered_ms, clock_settings, origin_of
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import THREADS_TOGETHER, WHOLE_SECONDS, read_release
 from sim.slurm.site import UNLIMITED, Outage, Site

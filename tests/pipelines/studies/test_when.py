@@ -86,9 +86,8 @@ def test_a_live_queue_is_described_as_accounting_describes_it_later() -> None:
     later = states(jobs, rows, np.full(len(rows), now), np.full(len(rows), now), PROCS)
     assert len(rows) >= 5
     assert live == pytest.approx(later)
-    _, _, runs, waits = next(queues(jobs, rows[-1:], np.array([now])))
-    there = Ahead(PROCS).starts(jobs, runs, waits, now)
-    assert (Ahead(PROCS).starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
+    there = Ahead(PROCS).starts(next(queues(jobs, rows[-1:], np.array([now])))[1])
+    assert (Ahead(PROCS).starts(queue.present(queue.jobs)) == there).all()
 
 
 def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
@@ -96,8 +95,8 @@ def test_closings_that_the_model_has_learned_with_run_a_queue_ahead() -> None:
     pool = Closed(PROCS, closings=(9 * 3_600, 3 * DAY_S), origin_s=1_700_003_600)
     easy, queue = queue_of(record(), table, now), queue_of(replace(record(), ahead=pool.text), table, now)
     assert (easy.ahead.by, queue.ahead.by) == ("EASY", pool.text)
-    there = Ahead(PROCS, scenarios=64, pool=pool).starts(queue.jobs, queue.running, queue.waiting, now)
-    assert (queue.ahead.starts(queue.jobs, queue.running, queue.waiting, now) == there).all()
+    there = Ahead(PROCS, scenarios=64, pool=pool).starts(queue.present(queue.jobs))
+    assert (queue.ahead.starts(queue.present(queue.jobs)) == there).all()
     assert "from 64 EASY simulations of the queue, with 2 closings a week" in _by(queue, "start-waited", "1")
 
 
@@ -111,9 +110,7 @@ def test_a_shorter_limit_starts_a_job_sooner_only_where_it_does_in_simulation() 
     place = int(np.searchsorted(queue.waiting, new[0]))
     for change in long.changes:
         other = changed(queue.jobs, int(new[0]), change.procs, change.requested_s)
-        starts = [
-            Ahead(PROCS, scenarios=32).starts(each, queue.running, queue.waiting, now)[:, place] for each in (queue.jobs, other)
-        ]
+        starts = [Ahead(PROCS, scenarios=32).starts(queue.present(each))[:, place] for each in (queue.jobs, other)]
         gained = starts[1] - starts[0]
         assert change.mean_s == pytest.approx(gained.mean())
         assert change.sure == ((gained < 0).mean() >= 0.9)
@@ -149,11 +146,9 @@ def test_a_slurm_sites_queue_waits_for_its_own_nodes_and_rules() -> None:
     assert answers["32"]["wait_90_s"] < 60 < answers["31"]["wait_05_s"], "the free node is not of its partition"
     assert answers["33"]["wait_05_s"] > 60, "it waits for the job that runs"
     rows_there = np.zeros(len(queue.jobs.submit), bool)
-    usual_s, running = queue.ahead.starts(queue.jobs, queue.running, queue.waiting, queue.now_s), rows_there.copy()
+    usual_s, running = queue.ahead.starts(queue.present(queue.jobs)), rows_there.copy()
     running[queue.running] = True
-    again = [
-        queue.ahead.starts(queue.jobs, queue.running, queue.waiting, queue.now_s, without=out) for out in (rows_there, running)
-    ]
+    again = [queue.ahead.starts(queue.present(queue.jobs), without=out) for out in (rows_there, running)]
     assert (again[0] == usual_s).all()
     assert (again[1][:, 0] < 60).all(), "its node is free without the job that runs there"
     assert (answers["34"]["wait_05_s"], answers["34"]["chance_24h"]) == (queue.ahead.within_s, 1.0)

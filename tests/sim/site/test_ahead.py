@@ -23,10 +23,12 @@ from sim.kernel.scratch import Scratch
 from sim.kernel.state import EVENTS, NEVER, Estimates, Jobs
 from sim.policy import Policy, kernel_settings
 from sim.site.ahead import lead, starts_ahead
-from sim.slurm.begin import LAUNCH_MS, LEAD_S, Phases, begin, draw_phases, origin_of
+from sim.slurm import slots
+from sim.slurm.begin import begin
 from sim.slurm.files import read_site
+from sim.slurm.phases import LAUNCH_MS, LEAD_S, Phases, draw_phases, origin_of
 from sim.slurm.site import Site
-from sim.slurm.state import COMPLETING, CYCLE, LAST_ASKED, LAST_FULL, RUNS, Slurm
+from sim.slurm.state import COMPLETING, RUNS, Slurm
 from tests.conftest import SHARED, needs_shared
 from tests.sim.slurm.test_replay import jobs_of
 
@@ -74,9 +76,9 @@ def cut(site: Site, table: pd.DataFrame, phases: Phases, events: int) -> Cut:
     )
     there, half_ms = submit <= moment, 0.0005
     last = phases._replace(
-        cycle_s=numbers[CYCLE] / 1000 + half_ms,
-        full_s=numbers[LAST_FULL] / 1000 + origin - first,
-        asked_s=numbers[LAST_ASKED] / 1000 + origin - first,
+        cycle_s=numbers[slots.CYCLE] / 1000 + half_ms,
+        full_s=numbers[slots.LAST_FULL] / 1000 + origin - first,
+        asked_s=numbers[slots.LAST_ASKED] / 1000 + origin - first,
     )
     now = go_on(NEVER)
     start = np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin, np.inf)

@@ -117,28 +117,10 @@ def test_a_min_limit_is_what_jobs_may_be_planned_with_and_may_kill_what_runs_lon
     assert "job.time_min = math.max(math.ceil(job.time_limit * 0.5), 1)" in tried.lines[-1]
 
 
-def test_nodes_come_and_go_with_their_partitions() -> None:
-    more, less = changed(nodes="x1.5").site, changed(nodes="x0.5").site
+def test_nodes_come_with_their_partitions() -> None:
+    more = changed(nodes="x1.5").site
     assert len(more.nodes) == 6
-    assert len(less.nodes) == 2
     assert len(more.partitions["all"].nodes) == 6
-    assert less.partitions["all"].nodes == {node.name for node in less.nodes}
-
-
-def test_a_new_partition_has_nodes_of_its_own_for_the_jobs_that_fit() -> None:
-    unlimited = site(CONF.replace("AccountingStorageEnforce=limits\n", ""))
-    tried = change(
-        site_change("express", partition={"name": "express", "nodes": 3, "like": "all", "MaxTime": 4}), unlimited, jobs()
-    )
-    assert tried is not None
-    assert len(tried.site.nodes) == 7
-    express = tried.site.partitions["express"]
-    assert (len(express.nodes), express.max_s, express.tier) == (3, 240, 2)
-    assert (tried.jobs["partition"] == np.where(jobs()["limit_s"] <= 240, "all,express", "all")).all()
-    start = replay(tried.site, tried.jobs, 0)
-    there = np.array([set(nodes.split(",")) <= express.nodes for nodes in start.nodes])
-    assert there.any()
-    assert (jobs()["limit_s"][there] <= 240).all()
 
 
 def test_a_reservation_repeats_each_week_and_keeps_its_nodes_free() -> None:
@@ -181,7 +163,6 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
 @pytest.mark.parametrize(
     ("given", "refusal"),
     [
-        ({"partition": {"name": "all"}}, "partition all like long; known: long, all"),
         ({"partitions": {"al": {"PriorityTier": 1}}}, "no partition al; known: long, all"),
         ({"partitions": {"all": {"Tier": 1}}}, "partition key tier is not known"),
         ({"qos": {"normal": {"MaxWall": 1}}}, "QOS key maxwall is not known"),
@@ -191,6 +172,7 @@ def test_a_candidate_that_changes_nothing_here_is_none() -> None:
         ({"reservation": {"start": "25:00"}}, "has an unknown day, time or node"),
         ({"reservation": {"hours": "all"}}, "has an unknown day, time or node"),
         ({"partitions": {"all": {"MaxTime": "soon"}}}, "MaxTime = 'soon' is not a time"),
+        ({"nodes": "x0.5"}, "nodes = 'x0.5' is fewer than the 4 of today"),
         ({"partitions": {"all": {"PriorityTier": "--5"}}}, "prioritytier = '--5' is not a whole number"),
     ],
 )
@@ -216,8 +198,9 @@ def replays(*of: Changed, seeds: int = 4) -> list[np.ndarray]:
 FREE = CONF.replace("AccountingStorageEnforce=limits\n", "")
 
 
-def measured(tried: Changed) -> Effect:
-    today = Changed(site(FREE), jobs(), (), frozenset())
+def measured(tried: Changed, nodes: str = "n[1-4]") -> Effect:
+    """Return the effect of a change of a site with ``nodes``."""
+    today = Changed(site(FREE.replace("n[1-4]", nodes)), jobs(), (), frozenset())
     return effect(today, tried, *replays(today, tried), 60, range(4))
 
 
@@ -235,9 +218,8 @@ def test_a_change_that_changes_no_start_has_no_effect_and_is_called_the_same() -
 
 
 def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
-    more, less = (
-        measured(tried) for x in ("x2", "x0.5") if (tried := change(site_change(x, nodes=x), site(FREE), jobs())) is not None
-    )
+    now = Changed(site(FREE), jobs(), (), frozenset())
+    more, less = measured(now, "n[1-2]"), measured(now, "n[1-8]")
     assert more.metrics["mean_wait_s"].relative < -0.3 < 0.3 < less.metrics["mean_wait_s"].relative
     assert judged({"more": more, "less": less}) == {"more": "better here", "less": "worse here"}, "jobs of one day"
     assert sum(each.jobs for each in more.groups if each.by == "account") == 40
@@ -246,9 +228,7 @@ def test_more_nodes_lower_waits_and_fewer_raise_them() -> None:
 
 def test_jobs_that_no_longer_start_are_counted_and_left_out_of_both() -> None:
     wide = jobs().assign(cpus=np.where(np.arange(40) == 5, 8, 1))
-    today = Changed(site(FREE), wide, (), frozenset())
-    fewer = change(site_change("fewer", nodes="x0.75"), site(FREE), wide)
-    assert fewer is not None
+    today, fewer = (Changed(site(FREE.replace("n[1-4]", nodes)), wide, (), frozenset()) for nodes in ("n[1-4]", "n[1-3]"))
     compared = effect(today, fewer, *replays(today, fewer, seeds=2), 60, range(2))
     assert compared.never == 1
     assert sum(each.jobs for each in compared.groups if each.by == "account") == 39

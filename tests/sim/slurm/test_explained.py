@@ -9,9 +9,10 @@ import pytest
 from features.clock import DAY_S
 from sim.site.explained import FALSE_ALARMS, by_day, fall
 from sim.site.replay import replay
-from sim.slurm.begin import begin, draw, draw_phases
+from sim.slurm.begin import begin
 from sim.slurm.events import RecordedState, held_nodes
 from sim.slurm.files import read_site
+from sim.slurm.phases import draw, draw_phases
 from sim.slurm.recorded import SUBMIT
 from sim.slurm.site import Site
 from tests.sim.site.test_what_if import jobs as few_jobs

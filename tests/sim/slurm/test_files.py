@@ -7,9 +7,8 @@ import pytest
 from features.errors import InputError
 from sim.slurm.files import read_site
 from sim.slurm.lines import seconds
-from sim.slurm.requests import _exempt_s
 from sim.slurm.site import UNLIMITED, Site
-from sim.slurm.unbuilt import not_modelled
+from sim.slurm.unbuilt import changing, not_modelled
 
 CONF = """\
 # a comment
@@ -137,9 +136,7 @@ def test_outages_and_reservations_are_in_local_time() -> None:
             ("MaxTime=30", "TRESBillingWeights=CPU=1,Disk=2"),
             r"parts.conf, line 3: TRESBillingWeights=CPU=1,Disk=2: Disk=2 is not one of",
         ),
-        (("ClusterName=here", "PriorityWeightTRES=CPU"), r"PriorityWeightTRES=CPU: CPU has no number"),
-        (("ClusterName=here", "CompleteWait=long"), r"completewait=long is not a whole number"),
-        (("ClusterName=here", "FairShareDampeningFactor=0"), r"FairShareDampeningFactor=0 is not a whole number from 1 on"),
+        (("ClusterName=here", "KillWait=long"), r"killwait=long is not a whole number"),
         (("QOS=fast", "QOS=slow"), r"partition slow has|partition fast has QOS=slow, which qos.txt does not name"),
         (("n[2-3,10]", "n[3-2]"), r"slurm.conf, line 9: n\[3-2\] is not a list of nodes"),
         (("ClusterName=here", "some words"), r"slurm.conf, line 2: 'some words' is not of the form KEY=VALUE"),
@@ -155,10 +152,8 @@ def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], refusal:
     ("conf", "refusal"),
     [
         ("KillWait=soon", r"killwait=soon is not a whole number"),
-        ("PreemptExemptTime=long", r"preemptexempttime=long is not a time"),
         ("SchedulerParameters=bf_interval=99999999999999999999", r"bf_interval=9+ is not a whole number"),
-        ("PriorityWeightAge=99999999999999999999", r"PriorityWeightage=9+ is not a whole number"),
-        ("PriorityWeightTRES=CPU=nan", r"CPU=nan has no number"),
+        ("PriorityWeightAge=99999999999999999999", r"priorityweightage=9+ is not a whole number"),
         ("NodeName=z CPUs=99999999999999999999", r"line 3: cpus=9+ is not a whole number"),
         ("NodeName=z Weight=-1", r"line 3: weight=-1 is not a whole number"),
         ("NodeName=n CPUs=2", r"line 3: describes the node n a second time"),
@@ -202,12 +197,28 @@ def test_files_that_are_cut_or_make_no_sense_are_refused_with_their_line(file: s
         read_site({"slurm.conf": "NodeName=n CPUs=1\nPartitionName=p Nodes=n\n", file: text}, "site")
 
 
-def test_an_exempt_time_of_minus_one_is_none_and_unknown_plugins_are_warned_of() -> None:
-    site = read_site(
-        {"slurm.conf": "NodeName=n\nPartitionName=p Nodes=n\nSelectType=select/serial\nPreemptExemptTime=-1\n"}, "site"
-    )
-    assert "selecttype=select/serial" in site.warnings
-    assert _exempt_s(site) == 0
+def test_what_decides_and_is_not_modelled_is_warned_of_where_it_is_set() -> None:
+    idle = "PreemptExemptTime=-1\nCompleteWait=0\nNodeName=n\nPartitionName=p Nodes=n LLN=NO\n"
+    conf = "SelectType=select/serial\nSelectTypeParameters=CR_CPU,CR_LLN\nPreemptExemptTime=10\nCompleteWait=32\n"
+    conf += "PriorityFlags=NO_FAIR_TREE\nPriorityWeightTRES=GRES/gpu:a100=5\nSchedulerParameters=partition_job_depth=5,bf_max_job_part=9\n"
+    limits = {
+        "qos.txt": "Name|Priority|GrpTRESMins|GrpWall|PreemptExemptTime\nnormal|0|cpu=60||00:00:00\n",
+        "accounts.dump": "# Account - 'cs':GrpWall=9\nParent - 'root'\nAccount - 'a':GrpTRESRunMins=cpu=9\n",
+    }
+    nodes = "NodeName=n\nPartitionName=p Nodes=n LLN=YES\n"
+    site = read_site({"slurm.conf": conf + nodes, **limits}, "site")
+    assert sorted(site.warnings) == [
+        *("GrpTRESMins in qos.txt", "GrpTRESRunMins in accounts.dump", "PriorityFlags=NO_FAIR_TREE"),
+        *(
+            "SchedulerParameters bf_max_job_part",
+            "SchedulerParameters partition_job_depth",
+            "completewait=32",
+            "preemptexempttime=10",
+        ),
+        *("priorityweighttres=GRES/gpu:a100=5", "selecttype=select/serial", "selecttypeparameters=CR_CPU,CR_LLN"),
+    ]
+    assert changing(site) == ["Not modelled: lln: jobs take the nodes that they fill best in replays."]
+    assert read_site({"slurm.conf": idle}, "site").warnings == ()
 
 
 def test_a_folder_without_slurm_conf_is_refused() -> None:

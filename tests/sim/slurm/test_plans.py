@@ -17,12 +17,13 @@ import pytest
 from features.node_list import expand_nodes
 from pipelines.readers.slurm.slurmctld_log import read_phases
 from pipelines.studies.parity import read_site_jobs
-from sim.slurm import recorded
-from sim.slurm.begin import begin, clock_settings, origin_of
+from sim.slurm import recorded, slots
+from sim.slurm.begin import begin
 from sim.slurm.choice import holds
 from sim.slurm.events import follow_events
 from sim.slurm.nodesets import as_set
-from sim.slurm.state import DOWN, INTERVALS, STAMP, UP, Slurm
+from sim.slurm.phases import clock_settings, origin_of
+from sim.slurm.state import DOWN, UP, Slurm
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
 LINE = re.compile(r"\[(\S+)\] (.*)")
@@ -44,7 +45,7 @@ def minutes(nodes: str, first: int, last: int) -> Minutes:
 def planned_now(slurm: Slurm, names: list[str], up: np.ndarray) -> Minutes:
     """Return what the plans of the last cycle hold."""
     plans, planned = slurm.plans, set[tuple[str, int]]()
-    for k in range(slurm.numbers[INTERVALS]):
+    for k in range(slurm.numbers[slots.INTERVALS]):
         for at, name in enumerate(names):
             if holds(up, at) and not holds(plans.free[plans.row[k]], at):
                 planned |= {(name, minute) for minute in range(plans.begin[k] // 60, plans.end[k] // 60)}
@@ -101,10 +102,10 @@ def test_plans_in_the_recorded_state_are_those_of_the_log(run: str) -> None:
             follow_events([(now, recorded.CYCLE, 0)], slurm)
             equal += planned_now(slurm, names, slurm.now.up) == cycles[when]
             asked += 1
-            stamp = slurm.numbers[STAMP]
+            stamp = slurm.numbers[slots.STAMP]
             for array, old in zip(state[:-3], kept[:-3], strict=True):
                 array[:] = old
-            slurm.numbers[STAMP] = stamp
+            slurm.numbers[slots.STAMP] = stamp
         elif kind != recorded.CYCLE:
             held = np.array([names.index(name) for name in expand_nodes(nodes)], np.int64)
             first = np.repeat([0, len(held)], [row + 1, len(table) - row])

@@ -16,8 +16,8 @@ from pipelines.readers.slurm.site import load_site
 from sim.site.explained import decisions
 from sim.site.parity import open_replays
 from sim.site.replay import replay
-from sim.slurm.begin import ANSWER_MS, Phases, draw, draw_phases, origin_of
 from sim.slurm.files import read_site
+from sim.slurm.phases import ANSWER_MS, Phases, draw, draw_phases, origin_of
 from sim.slurm.requests import COLUMNS
 from sim.slurm.site import Site
 from tests.conftest import SHARED, needs_shared

@@ -11,11 +11,12 @@ import pytest
 from pipelines.studies.parity import read_site_jobs
 from sim.site.replay import replay, starts
 from sim.site.what_if import shaken
-from sim.slurm.begin import _tree, asked, origin_of
+from sim.slurm.begin import _tree, asked
+from sim.slurm.phases import origin_of
 from sim.slurm.requests import requests
 
 GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
-LABELS = ("user", "suits", "slot", "meter")
+LABELS = ("user", "suits", "slot")
 """Numbers in order of first appearance: which jobs have the same counts, not which number it is."""
 
 
@@ -36,8 +37,6 @@ def test_known_requests_in_another_order_are_those_of_the_jobs_in_that_order(nam
     np.testing.assert_array_equal(shared.suits[of_rows.suits], anew.suits[anew.ask.suits])
     for one, same in ((shared.slots.most, anew.slots.most), (shared.kinds, anew.kinds)):
         np.testing.assert_array_equal(np.array(one)[of_rows.slot], np.array(same)[anew.ask.slot])
-    for one, same in zip(shared.slots.meters(), anew.slots.meters(), strict=True):
-        np.testing.assert_array_equal(one[of_rows.meter], same[anew.ask.meter])
 
 
 def test_replays_that_share_requests_start_jobs_as_each_alone() -> None:

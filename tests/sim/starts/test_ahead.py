@@ -10,7 +10,7 @@ from models.packed.queue_state import NOT_YET, QueueJobs
 from models.runtime.distribution import LEVELS
 from sim.policy import Policy
 from sim.simulation import simulate
-from sim.starts.ahead import Ahead, Coming, arrivals
+from sim.starts.ahead import Ahead, Coming, PresentQueue, arrivals
 from sim.starts.closings import Closed
 from sim.starts.questions import AGES_S, ask, moments, queues
 
@@ -50,12 +50,13 @@ def test_with_true_runtimes_waiting_jobs_start_as_in_the_schedule(scheduler: str
     jobs = scheduled(workload(1), scheduler)
     last = np.array([len(jobs.submit) - 1])  # the last submission: nothing comes after it
     ahead = Ahead(PROCS, Policy(scheduler, "requested"), scenarios=3)
-    for _, now, runs, waits in queues(jobs, last, jobs.submit[last]):
-        assert len(runs) > 1
+    for _, queue in queues(jobs, last, jobs.submit[last]):
+        waits, now = queue.waiting, queue.now_s
+        assert len(queue.running) > 1
         assert len(waits) > 3
-        delays = ahead.starts(jobs, runs, waits, now)
+        delays = ahead.starts(queue)
         assert (delays == jobs.start[waits] - now).all()
-        assert (ahead.plan(jobs, runs, waits, now, jobs.end - jobs.start) == jobs.start[waits] - now).all()
+        assert (ahead.plan(queue, jobs.end - jobs.start) == jobs.start[waits] - now).all()
 
 
 DRAINED = tuple(day * DAY_S + hour * 3600 for day in range(5) for hour in (8, 17))
@@ -72,18 +73,19 @@ def test_with_closings_and_what_truly_comes_waiting_jobs_start_as_in_the_schedul
     jobs = scheduled(table, closed.algorithm, closed)
     runtime, asked, compared = jobs.end - jobs.start, np.arange(40, 200, 9), 0
     ahead, pool = Ahead(PROCS, scenarios=3, pool=closed), Ahead(PROCS, scenarios=3)
-    for job, now, runs, waits in queues(jobs, asked, jobs.submit[asked]):
+    for job, queue in queues(jobs, asked, jobs.submit[asked]):
+        waits, now = queue.waiting, queue.now_s
         later = np.arange(job + 1, len(jobs.submit))
         coming = Coming(jobs.submit[later] - now, jobs.procs[later], jobs.requested[later], runtime[later], later)
-        assert (ahead.plan(jobs, runs, waits, now, runtime, coming) == jobs.start[waits] - now).all()
+        assert (ahead.plan(queue, runtime, coming) == jobs.start[waits] - now).all()
         compared += int((jobs.start[waits] > now).sum())
-        delays = ahead.starts(jobs, runs, waits, now)
+        delays = ahead.starts(queue)
         for place in (0, -1):
             alone = waits[[place]]
-            assert (ahead.starts(jobs, runs, waits, now, alone)[:, 0] == delays[:, place]).all()
-            assert ahead.plan(jobs, runs, waits, now, runtime, coming, alone).tolist() == [jobs.start[waits[place]] - now]
-        assert (ahead.starts(jobs, runs, waits, now) == delays).all()  # nothing is left of the last question
-        assert name != "open" or (pool.starts(jobs, runs, waits, now) == delays).all()
+            assert (ahead.starts(queue, alone)[:, 0] == delays[:, place]).all()
+            assert ahead.plan(queue, runtime, coming, alone).tolist() == [jobs.start[waits[place]] - now]
+        assert (ahead.starts(queue) == delays).all()  # nothing is left of the last question
+        assert name != "open" or (pool.starts(queue) == delays).all()
     assert compared > 100
 
 
@@ -91,11 +93,11 @@ def test_a_pool_with_closings_runs_ahead_what_a_job_asks_for_after_a_change() ->
     closed = POOLS["closings"]
     jobs = scheduled(workload(1), closed.algorithm, closed)
     ahead, last = Ahead(PROCS, scenarios=3, pool=closed), np.array([len(jobs.submit) - 1])
-    for job, now, runs, waits in queues(jobs, last, jobs.submit[last]):
+    for job, queue in queues(jobs, last, jobs.submit[last]):
         other = jobs._replace(procs=np.where(np.arange(len(jobs.procs)) == job, 1, jobs.procs))
-        before = ahead.starts(jobs, runs, waits, now)
-        changed = ahead.starts(other, runs, waits, now)
-        assert (changed == Ahead(PROCS, scenarios=3, pool=closed).starts(other, runs, waits, now)).all()
+        before = ahead.starts(queue)
+        changed = ahead.starts(queue._replace(jobs=other))
+        assert (changed == Ahead(PROCS, scenarios=3, pool=closed).starts(queue._replace(jobs=other))).all()
         assert (changed[:, -1] < before[:, -1]).all()
 
 
@@ -119,7 +121,6 @@ def test_arrivals_are_those_of_the_same_hour_of_an_earlier_week_that_have_ended(
 def test_jobs_that_are_taken_out_leave_the_runtimes_of_all_others() -> None:
     quantiles = np.tile(np.linspace(100, 4_000, len(LEVELS)).astype(np.int64), (3, 1))
     quantiles[0] = 60  # ends before the other in any case, so only the other decides when the third fits
-    running, waiting = np.array([0, 1]), np.array([2])
     jobs = QueueJobs(
         submit=np.array([0, 1, 2]),
         start=np.array([0, 1, NOT_YET]),
@@ -131,11 +132,11 @@ def test_jobs_that_are_taken_out_leave_the_runtimes_of_all_others() -> None:
         account=np.zeros(3, np.int64),
         quantiles=quantiles,
     )
-    ahead = Ahead(2, scenarios=64)
-    with_all = ahead.starts(jobs, running, waiting, 50)
+    ahead, queue = Ahead(2, scenarios=64), PresentQueue(jobs, np.array([0, 1]), np.array([2]), 50)
+    with_all = ahead.starts(queue)
     assert len(np.unique(with_all)) > 20
-    assert (ahead.starts(jobs, running, waiting, 50, without=np.array([True, False, False])) == with_all).all()
-    alone = ahead.starts(jobs, running, waiting, 50, without=np.array([True, True, False]))
+    assert (ahead.starts(queue, without=np.array([True, False, False])) == with_all).all()
+    alone = ahead.starts(queue, without=np.array([True, True, False]))
     assert (alone == 0).all()
 
 

@@ -14,8 +14,8 @@ from features.errors import InputError
 from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import is_site, load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
-from sim.slurm.begin import origin_of
 from sim.slurm.files import read_site
+from sim.slurm.phases import origin_of
 from tests.conftest import SHARED, needs_shared
 from tests.support.refusals import refusal
 
