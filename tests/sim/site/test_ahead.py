@@ -11,18 +11,13 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from models.runtime.dispatch import TABLE
-from models.runtime.memory import Memory
 from pipelines.readers.slurm.jobs import read_slurm_jobs
 from pipelines.readers.slurm.site import load_site
 from pipelines.studies.parity import read_site_jobs
-from sim.inputs.prepare import NO_DEPENDENCIES, NO_SWEEP
-from sim.kernel.loop import LoopInputs
-from sim.kernel.run import run
 from sim.kernel.scratch import Scratch
-from sim.kernel.state import EVENTS, NEVER, Estimates, Jobs
-from sim.policy import Policy, kernel_settings
+from sim.kernel.state import EVENTS, NEVER
 from sim.site.ahead import lead, starts_ahead
+from sim.site.replay import site_loop
 from sim.slurm import slots
 from sim.slurm.begin import begin
 from sim.slurm.files import read_site
@@ -52,16 +47,12 @@ def cut(site: Site, table: pd.DataFrame, phases: Phases, events: int) -> Cut:
     origin, first = origin_of(table), int(table["submit_s"].min())
     submit = np.round((table["submit_s"].to_numpy(np.float64) - origin + phases.parts_s) * 1000).astype(np.int64)
     runtime = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
-    arrays = Jobs(submit, runtime, np.array(table["cpus"], np.int64), runtime, np.zeros(len(table), np.int64))
-    policy = Policy("Strict")
-    settings = kernel_settings(policy, policy.plan(), TABLE, max(len(table).bit_length(), 1))
-    work, slurm, now = Scratch().work(len(table), site.procs), begin(site, table, phases), 0
-    work = work._replace(state=work.state._replace(slurm=slurm))
+    slurm, now = begin(site, table, phases), 0
+    loop = site_loop(slurm, submit, runtime, site.procs, Scratch())
 
     def go_on(many: int) -> int:
-        work.state.counters[EVENTS] = many
-        inputs = LoopInputs(arrays, Estimates(runtime, runtime, runtime), NO_DEPENDENCIES, Memory())
-        return int(run(settings, inputs, work, now, NO_SWEEP)[1])
+        loop.work.state.counters[EVENTS] = many
+        return int(loop.run(now))
 
     now = go_on(events)
     then = deepcopy(slurm)
