@@ -5,7 +5,6 @@ or format is refused with one line.
 """
 
 import json
-import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -18,12 +17,11 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from features import limits
 from features.errors import Damaged, InputError
 from features.jobs.schema import JOBS_FORMAT
 from pipelines.lake.places import opened as opened_at
 from pipelines.lake.places import replacing, writing
-from pipelines.readers.text import check_unpacked, opened, unreadable
+from pipelines.readers.text import opened, unreadable
 from sim.schedule import Schedule
 
 _KEY = b"queuecast"
@@ -76,7 +74,6 @@ def read_parquet(path: str | Path, *, kind: str, content: bytes | None = None) -
 
 def read_foreign(path: str | Path) -> pd.DataFrame:
     """Read any program's table; raise InputError if it is damaged or beyond the limits."""
-    check_size(path)
     with told_of(path), opened(path) as file:
         return _validated(file).to_pandas()
 
@@ -98,17 +95,6 @@ def schema_of(path: str | Path) -> pa.Schema:
     place = Path(path) if isinstance(path, str) else path
     with told_of(path), opened_at(place) as file:
         return pq.read_schema(file)
-
-
-def check_size(path: str | Path) -> None:
-    """Raise InputError for a Parquet file whose values need far more memory than the file."""
-    with told_of(path), opened(path) as file:
-        metadata = pq.ParquetFile(file).metadata
-        values = 8 * metadata.num_rows * metadata.num_columns
-        groups = [metadata.row_group(place).total_byte_size for place in range(metadata.num_row_groups)]
-    if metadata.num_rows > limits.JOBS:
-        raise InputError(f"{path}: has {metadata.num_rows:,} rows; a table has at most {limits.JOBS:,}")
-    check_unpacked(path, max(values, *groups, sum(groups)) if groups else values, os.path.getsize(path))
 
 
 @contextmanager

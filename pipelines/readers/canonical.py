@@ -98,9 +98,8 @@ def read_canonical(path: str | Path) -> Trace:
     Its ``name`` and ``source`` are this file's; the written ``source`` is ``Source`` in the header, unless the header has one.
     Raises InputError for another kind, format or set of columns.
     """
-    from pipelines.lake.files import check_size, read_parquet
+    from pipelines.lake.files import read_parquet
 
-    check_size(path)
     frame, metadata = read_parquet(path, kind=KIND)
     facts = _checked(metadata, path)
     if not frame.columns.is_unique or not all(isinstance(name, str) for name in frame.columns):

@@ -17,7 +17,7 @@ from features import limits
 from features.errors import InputError, shown
 from features.jobs.columns import TableColumns, Texts, present
 from features.jobs.schema import Trace, canonical
-from pipelines.readers.swf_lines import FIELDS, LARGE, JobLines
+from pipelines.readers.swf_lines import FIELDS, LARGE, JobLines, node_requests
 from pipelines.readers.text import Source, counted, load, whole_lines
 
 UNIX_SUBMIT_S = 100_000_000
@@ -64,7 +64,8 @@ def parse_swf(source: Source) -> Trace:
     if lines.jobs == 0:
         raise InputError(f"{source.path}: holds no job, only comments and blank lines")
 
-    notes = _value_notes(lines)
+    requested, notes = node_requests(lines.words) if lines.words else ({}, [])
+    notes += _value_notes(lines)
     header = _Header(source.path, lines.head.decode("utf-8", "replace"), notes)
     header.check_one_clock(lines.clocks)
     announced = header.number("MaxRecords", limits.JOBS)
@@ -79,12 +80,12 @@ def parse_swf(source: Source) -> Trace:
         sha256=source.sha256,
         header=header.values,
         notes=tuple(notes),
-        jobs=_table(lines),  # type: ignore[bad-argument-type]
+        jobs=_table(lines, requested),  # type: ignore[bad-argument-type]
         summaries=True,
     )
 
 
-def _table(lines: JobLines) -> TableColumns:
+def _table(lines: JobLines, requested: dict[str, object]) -> TableColumns:
     columns: dict[str, object] = {"job_id": lines.column(_JOB), "submit_s": lines.column(_SUBMIT)}
     for name, field in _NUMBERS.items():
         values = lines.column(field)
@@ -96,14 +97,12 @@ def _table(lines: JobLines) -> TableColumns:
     memory = lines.column(_MEMORY)
     if (memory > 0).any():
         columns["memory_kib"] = _memory(memory, lines)
-    if lines.asked.there:
-        columns |= lines.asked.columns()
-    return canonical(columns, lines.jobs)
+    return canonical(columns | requested, lines.jobs)
 
 
 def _memory(memory: np.ndarray, lines: JobLines) -> object:
     """Convert the file's memory values [jobs] to KiB per job; 0 and less is missing."""
-    if lines.asked.there:
+    if lines.words:
         kib = -(-memory // 1024)
     else:
         procs = np.where(lines.column(7) > 0, lines.column(7), lines.column(4))
@@ -120,12 +119,8 @@ def _identity(numbers: np.ndarray) -> Texts:
 def _value_notes(lines: JobLines) -> list[str]:
     jobs = lines.jobs
     notes: list[str] = []
-    longer, fewest, most = lines.extra
-    if longer and lines.asked.there:
-        notes += lines.asked.notes()
-    elif longer:
-        columns = f"{fewest}" if fewest == most else f"{fewest} to {most}"
-        notes.append(f"Columns after the 18th are not read: {columns} on {longer:,} of {jobs:,} job lines.")
+    if not lines.words:
+        counted(notes, "Job lines of which columns after the 18th are not read", lines.extra)
     counted(notes, "Comment lines between jobs are not read as header", lines.comments)
     rounded = lines.rounded.copy()
     counted(notes, "Fractional memory is rounded to a whole number", rounded[_MEMORY])
@@ -157,10 +152,10 @@ class _Header:
     """
 
     def __init__(self, path: str, head: str, notes: list[str]) -> None:
-        self.path, self._lines, self._notes = path, re.split(r"\r\n|[\r\n]", head), notes
+        self.path, self._notes = path, notes
         header: dict[str, list[str]] = {}
         key, depth = "", 0
-        for line in self._lines:
+        for line in re.split(r"\r\n|[\r\n]", head):
             comment = re.match(r"[ \t]*;(.*)", line, re.DOTALL)
             if comment is None:
                 continue
@@ -176,18 +171,13 @@ class _Header:
         self.values = {key: "\n".join(lines) for key, lines in header.items()}
 
     def number(self, key: str, largest: int) -> int | None:
-        """Return a value that is a whole number, else None; InputError if too large."""
+        """Return a value that is a whole number up to ``largest``, else None."""
         value = self.values.get(key, "")
-        if not re.fullmatch("[0-9]+", value):
-            if value:
-                self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number: not used.")
-            return None
-        text = value.lstrip("0") or "0"
-        if len(text) > len(str(largest)) or int(text) > largest:
-            raise InputError(
-                f"{self.path}:{self._line(key)}: {key} is {text[:20]}{'...' * (len(text) > 20)}: at most {largest:,} is possible"
-            )
-        return int(text)
+        if re.fullmatch("[0-9]{1,20}", value) and int(value) <= largest:
+            return int(value)
+        if value:
+            self._notes.append(f"The header's {key} says {shown(value)}, which is not a whole number up to {largest:,}: not used.")
+        return None
 
     def clock(self) -> int | None:
         """Return UnixStartTime; InputError if there are several."""
@@ -205,9 +195,6 @@ class _Header:
                     f"{self.path}:{line}: a second header with UnixStartTime {shown(value)}, where the first has {first or 'none'}: its "
                     "jobs count from another second; split the file at this header"
                 )
-
-    def _line(self, key: str) -> int:
-        return next(number for number, line in enumerate(self._lines, start=1) if re.match(rf"[ \t]*;\s*{key}\s*:", line))
 
 
 def _procs(header: _Header, notes: list[str]) -> int | None:

@@ -28,8 +28,8 @@ DAMAGED = 0.01
 _TRIED = 100
 """Max rows below a header that tell whether a column holds text."""
 _QUOTED = re.compile(rb'(?<![^\n,])"[^"\n\r]*"(?=[ \t\r]*[,\n])')
-_NUMBER = rb"(?:[-+]?(?:\d+\.?\d*|\.\d+)(?:[eE][-+]?\d+)?|[-+]?[nN][aA][nN])?"
-_CELL = rb'(?:[^,"\r\n]*|[ \t]*"[^"\r\n]*"[ \t]*)'
+_NUMBER = rb"(?:[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?[nN][aA][nN])?"
+_CELL = rb'(?>[ \t]*"[^"\r\n]*"[ \t]*|[^,"\r\n]*)'
 
 
 class NodeTable:
@@ -238,7 +238,8 @@ def _parsed(header: Header, text: bytes) -> tuple[_Rows, np.ndarray]:
 
 def _form(header: Header) -> re.Pattern[bytes]:
     """Return the form of a row: numbers where they are read, anything in other columns."""
-    number = rb'[ \t]*(?:%b|"[ \t]*%b[ \t]*")[ \t]*' % (_NUMBER, _NUMBER)
+    # atomic groups: a damaged line is told after one look
+    number = rb'(?>[ \t]*"[ \t]*%b[ \t]*"[ \t]*|[ \t]*%b[ \t]*)' % (_NUMBER, _NUMBER)
     cells = [_CELL] * len(header.columns)
     for place in (header.time, *header.metrics):
         cells[place] = number

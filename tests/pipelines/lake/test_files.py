@@ -120,7 +120,7 @@ def test_a_canonical_trace_is_named_by_its_file_and_remembers_its_source(tmp_pat
         if column.name != "jobs":
             assert getattr(again, column.name) == getattr(expected, column.name)
     pd.testing.assert_frame_equal(again.jobs, trace().jobs)
-    assert again.notes[0] == "Columns after the 18th are not read: 1 on 2 of 2 job lines."
+    assert again.notes[0] == "Job lines of which columns after the 18th are not read: 2."
     write_canonical(again, path)
     assert read_canonical(path).header == again.header
 

@@ -73,7 +73,6 @@ EXPECTED = {
         notes=(
             "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes).",
             "Requests of different kinds of nodes are read as processors of any nodes: 12.",
-            "Memory in requests of nodes (mem=) is not read: 14.",
             "Negative values other than -1 are taken as missing: run time (2).",
             "The preceding job is 1 on all 17,900 lines: it means nothing.",
             UNIX_TIMES.format("no UnixStartTime"),
@@ -87,7 +86,7 @@ EXPECTED = {
         timezone="UTC",
         origin=0,
         users=382,
-        notes=("Columns after the 18th are not read: 1 on 28,800 of 28,800 job lines.", UNIX_TIMES.format("UnixStartTime 0")),
+        notes=("Job lines of which columns after the 18th are not read: 28,800.", UNIX_TIMES.format("UnixStartTime 0")),
     ),
     "LANL-CM5-1994-4.1-cln.swf.gz": Expected(
         122_060,

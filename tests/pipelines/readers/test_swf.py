@@ -49,7 +49,7 @@ def job(**fields: object) -> str:
         ),
         (
             [LINE + " {1,1} q_1d 1:ppn=2#excl", job(f1=2), job(f1=3) + " 0.5"],
-            ["Columns after the 18th are not read: 1 to 3 on 2 of 3 job lines."],
+            ["Job lines of which columns after the 18th are not read: 2."],
         ),
         (
             [job(f17=1, f18=1), job(f17=1, f18=1), job(f1=3, f11=17, f17=1, f18=1)],
@@ -64,16 +64,6 @@ def job(**fields: object) -> str:
 def test_what_is_doubtful_or_left_unread_is_noted_and_its_job_kept(lines: list[str], notes: list[str]) -> None:
     trace = parse("\n".join(lines))
     assert (list(trace.notes), len(trace.jobs)) == (notes, len(lines))
-
-
-@pytest.mark.parametrize("number", ["9" * 5000, "100000001"])
-def test_numbers_of_the_header_beyond_the_limits_are_told_with_their_line(number: str) -> None:
-    with pytest.raises(InputError, match=r"^test.swf:2: MaxProcs is (9{20}\.\.\.|100000001): at most 100,000,000 is possible$"):
-        parse(f"; Version: 2\r\n; MaxProcs: {number}\n{job()}")
-    for key, least in (("MaxRecords", 10**8), ("UnixStartTime", 10**10), ("MaxNodes", 10**8)):
-        with pytest.raises(InputError, match=rf"^test.swf:1: {key} is .*: at most {least:,} is possible$"):
-            parse(f"; {key}: {'9' * 5000}\n{job()}")
-    assert parse(f"; MaxProcs: 0000000000000128\n{job()}").procs == 128
 
 
 def test_memory_is_of_the_whole_job_and_what_is_absurd_is_left_to_cleaning() -> None:
@@ -159,7 +149,12 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
     [
         ("; MaxNodes: 50", 50, None, NODES_TAKEN),
         ("; MaxProcs: 0\n; MaxNodes: 50", 50, None, NODES_TAKEN),
-        ("; MaxProcs: 1,024", None, None, "The header's MaxProcs says '1,024', which is not a whole number: not used."),
+        (
+            "; MaxProcs: 1,024",
+            None,
+            None,
+            "The header's MaxProcs says '1,024', which is not a whole number up to 100,000,000: not used.",
+        ),
         ("; MaxRecords: 3", None, None, "The header announces MaxRecords 3, the file holds 1 jobs."),
         (
             "; TimeZoneString: Mars/Olympus",
@@ -209,9 +204,13 @@ def test_a_clock_that_would_be_guessed_is_refused(text: str, line: str) -> None:
         (
             "; UnixStartTime: 2023-11-14 22:13:20",
             None,
-            "The header's UnixStartTime says '2023-11-14 22:13:20', which is not a whole number: not used.",
+            "The header's UnixStartTime says '2023-11-14 22:13:20', which is not a whole number up to 10,000,000,000: not used.",
         ),
-        ("; UnixStartTime: 1e9", None, "The header's UnixStartTime says '1e9', which is not a whole number: not used."),
+        (
+            "; UnixStartTime: 1e9",
+            None,
+            "The header's UnixStartTime says '1e9', which is not a whole number up to 10,000,000,000: not used.",
+        ),
     ],
 )
 def test_an_origin_is_a_whole_number(header: str, origin: int | None, note: str | None) -> None:
@@ -225,7 +224,6 @@ BAD = {
     "a lone sign": (job(f4="-"), ":1: field 4 (run time) is '-', not a number"),
     "an exponent without digits": (job(f4="1e"), ":1: field 4 (run time) is '1e', not a number"),
     "in a field that is not kept": (job(f6="x"), ":1: field 6 (average CPU time) is 'x', not a number"),
-    "a comment sign in a number": (job(f18="1;"), ":1: field 18 (think time) is '1;', not a number"),
     "a long text": (job(f5="a" * 100), f":1: field 5 (allocated processors) is '{'a' * 40}...', not a number"),
     "half a processor": (job(f8="1.5"), ":1: field 8 (requested processors) is '1.5', not a whole number"),
     "half a user": (job(f12="1e-1"), ":1: field 12 (user) is '1e-1', not a whole number"),
@@ -293,7 +291,7 @@ TIME = st.one_of(
     st.integers(-3, 10**15).map(str),
     st.decimals(0, 10**9, places=4).map(str),
     st.floats(0, 1e12, allow_nan=False).map(lambda value: f"{value:.3e}"),
-    st.sampled_from(["1e3", "+1.5E+2", "25000e-3", "007", ".6", "5.", "-0", "999999999999999999", "0.49999999999999999999"]),
+    st.sampled_from(["1e3", "+1.5E+2", "25000e-3", "007", ".6", "5.", "-0"]),
 )
 WHOLE = st.one_of(st.integers(-3, 10**6).map(str), st.just("-1"))
 UNREAD = st.sampled_from(["-1", "489.00", "1e400", "9" * 30])

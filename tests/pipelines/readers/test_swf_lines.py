@@ -45,10 +45,9 @@ def test_three_columns_that_begin_with_nodes_in_braces_are_read_and_counted() ->
     assert jobs["procs_per_node"].tolist() == [8, pd.NA, pd.NA]
     assert jobs["properties"].astype("str").fillna("").tolist() == ["cl_a", "", ""]
     assert jobs["exclusive"].tolist() == [1, 0, pd.NA]
-    assert trace.notes[:4] == (
+    assert trace.notes[:3] == (
         "Columns 20 and 21 are read as queue and requested nodes, and the requested memory as bytes a job (as MetaCentrum writes).",
         "Requests of different kinds of nodes are read as processors of any nodes: 1.",
-        "Memory in requests of nodes (mem=) is not read: 1.",
         "Requests of nodes that cannot be read are taken as missing: 1.",
     )
 
@@ -58,4 +57,4 @@ def test_other_extra_columns_are_not_read(extra: tuple[str, ...]) -> None:
     trace = parse(*extra)
     assert trace.jobs["nodes"].isna().all()
     assert (trace.jobs["memory_kib"] == 3000 * 16).all()
-    assert trace.notes[0].startswith("Columns after the 18th are not read: ")
+    assert trace.notes[0].startswith("Job lines of which columns after the 18th are not read: ")

@@ -96,7 +96,7 @@ def test_what_is_shown_and_what_is_json_say_the_same() -> None:
         "2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)",
         "1 of 3 jobs (33.3%) ran for longer than they had requested",
         "dropped: wider-than-machine",
-        "Columns after the 18th are not read: 1 on 4 of 4 job lines.",
+        "Job lines of which columns after the 18th are not read: 4.",
         "UnixStartTime",
         "1 of over a week",
     ):
