@@ -39,7 +39,7 @@ def nights(
     from pipelines.lake.tables import Lake
     from pipelines.report.night import nights_table
     from pipelines.training.ledger import replay
-    from pipelines.training.night import NightConfig, replay_nights
+    from pipelines.training.night import replay_nights
 
     source = replay(load(settings))
     place = (home or local_home() / "replays" / source.clean.name).absolute()
@@ -60,7 +60,7 @@ def nights(
         chosen = [midnight for midnight in chosen if source.label(midnight) > done]
         note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
     began = time.perf_counter()
-    for number, night in enumerate(replay_nights(source, chosen, place, NightConfig(seed=seed, starts=starts)), 1):
+    for number, night in enumerate(replay_nights(source, chosen, place, seed=seed, starts=starts), 1):
         note(f"{number}/{len(chosen)} {line_of(night.row)}")
     if lake.has("nights", source.clean.name):
         nights_table(lake.read("nights", source.clean.name)[0]).show()

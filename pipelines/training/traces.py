@@ -36,14 +36,6 @@ ASKED_BACK = 200
 """Number of last submissions that a new version is asked about."""
 
 
-@dataclass
-class Memo:
-    """A cache for several nights in one process: trained and loaded models; may be empty."""
-
-    models: Models = field(default_factory=dict)
-    champions: dict[str, Method] = field(default_factory=dict)
-
-
 def incumbent(store: Tracking, trace: str) -> Incumbent | None:
     """Return the present champion of ``runtime-<trace>``, None if there is none.
 
@@ -67,7 +59,7 @@ class TraceJudge:
     """Judge of methods by accuracy as served (:class:`pipelines.training.promote.Judge`).
 
     ``whole`` is the trace; ``clean`` and ``records`` have the jobs that had ended by the date. ``present`` is the champion, and
-    ``ledger`` has the earlier nights with the answers served.
+    ``ledger`` has the earlier nights with the answers served. ``models`` caches candidates by name and instant of training.
     """
 
     store: Tracking
@@ -79,7 +71,7 @@ class TraceJudge:
     ledger: Ledger
     seed: int = 0
     tags: Mapping[str, str] = field(default_factory=dict)
-    memo: Memo = field(default_factory=Memo)
+    models: Models = field(default_factory=dict)
 
     @property
     def kind(self) -> Kind:
@@ -142,7 +134,7 @@ class TraceJudge:
             rows,
             instants,
             names=() if once else tuple(TRAINERS),
-            models=self.memo.models,
+            models=self.models,
             champion=served_by(rival, submit, self._champions(submit[rows])),
             seed=self.seed,
             progress=progress_reporter("predict as served"),
@@ -171,13 +163,13 @@ class TraceJudge:
         nights = self.ledger.nights
         every = all_versions(self.store, self.kind.registered(self.subject)) if len(nights) else []
         readable = {str(version.version) for version in every if version.tags.get("queuecast_format") == str(FORMAT)}
-        champions = {}
+        trained, champions = dict[str, Method](), dict[int, tuple[str, Method]]()
         for at_s, number, method in zip(nights["until_s"], nights["trained_version"], nights["method"], strict=True):
             # a pruned version, or one of an older format, cannot answer
             if method in METHODS and str(number) in readable and ((submit_s > at_s) & (submit_s <= learned_s)).any():
-                if number not in self.memo.champions:
-                    self.memo.champions[number] = trained_method(self.store, self.subject, number)
-                champions[int(at_s)] = number, self.memo.champions[number]
+                if number not in trained:
+                    trained[number] = trained_method(self.store, self.subject, number)
+                champions[int(at_s)] = number, trained[number]
         return champions
 
     @cached_property
@@ -196,7 +188,7 @@ class TraceJudge:
     @cached_property
     def trained(self) -> dict[str, Method]:
         """Return every candidate, trained on all jobs that had ended by the date."""
-        until, models = self.records.until_s, self.memo.models
+        until, models = self.records.until_s, self.models
         for name in TRAINERS:
             if (name, until) not in models:
                 models[name, until] = fit(name, self.records, until, self.seed)

@@ -23,7 +23,7 @@ from pipelines.report.night import alarms
 from pipelines.training.judge import mean_accuracy
 from pipelines.training.ledger import Ledger, ledger_of
 from pipelines.training.promote import Promotion, promote
-from pipelines.training.traces import Memo, TraceJudge, incumbent
+from pipelines.training.traces import TraceJudge, incumbent
 from pipelines.training.work import Work, as_of, choose_cutoff
 from sim.simulation import FROM_RECORD
 
@@ -125,7 +125,6 @@ def train(
     until: str = "",
     warm_up_weeks: int | None = None,
     seed: int = 0,
-    memo: Memo | None = None,
 ) -> Promotion:
     """Train, judge and register candidates, and name the versions to serve; no alias moves.
 
@@ -134,21 +133,17 @@ def train(
     unchanged. Raises InputError for a version that does not answer when it
     is loaded back, and for accounting that ends before the last night's.
     """
-    lake, store, memo = work.lake, work.store, memo or Memo()
+    lake, store = work.lake, work.store
     records = read_features(lake, clean)
     date = choose_cutoff(clean, records.end_s, night=work.night, until=until, warm_up_weeks=warm_up_weeks)
     begun = work.begin()
     ledger = ledger_of(lake, clean, date)
-    if ledger.gone_jobs:
-        memo.models.clear()
     present = incumbent(store, clean.name)
     tags = {**work.tags, "history_starts": records.source}
-    judging = TraceJudge(store, date, clean, *as_of(clean, records, date.until_s), present, ledger, seed, tags, memo)
+    judging = TraceJudge(store, date, clean, *as_of(clean, records, date.until_s), present, ledger, seed, tags)
     ledger.keep(lake, clean, lambda: judging.served)
 
     result = promote(store, judging, present)
-    if result.promoted:
-        memo.champions[result.champion] = judging.trained[judging.method_of(result.champion)]
     champion = judging.up_to_date(records, result.champion)
     result = result.serving(champion)
     simulated, why = (result.simulated, result.instead) if date.follows else (champion, result.why)

@@ -19,7 +19,7 @@ from pipelines.cli.when_answers import _job, _lines, _now, _table
 from pipelines.lake.tables import Lake
 from pipelines.studies.when import past_limits
 from pipelines.training.ledger import replay
-from pipelines.training.night import NightConfig, replay_nights
+from pipelines.training.night import replay_nights
 from sim.slurm.site import Site
 from sim.starts.reasons import Reason
 from tests.conftest import SHARED, needs
@@ -100,7 +100,7 @@ def test_nights_in_one_process_learn_starts_and_the_model_tells_them_on_a_pool(
     monkeypatch.setenv("QUEUECAST_HOME", str(tmp_path))
     source = replay(waited())
     nights = [midnight for midnight in source.midnights if 30 * DAY_S <= midnight < 32 * DAY_S]
-    assert len([*replay_nights(source, nights, tmp_path, NightConfig(starts=True))]) == 2
+    assert len([*replay_nights(source, nights, tmp_path, starts=True)]) == 2
     rows = Lake(tmp_path / "lake").read("starts", "waited")[0]
     assert rows["at_s"].between(*nights).all()
     assert rows["score"].notna().any()

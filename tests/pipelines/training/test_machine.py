@@ -17,7 +17,7 @@ from pipelines.readers.catalogue import remembered
 from pipelines.readers.machine_file import read_machine
 from pipelines.readers.read import read_known, remember
 from pipelines.training.compare import kept_schedules
-from pipelines.training.night import night, own_registry
+from pipelines.training.night import night
 from pipelines.training.run_settings import RunSettings
 from pipelines.training.simulate import simulate as simulate_run
 from sim import simulate
@@ -83,7 +83,7 @@ def test_runs_and_nights_simulate_on_the_machine_of_the_catalogue(clean: CleanTr
     easy = next(each for each in outcome.schedules if (each.scheduler, each.predictor) == ("EASY", "requested"))
     assert easy.jobs["start_s"].tolist() == starts(machine, clean.jobs) != starts(None, clean.jobs)
 
-    night("arriving", "2026-01-01", lambda: clean, lambda: own_registry(tmp_path), tmp_path)
+    night(clean, "2026-01-01", tmp_path)
     kept, date = kept_schedules(Lake(tmp_path / "lake"), clean)
     easy = next(each for each in kept if (each.scheduler, each.predictor) == ("EASY", "requested"))
     assert easy.jobs["start_s"].tolist() == starts(machine, date.replayed(clean).jobs)

@@ -200,7 +200,7 @@ def test_the_change_is_reported_as_drift_of_the_champion(replayed) -> None:
 def test_a_night_without_news_is_a_night(replayed, begun: Path) -> None:
     _, trace, (first, *_), _ = replayed
     kept = trace.accounting(trace.midnights[FIRST])
-    outcomes = [first, night("arriving", "two", lambda: kept, lambda: own_registry(begun), begun, run_id="replay")]
+    outcomes = [first, night(kept, "two", begun)]
     assert outcomes[1].row["new_jobs"] == 0
     assert outcomes[1].row["champion"] == outcomes[1].row["trained_version"] == outcomes[0].row["champion"]
     assert outcomes[1].row["challenger"] == outcomes[0].row["challenger"]
@@ -218,11 +218,11 @@ def test_accounting_that_changed_is_counted_and_answered_anew(replayed, begun: P
     recent = jobs.index[-400]
     changed = jobs.assign(runtime_s=jobs["runtime_s"].where(jobs.index != recent, jobs["runtime_s"] - 1)).drop(index=recent - 100)
     second = replace(now, jobs=changed.reset_index(drop=True), jobs_read=len(changed))
-    outcome = night("arriving", "two", lambda: second, lambda: own_registry(begun), begun)
+    outcome = night(second, "two", begun)
     assert outcome.row["gone_jobs"] == 2
     assert "2 jobs of the earlier accounting changed or are missing now" in outcome.report.read_text()
     with pytest.raises(InputError, match="part of it is missing"):
-        night("arriving", "three", lambda: before, lambda: own_registry(begun), begun)
+        night(before, "three", begun)
 
 
 def test_jobs_before_second_0_are_simulated_as_others_are() -> None:

@@ -36,7 +36,7 @@ def home(prepared, tmp_path: Path):
 
 def do(home: Path, trace, number: int):
     midnight = trace.midnights[FIRST + number]
-    return night("arriving", trace.label(midnight), lambda: trace.accounting(midnight), lambda: own_registry(home), home)
+    return night(trace.accounting(midnight), trace.label(midnight), home)
 
 
 def aliases(home: Path) -> dict[str, str]:

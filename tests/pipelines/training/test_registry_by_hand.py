@@ -26,7 +26,7 @@ FIRST = CHANGE_DAY - 3
 def do_night(home: Path, number: int):
     trace = source(jobs=900)
     midnight = trace.midnights[FIRST + number]
-    return night("arriving", trace.label(midnight), lambda: trace.accounting(midnight), lambda: own_registry(home), home)
+    return night(trace.accounting(midnight), trace.label(midnight), home)
 
 
 @pytest.fixture(scope="module")
