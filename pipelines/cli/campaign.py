@@ -5,8 +5,6 @@ Schedulers x predictors x corrections, resumable, with intervals over windows.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -65,7 +63,7 @@ def campaign(
     check_outputs({"--out": out, "--table": table}, inputs)
     tell_of_prior(campaigns[0].schedulers, campaigns[0].predictors)
     runs = [run_of(campaign) for campaign in campaigns]
-    with simulating(on, workers) as map_points, shown_progress() as progress, told_how_to_go_on():
+    with simulating(on, workers) as map_points, shown_progress() as progress:
         results = resumable_campaign(out, runs, restart=restart, map_points=map_points, progress=progress)
     note(f"wrote {out}: {len(results):,} rows")
     summary = over_windows(results)
@@ -121,16 +119,6 @@ def tell_windows(windows: Windows) -> None:
     note(f"{len(windows.windows)} windows of {kept:,} jobs ({windows.split}); jobs dropped: {dropped}; judged by {windows.basis}")
     if windows.empty:
         note(f"windows without jobs: {', '.join(map(str, windows.empty))}")
-
-
-@contextmanager
-def told_how_to_go_on() -> Iterator[None]:
-    """Print on interruption that the same command resumes the campaign."""
-    try:
-        yield
-    except KeyboardInterrupt:
-        note("run the same command to resume")
-        raise
 
 
 def print_summary(summary: pd.DataFrame, generated: bool, split: str) -> list[Table]:

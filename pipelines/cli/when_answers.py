@@ -53,13 +53,9 @@ _ANYWHERE = "*"
 
 
 class Answers(NamedTuple):
-    """Answers as ``--json`` prints them, and ``by``, the source of the answers.
-
-    ``earlier`` has the last three answers by job, in times of the site's clock.
-    """
+    """Answers as ``--json`` prints them, and ``by``, the source of the answers."""
 
     records: list[dict[str, Any]]
-    earlier: dict[str, list[dict[str, Any]]]
     by: str
 
 
@@ -74,7 +70,7 @@ def tell(settings: WhenSettings, as_json: bool) -> None:
         _table(answers.records).show()
     else:
         for record in answers.records:
-            click.echo("\n".join(_lines(record, answers.earlier[record["job_id"]])))
+            click.echo("\n".join(_lines(record)))
     click.echo(f"Predicted by {answers.by}.")
 
 
@@ -127,7 +123,7 @@ def answered(settings: WhenSettings) -> Answers:
     kept = kept[kept["version"] == version] if record.site is not None else kept
     past_answers = pd.concat([answers for answers in (ledger, kept) if len(answers)] or [kept])
     last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
-    records, earlier = list[dict[str, Any]](), dict[str, list[dict[str, Any]]]()
+    records = list[dict[str, Any]]()
     with closing(AskedLog(asked_place())) as log:
         for number, answer in enumerate(whole_queue.answered(learned, rows)):
             if answer.job_id in anywhere:
@@ -140,9 +136,8 @@ def answered(settings: WhenSettings) -> Answers:
             times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
             if not late:
                 log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
-            earlier[row["job_id"]] = [_earlier(clean, *at) for at in before[["at_s", *_SHOWN]].to_numpy()[-3:]]
             records.append(row)
-    return Answers(records, earlier, _by(whole_queue, name, version))
+    return Answers(records, _by(whole_queue, name, version))
 
 
 def _read(
@@ -261,11 +256,6 @@ def _times(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, str]:
     }
 
 
-def _earlier(clean: CleanTrace, at_s: float, *waits_s: float) -> dict[str, Any]:
-    """Return the second of an earlier answer, its predicted waits, and its times."""
-    return {"at": clock_of(clean, at_s), **dict(zip(_SHOWN, waits_s, strict=True)), **_times(clean, at_s, *waits_s)}
-
-
 def _as_record(answer: PredictedStart, queue: TraceQueue, before: dict[str, float]) -> dict[str, Any]:
     """Return an answer as ``--json`` prints it: seconds, and times of day."""
     rounded = {name: round(value) if name.startswith("wait") else round(value, 4) for name, value in answer.forecast.items()}
@@ -296,7 +286,7 @@ def _by(queue: TraceQueue, name: str, version: str) -> str:
     return f"{name} version {version} from {ahead.scenarios} {by} simulations of the queue{closings}"
 
 
-def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
+def _lines(record: dict[str, Any]) -> list[str]:
     now, name = record["now"], "a new job" if record["job_id"].startswith(_NEW) else f"job {record['job_id']}"
     job = f"{name} ({_processors(record['procs'])}, limit {words(record['requested_s'])}), seen at {now}"
     later = "" if record["at_50"] == now else f", in {words(record['wait_50_s'])}"
@@ -319,9 +309,6 @@ def _lines(record: dict[str, Any], earlier: list[dict[str, Any]]) -> list[str]:
         answers = "1 such answer" if before["answers"] == 1 else f"{before['answers']:,} such answers"
         lines.append(f"  {answers} in the last 30 days: off by {off} in the median; 80 % intervals held {held:.0%}")
     lines += [f"  with {change['what']} {_gained(change)}" for change in record["changes"]]
-    for past in earlier:
-        low, median, high = (words(past[f"wait_{level}_s"]) for level in ("10", "50", "90"))
-        lines.append(f"  answered before, at {past['at']}: {past['at_50']}, in {median} (80 %: in {low} to {high})")
     return lines
 
 

@@ -54,13 +54,12 @@ def render_report(
     quality: pd.DataFrame,
     provenance: Mapping[str, object],
     notes: Sequence[str] = (),
-    kinds: Mapping[str, str] | None = None,
     judged: tuple[int, str] = (0, ""),
 ) -> str:
     """Return the page of a comparison of schedules of a cleaned trace; reads no files.
 
     ``comparison`` comes from :func:`sim.metrics.comparison.compare` with its defaults; a file beside the page holds it. ``quality`` has
-    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty; ``kinds`` has the source of answers by predictor;
+    the ``Quality.measures`` of :mod:`sim.campaigns.quality`, and may be empty;
     ``judged`` is the second from which submitted jobs are judged, and its date, "" if all are.
     """
     since_s, since = judged
@@ -71,7 +70,7 @@ def render_report(
     front = Front(
         title=f"{clean.name}: schedulers and predictors compared",
         answer=[no_wait_text] if (no_wait_text := nothing_waited(comparison, clean.procs)) else weighed.sentences,
-        table=metric_table(comparison, table, first, weighed, kinds=kinds),
+        table=metric_table(comparison, table, first, weighed),
         hint=intervals_hint(comparison, table[weighed.baseline].label, CONFIDENCE)
         + (f" Judged are the jobs submitted from {since} on." if since else "")
         + f" τ of bounded slowdown is {TAU_S:g} s.",
@@ -90,7 +89,7 @@ def render_report(
     )
     metrics = metrics_of(comparison)
     others = metric_table(comparison, table, first, weighed, [name for name in metrics if name not in READ_FIRST])
-    predicted, cleaned = prediction_table(quality, kinds or {}), cleaning_table(clean.counts())
+    predicted, cleaned = prediction_table(quality), cleaning_table(clean.counts())
     meanings = {metric.title: f"{metric.meaning} {metric.source}" for metric in metrics.values()}
     return render(
         front,
@@ -145,11 +144,10 @@ def metric_table(
     keys: Sequence[Key],
     weighed: Verdict,
     metrics: Sequence[str] = READ_FIRST,
-    kinds: Mapping[str, str] | None = None,
 ) -> Table:
     """Return one row per combination of ``keys``, the first of them the baseline.
 
-    A row has the words of ``kinds`` about its predictor, and its correction if the scheduler takes one. Below each value are its
+    A row has its correction if the scheduler takes one. Below each value are its
     change and interval, coloured and starred if ``weighed`` calls it sure. The best value of a metric is marked; bounds do not count.
     """
     at = {(*row[:3], row[3]): place for place, row in enumerate(comparison[[*NAMES, "metric"]].itertuples(index=False, name=None))}
@@ -159,7 +157,7 @@ def metric_table(
         scheduler, predictor, correction = combination
         kind = "baseline" if combination == keys[0] else "recorded" if not predictor else "bound" if is_bound(predictor) else ""
         words = [f"correction: {correction}"] if kind == "" and correction and takes_correction(scheduler) else []
-        words += ["a bound, which knows the runtimes"] if kind == "bound" else filter(None, [(kinds or {}).get(predictor, "")])
+        words += ["a bound, which knows the runtimes"] * (kind == "bound")
         cells = []
         for metric in metrics:
             row, tone = records[at[*combination, metric]], weighed.tone(combination, metric)
@@ -198,7 +196,7 @@ def interval_notes(comparison: pd.DataFrame) -> list[str]:
     return lines
 
 
-def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table | None:
+def prediction_table(quality: pd.DataFrame) -> Table | None:
     """Return one row per predictor: measures, accuracy with its interval, coverage by level."""
     if quality.empty:
         return None
@@ -209,10 +207,7 @@ def prediction_table(quality: pd.DataFrame, kinds: Mapping[str, str]) -> Table |
     rows = []
     for predictor, part in overall.groupby("predictor", sort=False):
         values = part.set_index("measure")
-        cells: Row = [
-            Cell(predictions(str(predictor)), ((kinds.get(str(predictor), ""), ""),)),
-            number(part["jobs"].iloc[0], "count"),
-        ]
+        cells: Row = [predictions(str(predictor)), number(part["jobs"].iloc[0], "count")]
         for name in measures:
             row = values.loc[name]
             bounds = f" [{100 * row['low']:.1f}, {100 * row['high']:.1f}]" if name == "accuracy" and pd.notna(row["low"]) else ""

@@ -7,16 +7,14 @@ import pandas as pd
 
 from features.jobs.cleaning import CleanTrace
 from features.jobs.schema import fingerprint
-from models.registry.as_served import CHAMPION
 from pipelines import code_version, software
 from pipelines.lake.files import figures_text
-from pipelines.lake.registry import PREFIX
 from pipelines.report import plots
 from pipelines.report.night import Night, render_night
 from pipelines.report.page import encode
 from pipelines.report.tables import BASELINE, leading, render_report
 from pipelines.training.ledger import nights_before, slowdowns
-from pipelines.training.run_settings import ACKNOWLEDGED, FIRST, PRIOR
+from pipelines.training.run_settings import ACKNOWLEDGED, FIRST
 from pipelines.training.work import Work, cutoff_of, date_of
 from sim.metrics.verdict import verdict
 
@@ -74,12 +72,12 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     notes = [
         f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {settings['judged_jobs']:,} submitted from {since} on. "
         f"{date.note}".strip(),
-        f"Registered, as served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
+        f"As served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
         f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
         "submission, and by the request before that date, when there was no such model. When a job runs past its prediction, "
         "the next higher quantile is used, if there are quantiles, then the requested time."
         + (f" {simulated['why']}" if simulated["why"] else ""),
-        "Learning in the simulator: these predictors learn inside each schedule, the time before that date included, from what has ended there; those that are "
+        "Other learners, such as quantile, learn inside each schedule, the time before that date included, from what has ended there; those that are "
         "trained are trained anew each midnight of the trace's time zone.",
         "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
         *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
@@ -106,13 +104,5 @@ def run_page(work: Work, clean: CleanTrace) -> str:
             "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
         },
         notes=notes,
-        kinds={predictor: kind_of(predictor) for predictor in table["predictor"].unique()},
         judged=(date.simulate_from_s, since),
     )
-
-
-def kind_of(predictor: str) -> str:
-    """Return the line below a predictor's words: its registered name, or that it learns."""
-    if predictor.startswith(PREFIX):
-        return predictor
-    return "" if predictor.partition("*")[0] in ("", CHAMPION, "requested", PRIOR, "clairvoyant") else "learns in the simulator"

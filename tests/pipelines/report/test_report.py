@@ -198,14 +198,10 @@ def test_extreme_comparisons_are_drawn_without_a_warning(compared):
 
 
 @pytest.mark.usefixtures("undrawn")
-def test_the_page_says_which_predictor_is_registered_and_from_when_on_jobs_are_judged(schedules) -> None:
-    names = dict.fromkeys(each.predictor for each in schedules)
-    kinds = {name: "registered, as served" if name == "last2" else "learns in the simulator" for name in names}
-    text = page_of(schedules, kinds=kinds, judged=(0, "1997-05-01"))
+def test_the_page_judges_predictions_and_says_from_when_on_jobs_are_judged(schedules) -> None:
+    text = page_of(schedules, judged=(0, "1997-05-01"))
     assert "Judged are the jobs submitted from 1997-05-01 on" in text
     (row,) = re.findall(r"<tr><th>last2(?:<small>.*?)?</th>.*?</tr>", text)
-    for words in ("registered, as served", "50.0 % [40.0, 60.0]", "81.0 %", "1,234"):
+    for words in ("50.0 % [40.0, 60.0]", "81.0 %", "1,234"):
         assert words in row
     assert "runtimes within its 80% quantile" in text
-    metrics = text[: text.index("Other metrics")]
-    assert metrics.count("<small>registered, as served</small>") == sum(each.predictor == "last2" for each in schedules) > 0
