@@ -71,10 +71,15 @@ def priorities(policy, waiting, procs, free, now):
 
 
 def output_of(*command):
-    return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    try:
+        return subprocess.run(command, check=True, capture_output=True, text=True).stdout.split()
+    except (OSError, subprocess.CalledProcessError) as error:
+        sys.exit(f"{command[0]}: {(getattr(error, 'stderr', '') or str(error)).strip()}")
 
 
 if __name__ == "__main__":
+    if len(sys.argv) < 2:
+        sys.exit(__doc__)
     with open(sys.argv[1], encoding="utf-8") as file:
         policy = json.load(file)
     if "r" in policy["features"] and policy["predictor"] != "requested":
@@ -85,4 +90,4 @@ if __name__ == "__main__":
         command = ["scontrol", "update", f"JobId={job}", f"Priority={priority}"]
         print(*command)
         if "--apply" in sys.argv[2:]:
-            subprocess.run(command, check=True)
+            output_of(*command)

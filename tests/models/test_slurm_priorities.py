@@ -56,6 +56,16 @@ def test_a_policy_of_predictions_is_refused() -> None:
     assert not policy.evidence.clear
 
 
+def test_a_command_of_slurm_that_fails_is_told_in_its_own_line(tmp_path: Path) -> None:
+    policy, sinfo = tmp_path / "policy.json", tmp_path / "sinfo"
+    policy.write_text('{"features": {"n": {}}, "predictor": "requested", "formula": "n", "parameters": {}}', encoding="utf-8")
+    sinfo.write_text("#!/bin/sh\necho 'slurm_load_partitions: Unable to contact slurm controller' >&2\nexit 1\n", encoding="utf-8")
+    sinfo.chmod(0o755)
+    done = subprocess.run([sys.executable, SCRIPT, policy], capture_output=True, text=True, env={"PATH": str(tmp_path)})
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == "sinfo: slurm_load_partitions: Unable to contact slurm controller\n"
+
+
 def test_the_smallest_score_goes_first_and_ties_by_submission() -> None:
     assert order("r**a*n", {"a": 2.0}) == ["12", "8", "7", "13"]
 
