@@ -1,6 +1,17 @@
 """The only event loop: advances a simulation until it ends or needs an answer.
 
-:mod:`sim.policy` defines the order of events and the causes of a scheduling pass.
+Under per-second semantics a second that has an event goes in this order:
+
+1. predictions that running jobs have outlived are corrected, and jobs that end now as predicted give their processors back;
+2. at the first event after a midnight a predictor that learns each night is retrained;
+3. under ``conditional(when=pass)`` the end of each running job is predicted anew;
+4. opening hours of a machine of clusters begin or end;
+5. all jobs that end now end, then all that arrive now are submitted, both in their order;
+6. one scheduling pass. It is left out if time alone caused it and nothing has changed. A job that arrives alone, while jobs that
+   were rejected before stay rejected, is looked at alone.
+
+Where the loop stops for an answer it comes back to the same second. :mod:`sim.policy` has the other semantics, and the causes of a
+pass.
 """
 
 from __future__ import annotations
@@ -41,7 +52,7 @@ the work in ``counters[EVENTS]`` is used up. SEARCH: improve the plan of this pa
 
 
 class LoopInputs(NamedTuple):
-    """What is simulated: jobs, their estimates, what jobs wait for, a compiled predictor's memory."""
+    """Jobs, their estimates, what they wait for, and the memory of a compiled predictor."""
 
     jobs: Jobs
     estimates: Estimates
