@@ -147,7 +147,7 @@ def read(
 def simulate(trace: Trace, scheduler: str = "EASY", predictor: Any = "requested", **settings: Any) -> Schedule:
     """Schedule a trace; ``settings`` are those of :func:`sim.simulate`, ``machine`` a file.
 
-    ``predictor`` may also be ``registry:NAME`` or ``table:FILE``, and ``scheduler`` may contain ``POLICY(...)``.
+    ``predictor`` may also be ``registry:NAME``, and ``scheduler`` may contain ``POLICY(...)``.
 
     >>> round(qc.evaluate(simulate("kth-sp2", "EASY-SJBF", "last2", correction="tsafrir"))["mean_bounded_slowdown"], 2)
     63.33

@@ -120,7 +120,7 @@ def predictor(name: str, seed: int = 0) -> Predictor:
             return _OPTIONAL[match[1]](**parse(match[2] or ""))
         except InputError as error:
             raise InputError(f"predictor {name}: {error}") from error
-    listed = f"{' '.join(NAMES)}, options in brackets; requested*FACTOR; registry:NAME[@ALIAS]; table:FILE"
+    listed = f"{' '.join(NAMES)}, options in brackets; requested*FACTOR; registry:NAME[@ALIAS]"
     raise unknown("predictor", name, NAMES, listed)
 
 

@@ -53,14 +53,13 @@ def campaign(
     scheduler with the first predictor is the baseline. With --suite this is done on several traces, each as the catalogue says,
     and the comparisons are pooled.
     """
-    from pipelines.cli.simulation import table_files, tell_of_prior
+    from pipelines.cli.simulation import tell_of_prior
     from pipelines.report.comparison import write_tables
     from pipelines.studies.campaigns import resumable_campaign
     from sim.campaigns.results import nothing_waited, over_windows
 
     campaigns = campaigns_of(suite, settings)
-    inputs = [*(campaign.trace for campaign in campaigns), *table_files(campaigns[0].predictors)]
-    check_outputs({"--out": out, "--table": table}, inputs)
+    check_outputs({"--out": out, "--table": table}, [campaign.trace for campaign in campaigns])
     tell_of_prior(campaigns[0].schedulers, campaigns[0].predictors)
     runs = [run_of(campaign) for campaign in campaigns]
     with simulating(on, workers) as map_points, shown_progress() as progress:

@@ -92,11 +92,10 @@ def judge_predictors(protocol: Protocol, as_json: bool) -> None:
 def check_names(workload: CleanTrace, protocol: Protocol) -> None:
     """Raise InputError for an unknown scheduler or predictor before any work."""
     from models.runtime.names import predictor as named_predictor
-    from pipelines.readers.people_tables import PREFIX
 
     check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
     for name in protocol.predictors:
-        if not name.startswith(("registry:", PREFIX)):
+        if not name.startswith("registry:"):
             named_predictor(name)
 
 

@@ -42,7 +42,7 @@ _OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "t
 
 def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -> None:
     """Simulate all combinations of ``campaign``; print their metrics and write the schedules."""
-    check_outputs({"--schedule-out": schedule_out}, [campaign.trace, *table_files(campaign.predictors)])
+    check_outputs({"--schedule-out": schedule_out}, [campaign.trace])
     if campaign.machine is not None:
         from pipelines.readers.slurm.site import is_site
 
@@ -202,23 +202,8 @@ def check_distinct(written: str, campaign: Campaign) -> None:
             raise InputError(f"{written} takes each {option} once; {twice} is given twice")
 
 
-def table_files(predictors: tuple[str, ...]) -> list[str]:
-    """Return the paths of prediction tables among the predictors."""
-    from pipelines.readers.people_tables import PREFIX
-
-    return [name.removeprefix(PREFIX) for name in predictors if name.startswith(PREFIX)]
-
-
 def fitted(name: str, workload: CleanTrace) -> str | Predictor:
-    """Return a predictor for the simulator: a known name, or a table.
-
-    A table comes from a file or a registered model.
-    """
-    from pipelines.readers.people_tables import PREFIX, table_predictor
-
-    if name.startswith(PREFIX):
-        return table_predictor(name, workload.jobs)
-
+    """Return a predictor for the simulator: a known name, or a registered model's answers."""
     if name.startswith("registry:"):
         from pipelines.lake.registry import registered_predictor
 

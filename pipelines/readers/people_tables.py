@@ -1,4 +1,4 @@
-"""Users' own tables, CSV or Parquet: predictions of jobs, and submissions to predict."""
+"""Users' own tables, CSV or Parquet: submissions to predict."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ import numpy as np
 from features import limits
 from features.deferred import pd
 from features.errors import InputError, first_line, shown
-from models.runtime.protocol import TablePredictor
 from pipelines.readers.text import text_of
 
 Place = Callable[[int], str]
@@ -82,35 +81,6 @@ def _read_csv(path: Path) -> tuple[pd.DataFrame, str, Place]:
         except csv.Error as error:
             raise InputError(f"{path}:{line}: {error}") from error
     return pd.DataFrame(rows, columns=names, dtype="str"), f"{path}:1", lambda row: f"{path}:{lines[row]}"
-
-
-PREFIX = "table:"
-
-
-def table_predictor(name: str, jobs: pd.DataFrame) -> TablePredictor:
-    """Return the predictor called ``table:FILE`` for the jobs of a trace.
-
-    Jobs dropped from the trace may be in the file too. Raises InputError for a cell that is not a number, a job given twice, and
-    a job of the trace that is not in the file.
-    """
-    path = Path(name.removeprefix(PREFIX))
-    table, head, place = read_table(path, ("job_id", "predicted_s"))
-    numbers = {column: pd.to_numeric(table[column], errors="coerce") for column in ("job_id", "predicted_s")}
-    job_id = numbers["job_id"].astype("float64")
-    refuse(place, table["job_id"], ~(job_id.abs() < 2.0**53) | (job_id % 1 != 0), "is not a job's number")
-    refuse(place, table["predicted_s"], ~(numbers["predicted_s"].abs() < np.inf), "is not a number of seconds")
-    predictions = pd.Series(numbers["predicted_s"].to_numpy(np.float64), index=numbers["job_id"].to_numpy(np.int64))
-    refuse(place, table["job_id"], pd.Series(predictions.index.duplicated()), "is given before")
-    seconds = predictions.reindex(jobs["job_id"].to_numpy(np.int64)).to_numpy()
-    missing = np.isnan(seconds)
-    if missing.any():
-        first = jobs["job_id"].iloc[int(np.argmax(missing))]
-        raise InputError(f"{head}: predicts nothing for {int(missing.sum()):,} of {len(jobs):,} jobs, the first is job {first}")
-
-    def estimate(questions: pd.DataFrame) -> np.ndarray:
-        return predictions.reindex(questions["job_id"].to_numpy(np.int64)).to_numpy()
-
-    return TablePredictor(name, estimate)
 
 
 ASKED, NAMES = ("procs", "requested_s"), ("user", "group", "executable")

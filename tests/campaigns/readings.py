@@ -35,7 +35,7 @@ from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.control_runs import read_accounting_runs, read_probes, read_runs, read_types
 from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
 from pipelines.readers.ldms.files import Header, scan
-from pipelines.readers.people_tables import read_submissions, table_predictor
+from pipelines.readers.people_tables import read_submissions
 from pipelines.readers.read import read_file, read_trace
 from pipelines.readers.systems import systems
 from sim import simulate
@@ -173,16 +173,6 @@ def _check_canonical(trace: Trace, content: bytes) -> None:
     _small(trace)
 
 
-def _check_predictions(given: np.ndarray, content: bytes) -> None:
-    rows = _second(lambda text: {int(float(row["job_id"])): float(row["predicted_s"]) for row in readers.table(text)}, content)
-    for place, job in enumerate(seeds.JOBS):
-        assert given[place] == rows.get(job), f"job {job} is {given[place]}, a second reader has {rows.get(job)}"
-
-
-def _check_finite(given: np.ndarray, content: bytes) -> None:
-    assert np.isfinite(given).all(), "a prediction is not finite"
-
-
 def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
     rows = _second(readers.table, content)
     assert len(rows) == len(table), f"{len(table)} rows, a second reader has {len(rows)}"
@@ -296,11 +286,6 @@ def _check_policy(policy: Any, content: bytes) -> None:
     assert len(schedule.jobs) == len(jobs), "loses jobs"
 
 
-def _read_predictions(path: Path) -> Any:
-    jobs = seeds.trace().jobs
-    return table_predictor(f"table:{path}", jobs).estimate(jobs)
-
-
 def _sacct(path: Path) -> Trace:
     return read_file(path, timezone="UTC")
 
@@ -312,8 +297,6 @@ READINGS: dict[str, Reading] = {
     "sacct-gz": Reading(".txt.gz", seeds.accounting, _sacct, _check_sacct, gzip=True),
     "canonical": Reading(".parquet", seeds.canonical, read_file, _check_canonical, BINARY),
     "canonical-remade": Reading(".parquet", seeds.canonical, read_file, _check_canonical, BINARY),
-    "predictions": Reading(".csv", seeds.predictions, _read_predictions, _check_predictions),
-    "predictions-parquet": Reading(".parquet", seeds.foreign, _read_predictions, _check_finite, BINARY),
     "submissions": Reading(".csv", seeds.submissions, read_submissions, _check_submissions),
     "ldms": Reading("", seeds.ldms, _read_ldms, _check_ldms),
     "ldms-gz": Reading(".gz", seeds.ldms, _read_ldms, _check_ldms, gzip=True),

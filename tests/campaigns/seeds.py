@@ -11,8 +11,6 @@ from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 
-import numpy as np
-import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -141,22 +139,6 @@ def _hostile_columns(rows: int) -> list[pa.Array]:
     columns += [pa.array([None] * rows, kind) for kind in (pa.int64(), pa.null(), pa.string())]
     columns += [pa.array([2**64 - 1] * rows, pa.uint64()), pa.array([float(n) for n in range(rows)])]
     return columns + [pa.array([cell] * rows).dictionary_encode() for cell in ("=1+1", 7, b"\xff\xfe")]
-
-
-@cache
-def predictions() -> list[bytes]:
-    rows = "".join(f"{job},{job * 7.5}\n" for job in JOBS)
-    other = "".join(f"{job * 3},{job},a b\n" for job in JOBS)
-    return [f"job_id,predicted_s\n{rows}".encode(), f'predicted_s,"job_id",x\n{other}'.encode()]
-
-
-@cache
-def foreign() -> list[bytes]:
-    files = []
-    for dtype in ("int64", "float64", "str"):
-        table = pd.DataFrame({"job_id": np.array(JOBS, dtype), "predicted_s": np.array(JOBS) * 2.5})
-        files.append(table.to_parquet(None))
-    return files
 
 
 @cache

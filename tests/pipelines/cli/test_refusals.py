@@ -20,7 +20,6 @@ GOLDEN = Path(__file__).parents[2] / "golden" / "slurm"
         ["campaign", "TRACE", "--out", "TRACE"],
         ["campaign", "TRACE", "--out", "x.parquet", "--table", "TRACE"],
         ["simulate", "TRACE", "--schedule-out", "TRACE"],
-        ["simulate", "TRACE", "--predictor", "table:TRACE", "--schedule-out", "TRACE"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "TRACE"],
         ["parity", "TRACE", "--machine", "SITE", "--report", "SITE/slurm.conf"],
         ["whatif", "TRACE", "--machine", "SITE", "--report", "TRACE"],
