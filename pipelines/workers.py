@@ -1,8 +1,7 @@
 """Where independent simulations run: ``--on``, ``QUEUECAST_ON``.
 
 "" stands for threads of this process, ``tcp://HOST:PORT`` for a running Dask cluster, ``slurm(jobs=N)`` for jobs that dask-jobqueue
-submits and that end with the command. Dask does the tasks of a lost worker again. Its scheduler gets few tasks of many pieces, and
-what all pieces share once.
+submits and that end with the command. Dask does the tasks of a lost worker again, and sends what all pieces share once.
 """
 
 from __future__ import annotations
@@ -14,12 +13,11 @@ import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import CancelledError
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache, lru_cache, partial
+from functools import partial
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from features.errors import InputError, masked, one_line
 from models.runtime.options import named, whole
-from pipelines import code_version, software
 from sim.campaigns.maps import Map, threads
 
 if TYPE_CHECKING:
@@ -31,8 +29,6 @@ JOBS = 4
 """Default number of Slurm jobs."""
 WAIT_S = 60.0
 """Seconds to wait for a scheduler, and for a first worker of a running cluster."""
-_TASKS = 2000
-"""Max tasks of one map: a scheduler needs about a millisecond for each."""
 _RETRIES = 2
 """Times that Dask repeats a task that raised an error."""
 _SCHEDULER = re.compile(r"(tcp|tls|ws|wss|ucx)://[^\s/?#]+(/[^\s?#]*)?")
@@ -119,52 +115,28 @@ def _slurm(options: dict[str, str]) -> SLURMCluster:
 
 def _over(client: Client, place: str, function: Callable[[Any], Any], pieces: Sequence[Any]) -> Iterator[Any]:
     """Yield the results of ``function`` for ``pieces``, in order of completion: a :data:`sim.campaigns.maps.Map`."""
-    import cloudpickle
     from distributed import KilledWorker, as_completed
 
     try:
-        content = cloudpickle.dumps(function)
+        # a task makes what is shared, so that Dask can make it again if all workers that hold it are lost
+        shared = client.submit(_shared, function, pure=False)
+        futures = client.map(_computed, list(pieces), function=shared, retries=_RETRIES, pure=False)
     except Exception as error:
         raise InputError(one_line(f"{place}: what simulations share cannot be sent to workers: {error}")) from error
-    size = -(-len(pieces) // _TASKS)
-    batches = [pieces[first : first + size] for first in range(0, len(pieces), size)] if size else []
-    # a task makes what is shared, so that Dask can make it again if all workers that hold it are lost
-    shared = client.submit(bytes, content, pure=False)
-    futures = client.map(
-        _computed, list(map(cloudpickle.dumps, batches)), content=shared, code=_code(), retries=_RETRIES, pure=False
-    )
-    numbers = {future.key: number for number, future in enumerate(futures)}
     try:
         for future in as_completed(futures, loop=client.loop):
-            yield from future.result()
+            yield future.result()
     except KilledWorker as error:
-        first = one_line(str(batches[numbers[error.task]][0]), 160)
-        raise InputError(f"{place}: each worker that computed {first} died; often memory is too small: see its log") from error
+        raise InputError(f"{place}: each worker that computed {error.task} died; often memory is too small: see its log") from error
     except CancelledError as error:
         raise InputError(
             f"{place}: the scheduler stopped; finished simulations are kept, and the same command continues from there"
         ) from error
 
 
-def _computed(pieces: bytes, content: bytes, code: str) -> list[Any]:
-    """Return the results of a task's pieces, on a worker; raise InputError if it has other software."""
-    import cloudpickle
-
-    if _code() != code:
-        raise InputError(f"a worker runs other versions, which could compute other results: it has {_code()}, this process {code}")
-    return list(map(_loaded(content), cloudpickle.loads(pieces)))
-
-
-@lru_cache(maxsize=2)
-def _loaded(content: bytes) -> Callable[[Any], Any]:
-    """Return the function that a campaign's tasks share, one object for all of them."""
-    import cloudpickle
-
-    function: Callable[[Any], Any] = cloudpickle.loads(content)
+def _shared(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return function
 
 
-@cache
-def _code() -> str:
-    """Return the versions of all that can change a number."""
-    return f"queuecast {code_version()}, {software()}"
+def _computed(piece: Any, function: Callable[[Any], Any]) -> Any:
+    return function(piece)

@@ -137,8 +137,6 @@ def check_simulated_model(shown: str, accuracy: pd.Series) -> dg.AssetCheckResul
     return holds("learning_helps", helps, severity=_WARN, **accuracies)
 
 
-SEEN = 0.9
-"""Min share of expected samples, and of nodes, behind the features."""
 STILL = 0.5
 """Max share of metrics that are constant before all runs. On a sound network, error counters are constant."""
 
@@ -152,7 +150,6 @@ CONTROL_RUNS = {
 }
 FEATURES = {
     "counters_move": f"At most {STILL:.0%} of the metrics are the same before every run (a warning if not: sensors may be dead).",
-    "coverage_of_nodes_and_minutes": f"Of the nodes and of the samples expected in the windows before runs at least {SEEN:.0%} are there (a warning if not).",
 }
 TRIALS = {
     "fewer_runs_vary": "EASY that asks the classifier has fewer runs with variation than EASY (a warning if not).",
@@ -186,10 +183,8 @@ def check_control_runs(lake: Lake, system: str, contradicting: int) -> list[dg.A
 
 def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
     """Check the features of a training table."""
-    from pipelines.studies.monitored import coverage, still_metrics
+    from pipelines.studies.monitored import still_metrics
 
-    seen = coverage(table)
-    least = float(seen[["nodes", "minutes"]].min().min())
     still = still_metrics(table)
     metrics = sum(name.endswith(".max") for name in table.features["own"].columns)
     return [
@@ -200,14 +195,6 @@ def check_features(table: TrainingTable) -> list[dg.AssetCheckResult]:
             still=len(still),
             of=metrics,
             first=", ".join(still[:5]) or "none",
-        ),
-        holds(
-            "coverage_of_nodes_and_minutes",
-            least >= SEEN,
-            severity=_WARN,
-            nodes=float(seen["nodes"].min()),
-            minutes=float(seen["minutes"].min()),
-            runs_without_samples=int(seen["without"].max()),
         ),
     ]
 

@@ -151,17 +151,12 @@ def _line(table: "IngestedFile") -> str:
 )
 def variability_features(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg.MaterializeResult:
     """Compute the features in one pass over the counters, one row per run or job, and scope."""
-    from features.monitoring.window_kernel import KINDS
-    from pipelines.studies.monitored import FEATURES_TABLE, coverage, label_balance, pack_table, training_table
+    from pipelines.studies.monitored import FEATURES_TABLE, label_balance, pack_table, training_table
 
     name = system_lake.name
     table = training_table(system_lake.place(), name)
     frame, metadata = pack_table(table)
     system_lake.lake().write(FEATURES_TABLE, name, frame, metadata)
-
-    samplers = table.interval_s.index
-    kinds = table.counts.rename("values").rename_axis("kind").reset_index()
-    kinds = kinds[kinds["kind"].isin([f"{sampler}.{kind}" for sampler in samplers for kind in (*KINDS, "duplicate", "vanished")])]
     return written_table(system_lake.lake(), FEATURES_TABLE, name).materialized(
         {
             "finding": f"{len(table.runs):,} control runs and {len(table.jobs):,} jobs of users have features.",
@@ -170,9 +165,7 @@ def variability_features(context: dg.AssetExecutionContext, system_lake: LakeRes
             "features": {scope: len(features.columns) for scope, features in table.features.items()},
             "left_out": dict(table.left_out),
             "simulated": table.generated,
-            "coverage": dg.MetadataValue.md(markdown_of(coverage(table))),
             "labels": dg.MetadataValue.md(markdown_of(label_balance(table.runs))),
-            "values": dg.MetadataValue.md(markdown_of(kinds)),
         },
         check_features(table),
     )

@@ -156,7 +156,7 @@ def _print_report(report: IngestReport) -> None:
 def ask(name: str, node_list: str, application: str, when: str | None, as_json: bool) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
-    It uses the ingested counters of the five minutes before, and prints their number of samples.
+    It uses the ingested counters of the five minutes before.
     """
     from features.node_list import expand_nodes
     from pipelines.lake.places import home
@@ -211,8 +211,5 @@ def _print_answer(answer: VariationAnswer) -> None:
     else:
         note(f"{answer.application}: {answer.model} has no baseline for it, because it learned from no control runs of it")
     click.echo(f"model         {answer.model} version {answer.version}, {answer.classifier}, counters of {answer.scope} nodes")
-    click.echo(f"rests on      {answer.samples:,} samples, where {answer.expected:,.0f} are usual")
-    if answer.silent:
-        note(f"no counter of {len(answer.silent):,} of these nodes was sampled just before: {some(answer.silent)}")
     if answer.missing:
         note(f"{len(answer.missing)} columns have no value, and the model takes usual values: {some(answer.missing)}")

@@ -128,15 +128,6 @@ class CountersStore:
     def path(self, part: Part) -> Path:
         return self.root / part.file
 
-    def is_whole(self, part: Part) -> bool:
-        """Tell whether a part is there with all its rows, by its footer."""
-        place = self.path(part)
-        try:
-            with told_of(place):
-                return bool(pq.read_metadata(opened(place)).num_rows == part.rows)
-        except InputError:
-            return False
-
     def batches(
         self, sampler: str, start_s: float = -math.inf, end_s: float = math.inf, metrics: Sequence[str] | None = None
     ) -> Iterator[pa.RecordBatch]:

@@ -15,13 +15,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from features.errors import InputError
-from pipelines.lake.counters import CountersStore
 from pipelines.lake.locks import Busy
 from pipelines.lake.places import LAKE, local_home
 from pipelines.lake.places import home as site_home
 from pipelines.lake.publishing import aliases_of, alone, finish, lock_of
 from pipelines.lake.tables import Lake
-from pipelines.lake.version import COUNTERS, Version
+from pipelines.lake.version import Version
 from pipelines.lake.versions import Versions
 
 if TYPE_CHECKING:
@@ -64,11 +63,6 @@ def examine(home: Path, connect: Callable[[], Tracking]) -> Iterator[Finding]:
         # a subject at which a run or night works is not looked at
         with suppress(Busy), alone(home, lock_of(subject)):
             yield from _subject(home, subject, store)
-    if store is not None:
-        for model in store.client.search_registered_models():
-            if model.name not in subjects:
-                yield from _faults(store, model.name, {})
-    yield from _counters(home)
 
 
 def repair(home: Path, connect: Callable[[], Tracking], tell: Callable[[Finding], object]) -> list[Finding]:
@@ -117,30 +111,25 @@ def _back(versions: Versions, store: Tracking | None, before: Version, part: str
 
 
 def _models(versions: Versions, store: Tracking, current: Version, before: Version) -> Iterator[Finding]:
-    """Find where the registry differs from what was published, and what its aliases lack."""
-    from models.registry.packing import fault_of  # imports MLflow, and a home may have no registry
-    from models.registry.registration import version_at
-    from models.registry.tracking import aliases, all_versions
+    """Find published models that are not whole, and aliases that are not set."""
+    from models.registry.tracking import aliases, all_versions  # imports MLflow, and a home may have no registry
 
     subject, named = versions.subject, aliases(store, versions.subject)
     published = {alias: number for alias, number in current.models.items() if number}
-    gone = [number for number in published.values() if version_at(store, subject, number) is None]
-    faults = [fault for number in published.values() if number not in gone and (fault := fault_of(subject, number))]
-    if gone or faults:
-        what = "; ".join([*(f"the published version {number} was deleted" for number in gone), *faults])
+    if faults := [fault for number in published.values() if (fault := _fault(store, subject, number))]:
         champion = before.models.get("champion", "")
-        whole = champion and version_at(store, subject, champion) and not fault_of(subject, champion)
+        what = "; ".join(faults)
         if not all_versions(store, subject):
             forget = partial(versions.put, [replace(current, models={})])
             yield Finding("registry", subject, what, f"{_RESTORE}; --repair begins anew without the champion", forget)
-        elif whole and before.models != current.models and not _lost(versions, before):
+        elif champion and not _fault(store, subject, champion) and not _lost(versions, before):
             yield _back(versions, store, before, "registry", what)
         else:
             yield Finding("registry", subject, what, _ANEW)
+        return
     # an alias that was moved by hand is trusted: a site went back to an earlier version
-    elif unset := [
-        alias for alias in published if alias not in named or not (versions.follows or named[alias] == published[alias])
-    ]:
+    moved = versions.follows
+    if unset := [alias for alias, number in published.items() if alias not in named or not (moved or named[alias] == number)]:
         what = f"aliases that {current.made_by or 'a run'} published are not set: {', '.join(unset)}"
 
         def set_again() -> None:
@@ -148,35 +137,13 @@ def _models(versions: Versions, store: Tracking, current: Version, before: Versi
             aliases_of(store, subject)(current.models)
 
         yield Finding("registry", subject, what, "set them again", set_again)
-    yield from _faults(store, subject, published)
 
 
-def _faults(store: Tracking, name: str, published: dict[str, str]) -> Iterator[Finding]:
-    """Find the aliased versions of a registered model that are missing, or whose files are damaged.
-
-    The files of ``published`` versions were looked at before.
-    """
+def _fault(store: Tracking, name: str, number: str) -> str:
+    """Return why a published version cannot serve, or ""."""
     from models.registry.packing import fault_of
     from models.registry.registration import version_at
-    from models.registry.tracking import aliases
 
-    for alias, number in aliases(store, name).items():
-        if version_at(store, name, number) is None:
-            yield Finding("registry", name, f"the {alias} is version {number}, which does not exist", _ANEW)
-            continue
-        if number not in published.values() and (fault := fault_of(name, number)):
-            mend = f"{BY_HAND}: set it right in MLflow; nights go on with what is whole"
-            yield Finding("registry", name, f"version {number}, the {alias}: {fault}", mend)
-
-
-def _counters(home: Path) -> Iterator[Finding]:
-    """Find parts of counters that the pointer names and that are not there, or not whole."""
-    for root in sorted((home / "lake" / COUNTERS).glob("*")):
-        try:
-            store = CountersStore(home / "lake", root.name)
-        except InputError:  # reported with its subject
-            continue
-        if bad := [part.file for sampler in store.samplers for part in store.parts(sampler) if not store.is_whole(part)]:
-            pointer = home / "lake" / "current" / f"{store.versions.subject}.*"
-            mend = f"{BY_HAND}: restore them from a backup, or remove {pointer} and ingest again"
-            yield Finding(COUNTERS, root.name, f"{len(bad):,} parts missing or damaged: {', '.join(bad[:3])}", mend)
+    if version_at(store, name, number) is None:
+        return f"the published version {number} was deleted"
+    return fault_of(name, number)

@@ -126,8 +126,6 @@ class TrainingTable:
 
     Scopes are ``own`` and ``all``, in the same order. ``left_out`` counts runs that are not in it, by the reason. ``jobs`` and
     ``job_features`` are the same of users' jobs, if the accounting is known: they have no labels, and nothing learns from them.
-    ``coverage`` (one row per run, before any was left out for missing samples), ``counts`` and ``interval_s`` are those of
-    :class:`features.monitoring.windows.WindowFeatures`; samples younger than ``lag_s`` were not read.
     """
 
     system: str
@@ -135,10 +133,6 @@ class TrainingTable:
     features: Mapping[str, pd.DataFrame]
     generated: bool = False
     left_out: Mapping[str, int] = field(default_factory=dict)
-    coverage: pd.DataFrame = field(default_factory=pd.DataFrame)
-    counts: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.int64))
-    interval_s: pd.Series = field(default_factory=lambda: pd.Series(dtype=np.float64))
-    lag_s: float = 0.0
     jobs: pd.DataFrame = field(default_factory=pd.DataFrame)
     job_features: Mapping[str, pd.DataFrame] = field(default_factory=dict)
 
@@ -175,17 +169,11 @@ def training_table(home: Path, system: str, scopes: Sequence[str] = SCOPES) -> T
         features = {scope: pd.concat([table, more], axis=1) for scope, table in features.items()}
     unseen = int((runs["control"].to_numpy(bool) & ~sampled).sum())
     left_out = {"nodes not known": int(every["nodes"].isna().sum()), "no counter sampled in the window": unseen}
-    of_counters: dict[str, Any] = {
-        "coverage": before_starts.coverage,
-        "counts": before_starts.counts,
-        "interval_s": before_starts.interval_s,
-        "lag_s": lag_s,
-    }
     (of_runs, own), (of_jobs, others) = (
         (kept[rows].reset_index(drop=True), {scope: table[rows].reset_index(drop=True) for scope, table in features.items()})
         for rows in (control, ~control)
     )
-    return TrainingTable(system, of_runs, own, system == SIMULATED, left_out, jobs=of_jobs, job_features=others, **of_counters)
+    return TrainingTable(system, of_runs, own, system == SIMULATED, left_out, jobs=of_jobs, job_features=others)
 
 
 def _with_jobs(runs: pd.DataFrame, jobs: pd.DataFrame, since_s: float) -> pd.DataFrame:
@@ -283,7 +271,7 @@ def pack_table(table: TrainingTable) -> tuple[pd.DataFrame, dict[str, Any]]:
 
 
 def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) -> TrainingTable:
-    """Invert :func:`pack_table`, without the coverage."""
+    """Invert :func:`pack_table`."""
     is_control, frame = frame["control"].to_numpy(bool), frame.drop(columns="control")
     left = {key: metadata[key] for key in ("generated", "left_out")}
     parts = [
@@ -298,33 +286,6 @@ def unpack_table(system: str, frame: pd.DataFrame, metadata: Mapping[str, Any]) 
         for part in parts
     )
     return TrainingTable(system, runs, features, jobs=jobs, job_features=job_features, **left)
-
-
-def coverage(table: TrainingTable) -> pd.DataFrame:
-    """Return the coverage behind the features, one row per sampler and scope.
-
-    It has ``interval_s`` (usual seconds between samples), ``nodes`` (share of the runs' own nodes with a sample), ``minutes``
-    (share of the expected samples that were seen) and ``without`` (number of runs without any sample).
-    """
-    rows = []
-    for sampler, interval_s in table.interval_s.items():
-        for scope in SCOPES:
-            name = f"{sampler}.{scope}"
-            if f"{name}.samples" not in table.coverage:
-                continue
-            samples, expected = table.coverage[f"{name}.samples"], table.coverage[f"{name}.expected"]
-            nodes = expected * interval_s / (WINDOW_S - table.lag_s)
-            rows.append(
-                {
-                    "sampler": sampler,
-                    "scope": scope,
-                    "interval_s": interval_s,
-                    "nodes": float(table.coverage[f"{name}.nodes"].sum() / nodes.sum()),
-                    "minutes": float(samples.sum() / expected.sum()),
-                    "without": int((samples == 0).sum()),
-                }
-            )
-    return pd.DataFrame(rows)
 
 
 def still_metrics(table: TrainingTable) -> list[str]:

@@ -38,10 +38,8 @@ class VariationAnswer:
 
     ``probabilities`` are by class; those of the classes of variation add up to ``variation``. ``varies`` is true if that reaches
     ``cutoff``: then a scheduler would let the job wait. ``varies_above_s`` is the runtime in seconds from which the run would
-    count as varying (NaN for an application without control runs). ``running`` counts the jobs that could run beside it, None without
-    a topology. The answer uses ``samples`` of ``expected`` samples in the window, of all samplers together. ``silent`` are asked nodes
-    without a sample there, of which nothing is known. ``missing`` names columns without a value, which count as the median of the
-    training part.
+    count as varying (NaN for an application without control runs). ``missing`` names columns without a value, which count as the
+    median of the training part.
     """
 
     model: str
@@ -56,10 +54,6 @@ class VariationAnswer:
     cutoff: float
     varies: bool
     varies_above_s: float
-    running: int | None
-    samples: int
-    expected: float
-    silent: tuple[str, ...]
     missing: tuple[str, ...]
 
 
@@ -88,15 +82,15 @@ def ask(
             f"unknown application {shown(application)}: {system} has neither control runs nor a type of it; known: {', '.join(sorted(applications))}"
         )
     job = PlacedJob(_ASKED, application, tuple(nodes), at_s)
-    running = _running(lake, system, at_s)
-    beside = _beside(job, machine, running) if machine is not None else None
+    beside = _beside(job, machine, _running(lake, system, at_s)) if machine is not None else None
     counters = CountersStore(lake.root, system)
     run = pd.DataFrame({"run_id": [_ASKED], "application": [application], "nodes": [list(nodes)], "start_s": [int(np.ceil(at_s))]})
     windows = windows_before(counters, run, (scope,), lag_s)
-    seen = windows.coverage.filter(like=f".{scope}.")
-    samples = int(seen.filter(like=".samples").to_numpy().sum())
-    if samples == 0:
-        raise InputError(_nothing_seen(counters, nodes if scope == "own" else (), at_s))
+    if windows.coverage.filter(like=f".{scope}.samples").to_numpy().sum() == 0:
+        raise InputError(
+            f"{system}: no counter of {'these' if scope == 'own' else 'any'} nodes was sampled in the {WINDOW_S} s before "
+            f"{time_text(at_s)}: ingest what is new, or ask about another time"
+        )
     waits = pd.DataFrame(columns=["run_id", "node", *PROBES])
     window = windows.own if scope == "own" else windows.all
     assert window is not None
@@ -119,10 +113,6 @@ def ask(
         cutoff=model.cutoff,
         varies=variation >= model.cutoff,
         varies_above_s=mean_s + champion.thresholds[model.variation - 1] * sigma_s,
-        running=len(running) if beside is not None else None,
-        samples=samples,
-        expected=float(np.nansum(seen.filter(like=".expected").to_numpy())),
-        silent=_silent(counters, nodes, at_s - lag_s),
         missing=tuple(model.missing_in(features)),
     )
 
@@ -150,24 +140,6 @@ def _usual(model: VariabilityModel, application: str) -> tuple[float, float]:
         return float("nan"), float("nan")
     mean, sigma = model.baselines.loc[application, ["mean_s", "sigma_s"]].to_numpy(np.float64)
     return float(mean), float(sigma)
-
-
-def _silent(counters: CountersStore, nodes: Sequence[str], until_s: float) -> tuple[str, ...]:
-    """Return the nodes without a sample in the window, of any sampler."""
-    seen: set[str] = set()
-    for sampler in counters.samplers:
-        for batch in counters.batches(sampler, until_s - WINDOW_S, until_s, metrics=()):
-            seen.update(batch.column("node").unique().to_pylist())
-    return tuple(node for node in nodes if node not in seen)
-
-
-def _nothing_seen(counters: CountersStore, nodes: Sequence[str], at_s: float) -> str:
-    last = max((part.last_s for sampler in counters.samplers for part in counters.parts(sampler)), default=float("nan"))
-    of_nodes = f" of {nodes[0]}{f' and {len(nodes) - 1} others' if len(nodes) > 1 else ''}" if nodes else ""
-    return (
-        f"{counters.system}: no counter{of_nodes} was sampled in the {WINDOW_S} s before {time_text(at_s)}; the last of all is of {time_text(last)}: "
-        "ingest what is new, or ask about another time"
-    )
 
 
 def time_text(unix_s: float) -> str:

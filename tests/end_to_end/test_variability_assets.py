@@ -34,7 +34,6 @@ from pipelines.studies.monitored import (
     FEATURES_TABLE,
     MODEL_TABLE,
     TrainingTable,
-    coverage,
     pack_table,
     read_counters,
     read_tables,
@@ -327,17 +326,6 @@ def test_the_check_of_counters_sees_dead_sensors(table: TrainingTable) -> None:
     assert still_metrics(changed(table, features=some)) == [*metrics[:3], *still_metrics(table)]
     assert "counters_move" not in failed(check_features(changed(table, features=some)))
     assert "counters_move" in failed(check_features(changed(table, features=most)))
-
-
-def test_the_check_of_coverage_sees_silent_nodes_and_missing_samples(table: TrainingTable) -> None:
-    whole = coverage(table)
-    assert whole["nodes"].to_numpy() == pytest.approx(1.0)
-    assert whole["minutes"].between(0.95, 1.05).all()
-    for part, factor in (("nodes", 0.8), ("samples", 0.7)):
-        poorer = table.coverage.copy()
-        poorer[f"lustre2_client.own.{part}"] = (poorer[f"lustre2_client.own.{part}"] * factor).astype(int)
-        assert "coverage_of_nodes_and_minutes" in failed(check_features(changed(table, coverage=poorer)))
-    assert "coverage_of_nodes_and_minutes" not in failed(check_features(table))
 
 
 def test_other_settings_simulate_anew_and_forget_what_was_read(
