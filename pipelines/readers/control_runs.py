@@ -5,7 +5,7 @@ Canonical table: ``run_id application input nodes start_s runtime_s``, ``nodes``
 their number. Runs left out are counted by reason. All jobs of the accounting, of any user, are the same table with ``job_id user``
 in place of ``run_id input``.
 
-The topology is Slurm's ``topology.conf`` or CSV ``node,leaf``. Probes, ``run_id,node,send_s,recv_s,allreduce_s``, are the seconds
+The topology is Slurm's ``topology.conf``. Probes, ``run_id,node,send_s,recv_s,allreduce_s``, are the seconds
 that a node waited in the blocking calls of the two MPI probes of Nichols et al. (RUSH).
 """
 
@@ -26,13 +26,12 @@ from pipelines.readers.delimited import NOWHERE, AccountingTable, seconds
 from pipelines.readers.localtime import MISSING_TIME, zone
 from pipelines.readers.slurm.sacct import FREE_TEXT, RUNTIME, states
 from pipelines.readers.slurm.times import END, START, job_steps, job_times
-from pipelines.readers.text import Source, counted, load
+from pipelines.readers.text import counted, load
 from sim.slurm.lines import conf_lines, expand
 
 COLUMNS = ("run_id", "application", "input", "nodes", "start_s", "runtime_s")
 JOB_COLUMNS = ("job_id", "user", "application", "nodes", "start_s", "runtime_s")
 _START = ("start_s", "start_unix")
-_END = ("end_s", "end_unix")
 _RUNTIME = ("runtime_s", "duration_s")
 
 
@@ -48,25 +47,18 @@ class ControlRuns:
 def read_runs(path: str | Path) -> ControlRuns:
     """Read ``run_id,application,input,nodes,start_s,runtime_s`` from CSV.
 
-    The start may be called ``start_unix``, the runtime ``duration_s``; an ``end_s`` or ``end_unix`` can replace the runtime.
+    The start may be called ``start_unix``, the runtime ``duration_s``.
     ``nodes`` holds names separated by spaces or semicolons, a Slurm node list, or on every line a count, without names. Start
     times are Unix seconds, rounded down. Raises InputError with file, line and what is wrong.
     """
-    table = AccountingTable(load(path), {*COLUMNS, *_START, *_END, *_RUNTIME}, "run")
+    table = AccountingTable(load(path), {*COLUMNS, *_START, *_RUNTIME}, "run")
     notes: list[str] = []
     run_id, application = (texts(table, name) for name in ("run_id", "application"))
     table.refuse_repeated("run_id")
     inputs = texts(table, "input", empty=True) if "input" in table else [""] * table.rows
     start = numbers(table, *_START)
     counted(notes, "Starts are rounded down to the second", start % 1 > 0)
-    if table.find(*_RUNTIME):
-        runtime = numbers(table, *_RUNTIME, positive=True)
-        if table.find(*_END):
-            off = np.abs(numbers(table, *_END) - start - runtime) > 1
-            counted(notes, "Runs whose time between start and end is not their runtime, which is taken", off)
-    else:
-        runtime = numbers(table, *_END) - start
-        table.refuse(table.column(*_END), runtime <= 0, "is not after the start")
+    runtime = numbers(table, *_RUNTIME, positive=True)
     return ControlRuns(_frame(run_id, application, inputs, _nodes(table, notes), np.floor(start), runtime), {}, tuple(notes))
 
 
@@ -229,27 +221,17 @@ def _frame(run_id, application, inputs, nodes, start, runtime) -> pd.DataFrame:
     )
 
 
-_SWITCH = re.compile(r"\s*switchname\s*=", re.IGNORECASE)
-
-
 def read_topology(path: str | Path) -> pd.DataFrame:
     """Read ``node leaf``, both str, sorted by node.
 
     In ``topology.conf`` only lines with ``Nodes=`` count, such as ``SwitchName=s1 Nodes=n[1-16]``; higher switches are skipped.
     Raises InputError with file, line and what is wrong, such as a node under two leaf switches.
     """
-    source = load(path)
-    with source.open() as file:
-        is_conf = any(_SWITCH.match(line.decode("utf-8", "replace")) for line in file)
-    topology = _conf(source) if is_conf else _csv(source)
-    return topology.sort_values("node", ignore_index=True)
-
-
-def _conf(source: Source) -> pd.DataFrame:
-    path, leaf_of = Path(source.path), dict[str, str]()
+    source, leaf_of = load(path), dict[str, str]()
     with source.open() as file:
         text = file.read().decode("utf-8", "replace")
-    for line in conf_lines({path.name: text}, path.name, str(path.parent)):
+    place = Path(source.path)
+    for line in conf_lines({place.name: text}, place.name, str(place.parent)):
         if "switchname" not in line.pairs:
             raise line.error(f"{shown(line.text)} names no switch: SwitchName=s1 Nodes=n[1-16]")
         for node in expand(line.pairs.get("nodes", ""), line):
@@ -257,14 +239,7 @@ def _conf(source: Source) -> pd.DataFrame:
                 raise line.error(f"node {shown(node)} is under {leaf_of[node]} on an earlier line")
     if not leaf_of:
         raise InputError(f"{source.path}: no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]")
-    return pd.DataFrame({"node": [*leaf_of], "leaf": [*leaf_of.values()]})
-
-
-def _csv(source: Source) -> pd.DataFrame:
-    table = AccountingTable(source, {"node", "leaf"}, "node")
-    frame = pd.DataFrame({name: texts(table, name) for name in ("node", "leaf")})
-    table.refuse_repeated("node")
-    return frame
+    return pd.DataFrame({"node": [*leaf_of], "leaf": [*leaf_of.values()]}).sort_values("node", ignore_index=True)
 
 
 def read_probes(path: str | Path) -> pd.DataFrame:

@@ -10,8 +10,7 @@ import csv
 import io
 import re
 from array import array
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence, Set
 from itertools import islice
 from typing import BinaryIO
 
@@ -71,34 +70,8 @@ def duration(text: str) -> float:
     return float(((days * 24 + hours) * 60 + mins) * 60 + secs)
 
 
-def is_time(text: str) -> bool:
-    """Tell whether ``text`` looks like a value of :meth:`AccountingTable.times`."""
-    return text.lower() in MISSING or _WRITTEN_TIME.fullmatch(text) is not None
-
-
-def tells(parse: Callable[[str], float]) -> Callable[[str], bool]:
-    """Return a test of whether :meth:`AccountingTable.numbers` with ``parse`` accepts a text."""
-
-    def test(text: str) -> bool:
-        try:
-            return text.lower() in MISSING | UNBOUNDED or parse(text) >= 0
-        except ValueError:
-            return False
-
-    return test
-
-
-@dataclass(frozen=True)
-class FreeText:
-    """Columns of free text, and checks of the others, by names in lower case.
-
-    Only the last column can hold the delimiter, if it is one of ``columns``: a line with more delimiters than the header has the
-    rest of them there. All ``checks`` must then hold for the texts of their columns, and one must be of a column behind every
-    other free text; else such a delimiter may stand elsewhere, and the line is set aside.
-    """
-
-    columns: frozenset[str]
-    checks: Mapping[str, Callable[[str], object]] = field(default_factory=dict)
+_COMMAND = re.compile(r"([^\s|]+( .*)?)?", re.DOTALL)
+"""The form of a command in SubmitLine: a rest of another column before it would be no first word."""
 
 
 class AccountingTable:
@@ -106,11 +79,12 @@ class AccountingTable:
 
     ``titles`` are all columns as the file writes them, ``lines`` the number of each row's line, int64 [rows]; ``what`` names a row
     in errors, ``before_header`` are numbers of lines of sacct's messages, ``repeated`` of further lines like the header. With
-    ``free``, ``latin1`` has the numbers of lines that are not UTF-8 and were read as Latin-1, and ``set_aside`` numbers and text of
-    lines of a wrong width. Raises InputError for such lines without ``free``, and if there is no other row.
+    ``free``, names of columns of free text, ``latin1`` has the numbers of lines that are not UTF-8 and were read as Latin-1, and
+    ``set_aside`` numbers and text of lines of a wrong width. If the last column is one of these, surplus delimiters of a line stand
+    in it: it is the only one, or SubmitLine, which must then be a command. Raises InputError for such lines without ``free``, and if there is no other row.
     """
 
-    def __init__(self, source: Source, wanted: set[str], what: str = "job", free: FreeText | None = None) -> None:
+    def __init__(self, source: Source, wanted: set[str], what: str = "job", free: Set[str] | None = None) -> None:
         self.path = source.path
         self.before_header: list[int] = []
         self.repeated: list[int] = []
@@ -123,7 +97,7 @@ class AccountingTable:
             lines = self._lines(text)
             self._read_header(lines)
             kept = sorted(self._place[name] for name in wanted & self._place.keys()) or [0]
-            self._columns, self.lines = self._read(self._records(lines), kept)
+            self._columns, self.lines = self._read(lines, kept)
         self.rows = len(self.lines)
 
     def __contains__(self, name: str) -> bool:
@@ -281,33 +255,10 @@ class AccountingTable:
         self._ended = header.endswith(self.delimiter)
         self.titles = [title.strip().strip('"').strip() for title in header.removesuffix(self.delimiter).split(self.delimiter)]
         self._place = {title.lower(): place for place, title in reversed(list(enumerate(self.titles))) if title}
-        self._ends_in_text = self._free is not None and self.titles[-1].lower() in self._free.columns
-
-    def _records(self, lines: Iterator[tuple[int, str]]) -> Iterator[tuple[int, str]]:
-        """Yield number and text of each row: a line, or several if a quoted value has line ends.
-
-        A quotation mark may be part of a name and never be closed, so no value takes in a line that could be a row.
-        """
-        width = len(self.titles)
-        open_: list[tuple[int, str]] = []
-        for number, line in lines:
-            if line == self._header:  # exports one behind the other
-                self.repeated.append(number)
-                continue
-            if open_ and line.count(self.delimiter) >= width - 1:
-                yield from open_
-                open_ = []
-            if not self._quotes or not (open_ or line.count('"') % 2):
-                yield number, line
-            elif not open_ or line.count('"') % 2 == 0:
-                open_.append((number, line))
-            else:
-                open_.append((number, line))
-                joined = "\n".join(text for _, text in open_)
-                is_row = len(_unquoted(joined, self.delimiter)) == width
-                yield from [(number, joined)] if is_row else open_
-                open_ = []
-        yield from open_
+        last = self.titles[-1].lower()
+        others = (self._free or set()) & self._place.keys() - {last}
+        self._ends_in_text = self._free is not None and last in self._free and (not others or last == "submitline")
+        self._must_be_command = bool(others)
 
     def _fields(self, line: str) -> list[str] | None:
         """Return the values of a row, or None if they are not as many as the header's."""
@@ -321,24 +272,18 @@ class AccountingTable:
         if len(fields) != width:
             return None
         more = self._ends_in_text and self.delimiter in fields[-1]
-        return None if more and not self._is_row(fields) else fields
+        return None if more and self._must_be_command and not _COMMAND.fullmatch(fields[-1].strip()) else fields
 
-    def _is_row(self, fields: list[str]) -> bool:
-        """Tell whether surplus delimiters of a line can be of its last column alone."""
-        assert self._free is not None
-        checked = {self._place[name]: check for name, check in self._free.checks.items() if name in self._place}
-        others = [self._place[name] for name in self._free.columns & self._place.keys()]
-        other = max((place for place in others if place != len(fields) - 1), default=-1)
-        told_apart = other < max(checked, default=0)
-        return told_apart and all(check(fields[place].strip()) for place, check in checked.items())
-
-    def _read(self, records: Iterator[tuple[int, str]], kept: list[int]) -> tuple[dict[int, pa.DictionaryArray], np.ndarray]:
+    def _read(self, lines: Iterator[tuple[int, str]], kept: list[int]) -> tuple[dict[int, pa.DictionaryArray], np.ndarray]:
         """Return the ``kept`` columns of all rows as dictionaries, and the numbers of their lines."""
         chunks: dict[int, list[pa.Array]] = {place: [] for place in kept}
         numbers = array("q")
-        while block := list(islice(records, _ROWS)):
+        while block := list(islice(lines, _ROWS)):
             rows = []
             for number, line in block:
+                if line == self._header:  # exports one behind the other
+                    self.repeated.append(number)
+                    continue
                 fields = self._fields(line)
                 if fields is not None:
                     rows.append(fields)

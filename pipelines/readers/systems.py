@@ -44,7 +44,7 @@ class System(CheckedSettings):
     time_zone: str = Field(default="", description="IANA time zone of the accounting's local times, such as America/Denver.")
     probes: str = Field(default="", description="MPI probe results: run_id,node,send_s,recv_s,allreduce_s.")
     types: str = Field(default="", description="Application types: application,type (compute, network or io).")
-    topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf, or CSV node,leaf.")
+    topology: str = Field(default="", description="Leaf switches: Slurm's topology.conf.")
     lag_s: float = Field(default=0.0, ge=0, allow_inf_nan=False)
     scope: Literal["own", "all"] = Field(default="own", description="Counters of the run's own nodes, or of all.")
     classifiers: Classifiers = Field(

@@ -14,12 +14,10 @@ import pandas as pd
 
 from features.errors import InputError
 from features.node_list import expand_nodes
-from pipelines.readers.slurm.as_json import release_of
 from pipelines.readers.slurm.jobs import SlurmJobs, read_slurm_jobs
 from pipelines.readers.slurm.lines import ABSENT
 from pipelines.readers.slurm.site import load_site
 from pipelines.readers.slurm.slurmctld_log import read_phases, with_log
-from pipelines.readers.text import load
 from sim.site.computed import with_computations
 from sim.site.explained import decisions
 from sim.site.parity import BY, by_group, causes, fitted, open_replays, too_far, unexplained
@@ -62,8 +60,6 @@ def read_site_jobs(
     site = load_site(machine, timezone)
     if log is not None:
         site = with_log(log, site, timezone)
-    if site.release is None:
-        site = replace(site, release=release_of(load(accounting)))
     jobs = read_slurm_jobs(accounting, site, timezone, cluster)
     if unknown := set(jobs.table["qos"]) - set(site.qos):
         raise InputError(

@@ -13,7 +13,6 @@ from zoneinfo import ZoneInfo
 
 from features.errors import InputError, one_line, shown
 from pipelines.readers.text import Source
-from sim.slurm.releases import Release
 
 _COLUMNS = (
     *("Cluster", "JobIDRaw", "JobID", "User", "Account", "Partition", "QOS", "State", "Submit", "Start", "End", "ElapsedRaw"),
@@ -35,22 +34,6 @@ _QUEUE = (
 def is_json(source: Source) -> bool:
     """Tell whether a file begins like a JSON object."""
     return source.head().lstrip(b"\xef\xbb\xbf \t\r\n").startswith(b"{")
-
-
-def release_of(source: Source) -> Release | None:
-    """Return the release of Slurm that wrote a JSON file, None if it is not known."""
-    if not is_json(source):
-        return None
-    try:
-        with source.open() as text:
-            document = json.load(text)
-    except (ValueError, RecursionError):  # :func:`as_table` says what is wrong
-        return None
-    meta = document.get("meta") if isinstance(document, dict) else None
-    of_slurm: Any = next((value for name, value in meta.items() if name.lower() == "slurm"), {}) if isinstance(meta, dict) else {}
-    version = of_slurm.get("version", {}) if isinstance(of_slurm, dict) else {}
-    parts = [str(version.get(name, "")) for name in ("major", "minor", "micro")] if isinstance(version, dict) else []
-    return None if not parts or not all(part.isdecimal() for part in parts) else (int(parts[0]), int(parts[1]), int(parts[2]))
 
 
 def as_table(source: Source) -> Source:

@@ -17,7 +17,7 @@ import pandas as pd
 
 from features.jobs.schema import masked
 from models.runtime.options import pairs
-from pipelines.readers.delimited import BEYOND, MISSING, UNBOUNDED, AccountingTable, tells, whole
+from pipelines.readers.delimited import BEYOND, MISSING, UNBOUNDED, AccountingTable, whole
 from pipelines.readers.text import counted
 from sim.slurm.lines import seconds
 from sim.slurm.site import TYPED, Site
@@ -64,7 +64,7 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
         nodes = allocated
     kib = _first(table, jobs, "mem")
     if MEMORY in table:
-        unreadable = jobs & ~table.matches(MEMORY, tells(memory))
+        unreadable = jobs & ~table.matches(MEMORY, _is_memory)
         if unreadable.any():
             first = table.describe(int(np.argmax(unreadable)), [MEMORY])
             counted(notes, f"Memory requests that cannot be read, such as {first}, are taken as missing", unreadable)
@@ -78,6 +78,10 @@ def asked(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> dict[st
         for name, (values, least) in columns.items()
         if not np.isnan(values).all()
     }
+
+
+def _is_memory(text: str) -> bool:
+    return text.lower() in MISSING or _SIZE.fullmatch(text) is not None
 
 
 def _memory_or_nan(text: str) -> float:

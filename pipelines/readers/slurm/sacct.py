@@ -7,7 +7,6 @@ contradicts itself, is set aside with the rule's name.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable
 
 import numpy as np
@@ -21,12 +20,9 @@ from pipelines.readers.delimited import (
     MISSING,
     UNBOUNDED,
     AccountingTable,
-    FreeText,
     duration,
-    is_time,
     minutes,
     seconds,
-    tells,
     whole,
 )
 from pipelines.readers.localtime import MISSING_TIME, zone
@@ -99,10 +95,12 @@ UNFINISHED = (
 """States of jobs without a runtime yet; those in :data:`ENDED_RUN` have one if the line states an end."""
 UNKNOWN = "UNKNOWN"
 """State of a line that states none."""
-_FREE = frozenset(
-    {"jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"}
+FREE_TEXT = frozenset(
+    {
+        *("jobname", "name", "comment", "admincomment", "systemcomment", "submitline", "submit_line", "workdir", "work_dir"),
+        *("constraints", "extra", "stdin", "stdout", "stderr"),
+    }
 )
-_FREE |= {"constraints", "extra", "stdin", "stdout", "stderr"}
 """Columns of users' free text."""
 _KNOWN = {
     *RAW,
@@ -120,19 +118,6 @@ _KNOWN = {
     ALLOCATED_TRES,
 }
 """All columns that are read, or skipped because another has the same content."""
-FREE_TEXT = FreeText(
-    _FREE,
-    {
-        **dict.fromkeys(RAW, is_id),
-        **dict.fromkeys((*SUBMIT, *START, *END, "eligible"), is_time),
-        **{name: tells(parse) for name, parse in (RUNTIME | REQUESTED).items()},
-        **{name: tells(whole) for kind in _PROCESSORS.values() for names in kind.values() for name in names},
-        **{name: tells(parse) for name, parse in READ.items()},
-        "state": lambda text: text.upper().split(" ")[0] in (*STATUS, *UNFINISHED),
-        "submitline": re.compile(r"([^\s|]+( .*)?)?", re.DOTALL).fullmatch,
-    },
-)
-"""Columns of users' free text, and checks of other columns."""
 
 
 def parse_sacct(
@@ -241,7 +226,7 @@ def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: li
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:
     """Return the lines set aside, with their job ids if these precede all free text, and note their numbers."""
     place = table.place(job)
-    id_precedes_text = all(place < table.place(name) for name in _FREE if name in table)
+    id_precedes_text = all(place < table.place(name) for name in FREE_TEXT if name in table)
     unread = []
     for line, text in table.set_aside:
         fields = text.split(table.delimiter)

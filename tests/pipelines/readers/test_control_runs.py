@@ -256,19 +256,17 @@ def refused_topology(path: Path, text: str) -> str:
     return refusal(read_topology, path).removeprefix(str(path))
 
 
-def test_slurms_file_and_csv_say_the_same(tmp_path: Path) -> None:
-    conf, csv = tmp_path / "topology.conf", tmp_path / "leaves.csv"
+def test_a_topology_names_the_leaf_of_each_node(tmp_path: Path) -> None:
+    conf = tmp_path / "topology.conf"
     conf.write_text(
         "# leaves\nswitchname=s1 Nodes=n[1-2],login LinkSpeed=9 # x\nSwitchName=s2 \\\n  Nodes=n3\nSwitchName=top Switches=s[1-2]\n"
     )
-    csv.write_text("leaf,node\ns1,n2\ns2,n3\ns1,login\ns1,n1\n")
     leaves = read_topology(conf)
     assert leaves.to_dict("list") == {"node": ["login", "n1", "n2", "n3"], "leaf": ["s1", "s1", "s1", "s2"]}
-    pd.testing.assert_frame_equal(read_topology(csv), leaves)
 
 
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:
-    conf, csv = tmp_path / "topology.conf", tmp_path / "t.csv"
+    conf = tmp_path / "topology.conf"
     first = "SwitchName=s1 Nodes=n[1-2]\n"
     assert refused_topology(conf, first + "SwitchName=s2 Nodes=n[2-3]") == ", line 2: node 'n2' is under s1 on an earlier line"
     assert refused_topology(conf, first + "Nodes=n3") == ", line 2: 'Nodes=n3' names no switch: SwitchName=s1 Nodes=n[1-16]"
@@ -277,7 +275,6 @@ def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path) -> None:
         == ", line 2: n[3- is not a list of nodes: its brackets do not match"
     )
     assert refused_topology(conf, "SwitchName=s1 Switches=s2") == ": no line names nodes of a switch: SwitchName=s1 Nodes=n[1-16]"
-    assert refused_topology(csv, "node,leaf\nn1,a\nn1,b\n") == ":3: node 'n1' is on an earlier line too"
 
 
 def test_of_a_topology_only_the_latest_word_stays(tmp_path: Path) -> None:

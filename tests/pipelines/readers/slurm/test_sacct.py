@@ -263,9 +263,9 @@ def test_no_job_of_an_export_is_lost(name: str, jobs: int) -> None:
 
 def test_lines_that_cannot_be_split_are_dropped_counted_named_and_kept(tmp_path: Path) -> None:
     long = "|".join(["8", *["x"] * 20])
-    columns = "JobID|Submit|Elapsed|Timelimit|ReqCPUS|JobName"
-    good = "1|2024-05-01T10:00:00|00:00:10|10:00|1|a"
-    text = table(columns, good, "8|2024-05-01", "", long, "8.batch|x", good.replace("|1|", "|2|"))
+    columns = "JobID|Submit|Elapsed|Timelimit|JobName|ReqCPUS"
+    good = "1|2024-05-01T10:00:00|00:00:10|10:00|a|1"
+    text = table(columns, good, "8|2024-05-01", "", long, "8.batch|x", good.replace("|a|1", "|a|2"))
     trace = parse(text)
     assert trace.jobs["procs"].tolist() == [1, 2]
     assert trace.unread == (UnreadLine(3, 8, "8|2024-05-01"), UnreadLine(5, 8, long))
@@ -348,12 +348,12 @@ def test_a_line_without_a_state_is_a_job_of_unknown_status() -> None:
 
 def test_an_export_with_quoted_values_and_seconds_with_fractions() -> None:
     columns = "job_id,user,wallclock_req,processors_req,submit_time,start_time,end_time,run_time,state,name,work_dir"
-    first = '5,ann,3600.0,8,2024-05-01 10:00:00,2024-05-01 10:00:01,2024-05-01 10:00:05,3.5,COMPLETED,"a, ""b""\nc",/x'
+    first = '5,ann,3600.0,8,2024-05-01 10:00:00,2024-05-01 10:00:01,2024-05-01 10:00:05,3.5,COMPLETED,"a, ""b""",/x'
     second = "4,,600.0,1.0,2024-05-01 09:00:00,,,,PENDING,d,/y"
     trace = parse(table(columns, first, second))
     assert trace.jobs["submit_s"].tolist() == [3600, 0]
     assert trace.jobs["runtime_s"].fillna(-1).tolist() == [4, -1]
-    assert trace.jobs["executable"].tolist() == ['a, "b"\nc', "d"]
+    assert trace.jobs["executable"].tolist() == ['a, "b"', "d"]
     assert trace.jobs["user"].isna().tolist() == [False, True]
     assert "Fractional times are rounded to the second: run_time (1)." in trace.notes
     assert "Columns that jobs do not need (parity and what-if read some): work_dir." in trace.notes
