@@ -209,8 +209,6 @@ def serve(
         _run(application(Service(served, 3_600 * stale_after, log)), host, port, names)
     finally:
         over.set()
-        if log is not None:
-            log.close()
 
 
 def _served(models: tuple[str, ...]) -> list[Served]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -124,19 +123,19 @@ def answered(settings: WhenSettings) -> Answers:
     past_answers = pd.concat([answers for answers in (ledger, kept) if len(answers)] or [kept])
     last_s = int(past_answers["at_s"].max()) if len(past_answers) else now_s
     records = list[dict[str, Any]]()
-    with closing(AskedLog(asked_place())) as log:
-        for number, answer in enumerate(whole_queue.answered(learned, rows)):
-            if answer.job_id in anywhere:
-                answer = replace(answer, places=whole_queue.places(rows[number]))
-            before = kept[(kept["job_id"] == answer.job_id) & (kept["at_s"] < now_s)]
-            if len(before) and len(rows) <= 2:
-                answer = replace(answer, moved=whole_queue.moved(rows[number], int(before["at_s"].iloc[-1])))
-            row = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
-            job_id = None if row["job_id"].startswith(_NEW) else row["job_id"]
-            times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
-            if not late:
-                log.put([start_entry(time.time(), name, version, {**row, **times, "job_id": job_id})])
-            records.append(row)
+    log = AskedLog(asked_place())
+    for number, answer in enumerate(whole_queue.answered(learned, rows)):
+        if answer.job_id in anywhere:
+            answer = replace(answer, places=whole_queue.places(rows[number]))
+        before = kept[(kept["job_id"] == answer.job_id) & (kept["at_s"] < now_s)]
+        if len(before) and len(rows) <= 2:
+            answer = replace(answer, moved=whole_queue.moved(rows[number], int(before["at_s"].iloc[-1])))
+        row = _as_record(answer, whole_queue, like(past_answers, answer.fits, last_s))
+        job_id = None if row["job_id"].startswith(_NEW) else row["job_id"]
+        times = {"at_unix_s": now_s + origin_s, "submit_unix_s": now_s + origin_s - row["waited_s"]}
+        if not late:
+            log.put(start_entry(time.time(), name, version, {**row, **times, "job_id": job_id}))
+        records.append(row)
     return Answers(records, _by(whole_queue, name, version))
 
 

@@ -15,18 +15,6 @@ from sim.slurm.unbuilt import not_modelled, warnings_of
 
 _RUNS = "recorded runs of Slurm on test clusters, which come with Queuecast's tests"
 _RECORDED, _RANGE = "{recorded_s:,.0f}", "{low_s:,.0f} to {high_s:,.0f}"
-_READING = {
-    "record": "One sample: two real runs of the same submissions differ, because Slurm's clocks have phases below a second. The record is as "
-    "good as any replay if it lies in their range.",
-    "decided as recorded": "From the recorded state at each recorded start, one main pass and one cycle of backfilling are asked. The better "
-    "of the two is counted, with that phase of the computation of priorities that explains most.",
-    "near enough": "The recorded mean wait lies inside the range of replays (with slurmctld's log: within 10 % of their mean), and at least "
-    "90 % of the recorded starts are decided as recorded. Else queuecast whatif advises nothing.",
-    "recorded runs": "28 runs of Slurm on test clusters, with generated jobs, which come with Queuecast's tests; how often a range held them "
-    "says how far it can be trusted.",
-    "phases": "The fractions of seconds, or of a minute, at which Slurm's clocks tick: its background loop, the cycles of backfilling, the "
-    "computation of priorities. No accounting has them, so each replay draws its own.",
-}
 _GROUPED = {"jobs": "{jobs:,}", "recorded s": _RECORDED, "replayed s": "{mean_s:,.0f}", "range s": _RANGE, "record": "{record}"}
 
 
@@ -51,7 +39,7 @@ def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
     )
     more = [explaining] if len(explaining.rows) > MOST_ROWS else []
     tables = [table for table in (*groups(parity), unexplained(parity), *more) if table.rows]
-    return render(front, [*((table.title, [table]) for table in tables), ("How to read this", [_READING])])
+    return render(front, [(table.title, [table]) for table in tables])
 
 
 def answer(parity: Parity) -> list[str]:

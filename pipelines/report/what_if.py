@@ -50,23 +50,6 @@ _WHERE = {
 }
 """The place of a line in a site's files, by the beginning of the line."""
 
-_READING = {
-    "pairs": "Each candidate is replayed with the same phases of Slurm's clocks and the same shaken submissions as today's settings. "
-    "Jobs that a change kills or never starts are left out of both, and counted.",
-    "better, mixed, worse": "Better lowers the mean wait surely, and the interval of no other metric lies above 0. Mixed lowers it, too, but "
-    "another metric's interval lies above 0; the verdict names it. Worse raises a metric surely. An interval is a "
-    "candidate's own, at 95 %. Sure holds for all candidates together (Holm's correction), so an interval may exclude 0 and "
-    "the verdict yet be not sure.",
-    "here": "Sure of these very jobs, as replays differ; jobs of other days may differ more. A record with jobs on fewer than five "
-    "days can tell no more than this, and there are no lines to paste then.",
-    "moved submissions": "By up to 60 s, but at most by a tenth of the mean wait and of the median runtime: longer moves would thin out the "
-    "bursts in which jobs came, and the queue with them.",
-    "groups": "A mean over fewer than 20 jobs is shown, with “few jobs”, and compared with nothing.",
-    "what replays cannot say": "Users are taken to submit the same jobs at the same times. Where the record lies outside the range of replays, or "
-    "under 90 % of its starts are decided as recorded, the model misses a rule of the site: nothing is advised then, here "
-    "and in queuecast parity alike.",
-}
-
 
 def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
     """Return the page as one self-contained HTML file."""
@@ -110,7 +93,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         for candidate in [study.candidates[name]]
     ]
     folds: list[Fold] = [(table.title, [table]) for table in tables if table.rows]
-    return render(front, [*folds, ("Lines to change", changes), ("How to read this", [_READING])])
+    return render(front, [*folds, ("Lines to change", changes)])
 
 
 def answer(study: WhatIf) -> list[str]:

@@ -81,7 +81,7 @@ class Service:
         loaded, now_s = self._loaded(question.model or "", Loaded), self.clock()
         answer, stored = loaded.answer(question, now_s)
         if self.log is not None:
-            self.log.put([loaded.entry(question, stored, answer, now_s)])
+            self.log.put(loaded.entry(question, stored, answer, now_s))
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     async def _start(self, question: StartQuestion) -> dict[str, Any]:
@@ -94,7 +94,7 @@ class Service:
             queue = queue._replace(jobs=await predicted(runtimes, queue.users, queue.jobs))
         answer = loaded.answer(question, queue, clock_s)
         if self.log is not None:
-            self.log.put([loaded.entry(question, answer, queue.jobs, now_s)])
+            self.log.put(loaded.entry(question, answer, queue.jobs, now_s))
         return {**answer, **loaded.head(now_s, self.stale_after_s)}
 
     def _loaded(self, name: str, kind: type[V]) -> V:

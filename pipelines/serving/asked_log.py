@@ -1,15 +1,13 @@
 """The log of questions and answers, as JSON lines, and how good the answers were.
 
-A thread of its own appends them to one file per day (UTC), such as ``asked-2026-03-01.jsonl``. They are compared with runtimes and
+They are appended to one file per day (UTC), such as ``asked-2026-03-01.jsonl``. They are compared with runtimes and
 starts (:mod:`models.runtime.answers`).
 """
 
 import json
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Iterator, Mapping, Set
 from datetime import UTC, datetime
 from pathlib import Path
-from queue import SimpleQueue
-from threading import Thread
 from time import time
 from typing import Any
 
@@ -32,52 +30,36 @@ def asked_place() -> Path:
 
 
 class AskedLog:
-    """Appends answers to files in ``directory``."""
+    """Appends answers to files in ``directory``; the service goes on without the log, as on a full disk."""
 
     def __init__(self, directory: Path) -> None:
         """Raise InputError if nothing can be written there."""
         self._directory = directory
-        self._waiting: SimpleQueue[Sequence[Mapping[str, Any]] | None] = SimpleQueue()
         self._state: dict[str, Any] = {"written": 0, "dropped": 0}
         try:
             directory.mkdir(parents=True, exist_ok=True)
             self._file(time()).touch()
         except OSError as error:
             raise InputError(f"--log {directory}: {error.strerror}") from error
-        self._thread = Thread(target=self._write, name="log", daemon=True)
-        self._thread.start()
 
-    def put(self, entries: Sequence[Mapping[str, Any]]) -> None:
-        """Hand over answers, each with its Unix time ``asked_s``."""
-        self._waiting.put(entries)
+    def put(self, entry: Mapping[str, Any]) -> None:
+        """Append an answer with its Unix time ``asked_s``."""
+        try:
+            with self._file(entry["asked_s"]).open("ab") as file:
+                file.write(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+            self._state["written"] += 1
+            self._state.pop("problem", None)
+        except (OSError, InputError) as error:
+            self._state["dropped"] += 1
+            self._state["problem"] = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
 
     def state(self) -> dict[str, Any]:
         """Return the numbers of answers that were written and that were not, and the last problem."""
         return dict(self._state)
 
-    def close(self, wait_s: float = 5.0) -> None:
-        """Write the waiting answers, and end the thread."""
-        self._waiting.put(None)
-        self._thread.join(wait_s)
-
-    def _write(self) -> None:
-        while (entries := self._waiting.get()) is not None:
-            try:
-                with self._file(entries[0]["asked_s"]).open("ab") as file:
-                    file.writelines(map(_line, entries))
-                self._state["written"] += len(entries)
-                self._state.pop("problem", None)
-            except (OSError, InputError) as error:  # the service goes on without the log, as on a full disk
-                self._state["dropped"] += len(entries)
-                self._state["problem"] = one_line(f"{self._directory}: {getattr(error, 'strerror', None) or error}", 200)
-
     def _file(self, unix_s: float) -> Path:
         """Return the file of a day."""
         return regular(self._directory / f"asked-{datetime.fromtimestamp(unix_s, UTC).date().isoformat()}.jsonl")
-
-
-def _line(entry: Mapping[str, Any]) -> bytes:
-    return json.dumps(entry, separators=(",", ":")).encode() + b"\n"
 
 
 _ASKED = {"model", "version", "user", "procs", "requested_s", "submit_unix_s", "job_id"}

@@ -216,7 +216,6 @@ def test_what_was_asked_and_answered_is_logged(registry, tmp_path):
     app = service(registry, log=log)
     answer = predict(app, {**JOB, "job_id": 17, "quantiles": [0.8]})
     predict(app, {**JOB, "user": None, "elapsed_s": 30})
-    log.close()
     first, last = lines(tmp_path / "asked")
     assert first["job_id"] == 17
     assert (first["user"], first["procs"], first["requested_s"]) == ("user3", 4, 3600)
@@ -234,6 +233,5 @@ def test_a_log_that_cannot_be_written_costs_no_answer(registry, tmp_path):
     (tmp_path / "asked").rmdir()
     app = service(registry, log=log)
     predict(app, JOB)
-    log.close()
     state = asked(app)[1]["log"]
     assert (state["written"], state["dropped"], state["problem"] != "") == (0, 1, True)

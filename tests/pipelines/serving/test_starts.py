@@ -166,7 +166,6 @@ def test_answers_are_logged_and_judged_by_when_their_jobs_start(registry, tmp_pa
     log = AskedLog(tmp_path)
     app, job = service(registry, log=log), {**JOB, "user": "ada", "procs": 4, "requested_s": 600}
     first, second = (start(app, {"queue": queue()[0], "job": job, "job_id": number}) for number in (None, 99))
-    log.close()
     jobs = pd.DataFrame({"job_id": [7, 8], "submit_s": [NOW_S + 3, NOW_S + 4], "procs": 4, "requested_s": 600, "user": "ada"})
     answers = started(NAME, jobs, np.array([NOW_S + 500, NOW_S + 900]), 0, tmp_path)
     assert answers["at_s"].tolist() == [NOW_S, NOW_S]
