@@ -363,7 +363,7 @@ def main() -> None:
                 )
             port = free_port()
         served = [MODEL] if given.queue is None else [MODEL, STARTS]
-        command = ["pipelines", "serve", *served, "--port", str(port), "--poll", "1", "--log", f"{home}/asked"]
+        command = ["pipelines", "serve", *served, "--port", str(port), "--log", f"{home}/asked"]
         with started(command, port, "/health") as used:
             if given.queue is not None:
                 bodies = questions_of_queues(jobs, given.queue, given.same)

@@ -7,7 +7,6 @@ imported by the stages that need it: most runs need none.
 from collections.abc import Iterator
 
 import dagster as dg
-import pandas as pd
 
 from pipelines.assets.checks import holds
 from pipelines.assets.described import COLUMNS, page_link, registry_link, written_table
@@ -56,7 +55,7 @@ def queue_states(context: dg.AssetExecutionContext, lake: LakeResource) -> Itera
 def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry: RegistryResource) -> dg.MaterializeResult:
     """Register models of starts up to the date, and publish their judged answers."""
     from models.registry.start_registration import START
-    from models.starts.evaluation import MONTH_S, quality
+    from models.starts.evaluation import quality
     from pipelines.serving.asked_log import started
     from pipelines.training.queue_states import read_states
     from pipelines.training.starts import keep_start_model
@@ -69,14 +68,12 @@ def start_model(context: dg.AssetExecutionContext, lake: LakeResource, registry:
     work.publish()
     answers = work.lake.read_for(clean, "starts")[0]
     given = started(START.registered(clean.name), clean.jobs, asked.start_s, clean.origin_unix_s or 0)
-    months = pd.DataFrame([quality(rows) for _, rows in answers.groupby(answers["at_s"] // MONTH_S)])
     table = work.lake.read_for(clean, "start_model")[0]
     return written_table(work.lake, "start_model", lake.name, COLUMNS).materialized(
         {
             "why": result.why,
             "champion": f"models:/{result.name}/{result.champion}" if result.champion else "none",
             **quality(answers),
-            "by_month": dg.MetadataValue.md(markdown_of(months, ".3f")),
             "answers_to_users": dg.MetadataValue.json(quality(given)),
             "mlflow": registry_link(work.store.place, START.registered(lake.name)),
             "versions": dg.MetadataValue.md(markdown_of(table.drop(columns="why"), ".4f")),

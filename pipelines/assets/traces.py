@@ -77,12 +77,7 @@ def ingest(context: dg.AssetExecutionContext, lake: LakeResource) -> Iterator[dg
         {
             "finding": f"{len(jobs):,} of {cleaned.jobs_read:,} jobs are kept: {dropped:,} dropped, {len(rejected) - dropped:,} values altered.",
             "generated": cleaned.generated,
-            "read": cleaned.jobs_read,
-            "dropped": dropped,
-            "altered": len(rejected) - dropped,
             "processors": cleaned.procs,
-            "users": int(jobs["user"].nunique()),
-            "days": round((int(jobs["submit_s"].iloc[-1]) - int(jobs["submit_s"].iloc[0])) / 86_400, 1),
             "fingerprint": fingerprint(jobs),
             "source": cleaned.source,
             "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in cleaned.notes) or "none"),
@@ -157,13 +152,9 @@ def runtime_model(
             "why": why_of(champion),
             **written_table(work.lake, "runtime_model", lake.name, COLUMNS).metadata,
             "champion": f"models:/{model}/{champion.version}",
-            "version": int(champion.version),
             "method": champion.tags.get("method", "unknown"),
             "simulated_from": date_of(clean, date.simulate_from_s),
-            "simulated_from_reason": date.note or "the last third of the trace's time, at least four weeks, is left",
             "simulated": f"models:/{model}/{marks['simulated']}" + (f": {marks['why']}" if marks["why"] else ""),
-            "champion_snapshot": date_of(clean, int(champion.tags.get("snapshot_s", 0))),
-            "mlflow_run": champion.run_id or "",
             "mlflow": registry_link(store.place, model),
             "versions": dg.MetadataValue.md(markdown_of(versions.drop(columns=["why", "reads"], errors="ignore"), ".4f")),
             "nothing_new": marks["nothing_new"],
@@ -232,8 +223,6 @@ def schedules(
     }
     simulated = simulate_all(work, clean, RunSettings(**settings))
     results, quality, model = simulated.schedules, simulated.quality, simulated.model
-    seconds = sum(schedule.simulate_s - schedule.retrain_s for schedule in results)
-    replayed = sum(len(schedule.jobs) for schedule in results)
     overall = quality[(quality["by"] == "all") & (quality["measure"] == "accuracy")].set_index("predictor")["value"]
     ranked = overall.sort_values(ascending=False)
     accuracies = [f"{predictions(str(predictor))} {value:.1%}" for predictor, value in ranked.items()]
@@ -245,7 +234,6 @@ def schedules(
             "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
             "simulated_model": f"models:/{model.model}/{model.version} ({model.method})",
             **{f"accuracy/{predictor}": float(value) for predictor, value in overall.items()},
-            "jobs_per_second": round(replayed / seconds) if results else 0,
             "clamped_predictions": dg.MetadataValue.json({schedule.label: schedule.clamped_predictions for schedule in results}),
         },
         [

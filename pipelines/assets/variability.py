@@ -60,17 +60,6 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
     report = read_counters(system_lake.place(), system(system_lake.place(), name), progress_reporter("read counters"))
     store = CountersStore(system_lake.lake().root, name)
     sampled_days = sampled(store, report)
-    came = [
-        {
-            "sampler": sampler,
-            "files": tally.files,
-            "rows": tally.rows,
-            "values": tally.values,
-            "duplicates": tally.duplicates,
-            "contradictions": tally.contradictions,
-        }
-        for sampler, tally in sorted(report.samplers.items())
-    ]
     parts = [part for sampler in sorted(store.samplers) for part in store.parts(sampler)]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(digest([(part.file, part.rows, part.values) for part in parts])),
@@ -82,7 +71,6 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
             "damaged_lines": report.damaged,
             "text_columns": ", ".join(sorted(report.text_columns)) or "none",
-            "came_in": dg.MetadataValue.md(markdown_of(pd.DataFrame(came), empty="nothing new")),
             "samples_by_day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md("\n".join(f"* {escaped(text)}" for text in report.quarantined[:_SHOWN]) or "empty"),
             "lake": dg.MetadataValue.path(str(store.root)),
@@ -213,12 +201,10 @@ def variability_model(
             "why": trained.why,
             **written_table(work.lake, MODEL_TABLE, name, COLUMNS).metadata,
             "champion": f"models:/{model}/{trained.champion}" if trained.champion else "none",
-            "version": int(champion.version),
             "classifier": champion.tags.get("method", "unknown"),
             "promoted": trained.promoted,
             "nothing_new": trained.nothing_new,
             "simulated": table.generated,
-            "mlflow_run": champion.run_id or "",
             "mlflow": registry_link(store.place, model),
             "candidates": dg.MetadataValue.md(markdown_of(candidates.drop(columns="why"), ".4f")),
         },

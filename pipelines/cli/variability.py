@@ -6,7 +6,6 @@ import math
 import sys
 import time
 from dataclasses import asdict
-from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -151,9 +150,9 @@ def _print_report(report: IngestReport) -> None:
     "--nodes", "node_list", required=True, help="The nodes the job would get: n1,n2 or a Slurm list such as quartz[1-16,20]."
 )
 @click.option("--application", required=True, help="Name of the application, as in the control runs.")
-@click.option("--at", "when", help="When it would start: Unix seconds, or ISO 8601 with its offset from UTC.  [default: now]")
+@click.option("--at", "at_s", type=click.FloatRange(0, 1e10), help="When it would start, in Unix seconds.  [default: now]")
 @json_option
-def ask(name: str, node_list: str, application: str, when: str | None, as_json: bool) -> None:
+def ask(name: str, node_list: str, application: str, at_s: float | None, as_json: bool) -> None:
     """Ask the champion of SYSTEM whether APPLICATION would vary if it started on these nodes.
 
     It uses the ingested counters of the five minutes before.
@@ -163,35 +162,17 @@ def ask(name: str, node_list: str, application: str, when: str | None, as_json: 
     from pipelines.lake.registry import tracking
     from pipelines.studies.variability_ask import ask
 
-    at_s = moment(when) if when is not None else time.time()
     try:
         nodes = expand_nodes(node_list)
     except ValueError as error:
         raise InputError(f"--nodes {node_list!r} is not {error}") from error
     if not nodes:
         raise InputError("--nodes names no node")
-    answer = ask(home(), tracking(), name, nodes, application, at_s)
+    answer = ask(home(), tracking(), name, nodes, application, time.time() if at_s is None else at_s)
     if as_json:
         record(asdict(answer))
     else:
         _print_answer(answer)
-
-
-def moment(text: str) -> float:
-    """Return Unix seconds from a number or ISO 8601 with an offset; else raise InputError."""
-    try:
-        number = float(text)
-    except ValueError:
-        try:
-            instant = datetime.fromisoformat(text)
-        except ValueError:
-            instant = None
-        if instant is None or instant.tzinfo is None:
-            raise InputError(f"--at {text!r} is neither Unix seconds nor a time such as 2026-03-01T09:00:00+01:00") from None
-        number = instant.timestamp()
-    if not 0 < number < 1e10:
-        raise InputError(f"--at {text} is not of the years 1970 to 2286 in Unix seconds")
-    return number
 
 
 def _print_answer(answer: VariationAnswer) -> None:

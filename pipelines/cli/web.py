@@ -153,6 +153,8 @@ def code_socket(folder: Path) -> Path:
     return socket if len(bytes(socket)) <= 100 else Path(gettempdir(), name)
 
 
+POLL_S = 5.0
+"""Seconds between looks at the registry."""
 ENDS_S, IDLE_S = 10, 75
 """Max seconds for running requests after SIGTERM, and for an idle connection. The latter is longer than proxies keep theirs, so
 that a request never meets a connection that is being closed."""
@@ -164,7 +166,6 @@ that a request never meets a connection that is being closed."""
 @click.option(
     "--stale-after", type=click.FloatRange(0), default=48.0, show_default=True, help="Hours from which a snapshot is stale."
 )
-@click.option("--poll", type=click.FloatRange(0), default=5.0, show_default=True, help="Seconds between looks at the registry.")
 @click.option(
     "--log",
     "log_directory",
@@ -180,7 +181,6 @@ def serve(
     host: str,
     names: tuple[str, ...],
     stale_after: float,
-    poll: float,
     log_directory: Path | None,
 ) -> None:
     """Answer POST /predict and /start from registered models, and GET /health.
@@ -204,7 +204,7 @@ def serve(
     if log_directory is not None:
         log = AskedLog(asked_place() if log_directory == Path() else log_directory)
     over = Event()
-    Thread(target=follow_registry, args=(served, registry, poll, over, _tell), name="registry", daemon=True).start()
+    Thread(target=follow_registry, args=(served, registry, POLL_S, over, _tell), name="registry", daemon=True).start()
     try:
         _run(application(Service(served, 3_600 * stale_after, log)), host, port, names)
     finally:

@@ -20,7 +20,6 @@ from models.variability.classifiers import ORDINAL_CUTOFF
 from models.variability.evaluation import ClassifierTraining
 from models.variability.model import fit, times_of
 from pipelines.cli.variability import ask as command
-from pipelines.cli.variability import moment
 from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import keep
 from pipelines.lake.tables import Lake
@@ -152,7 +151,7 @@ def test_the_command_prints_the_answer(home: Path, registered, monkeypatch: pyte
     row = json.loads(CliRunner().invoke(command, [*asked, "--json"], catch_exceptions=False).stdout)
     assert row["nodes"] == ["n0", "n1"]
     assert sum(row["probabilities"]) == pytest.approx(1)
-    for wrong in (["--nodes", "n[0-"], ["--at", "noon"], ["--at", "2020-09-13T15:30:00"], ["--nodes", " "]):
-        with pytest.raises(InputError, match=wrong[0]):
-            CliRunner().invoke(command, [*asked, *wrong], catch_exceptions=False)
-    assert moment("2020-09-13T17:30:00+02:00") == FIRST_S + 11_000
+    for wrong in ("n[0-", " "):
+        with pytest.raises(InputError, match="--nodes"):
+            CliRunner().invoke(command, [*asked, "--nodes", wrong], catch_exceptions=False)
+    assert CliRunner().invoke(command, [*asked, "--at", "noon"]).exit_code == 2
