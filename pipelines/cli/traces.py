@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import json
-from dataclasses import asdict
-
 import click
 
 from features.errors import one_line
 from pipelines.cli import note
-from pipelines.cli.options import json_option, options, read
+from pipelines.cli.options import options, read
 from sim.settings import TraceSettings
 
 
@@ -47,8 +44,7 @@ def traces() -> None:
 @click.command()
 @click.argument("trace")
 @options(TraceSettings)
-@json_option
-def inspect(settings: TraceSettings, as_json: bool) -> None:
+def inspect(settings: TraceSettings) -> None:
     """Report jobs, users, spans and gaps of TRACE, and the jobs that cleaning would change.
 
     Each rule that rejects or alters jobs has their number.
@@ -57,11 +53,7 @@ def inspect(settings: TraceSettings, as_json: bool) -> None:
     from pipelines.report.table import console
 
     trace, missing_request = read(settings)
-    inspection = inspect_trace(trace, settings.procs, missing_request)
-    if as_json:
-        click.echo(json.dumps(asdict(inspection)))
-        return
-    render(inspection, console())
+    render(inspect_trace(trace, settings.procs, missing_request), console())
 
 
 @click.command()

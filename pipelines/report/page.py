@@ -33,7 +33,6 @@ from matplotlib.ticker import FuncFormatter
 from features.errors import printable
 from pipelines.report.table import Table
 from sim.metrics.verdict import combinations
-from sim.schedule import Schedule
 
 ImageFormat = Literal["png", "svg"]
 Key = tuple[str, str, str]
@@ -46,7 +45,6 @@ RECORDED = "#8a939d"
 BLUE, VERMILION, GREEN, PURPLE, ORANGE, SKY = "#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"
 _COLOURS = (BLUE, VERMILION, GREEN, PURPLE, SKY)
 _MARKERS = ("o", "s", "^", "D", "v", "P", "X")
-_DASHES: tuple[str | tuple[int, tuple[float, ...]], ...] = ("--", "-", "-.", ":", (0, (6, 1, 1, 1, 1, 1)), (0, (1, 3)), (0, (8, 3)))
 
 _RC: dict[Any, Any] = {
     "font.family": "sans-serif",
@@ -86,15 +84,9 @@ class SeriesStyle:
     label: str
     colour: str
     marker: str
-    dashes: str | tuple[int, tuple[float, ...]]
 
 
 Looks = Mapping[Key, SeriesStyle]
-
-
-def key(schedule: Schedule) -> Key:
-    """Return the key of a schedule within its comparison."""
-    return schedule.scheduler, schedule.predictor, schedule.correction
 
 
 def looks(keys: Iterable[Key]) -> Looks:
@@ -113,13 +105,11 @@ def looks(keys: Iterable[Key]) -> Looks:
     for scheduler, predictor, correction in unique:
         label = labels[scheduler, predictor, correction]
         if not predictor:
-            table[scheduler, predictor, correction] = SeriesStyle(label, RECORDED, "*", "-")
+            table[scheduler, predictor, correction] = SeriesStyle(label, RECORDED, "*")
             continue
         colour = colours[predictor if by_predictor else scheduler]
         rank = marked.index(scheduler if by_predictor else predictor)
-        table[scheduler, predictor, correction] = SeriesStyle(
-            label, colour, _MARKERS[rank % len(_MARKERS)], _DASHES[rank % len(_DASHES)]
-        )
+        table[scheduler, predictor, correction] = SeriesStyle(label, colour, _MARKERS[rank % len(_MARKERS)])
     return table
 
 

@@ -23,12 +23,6 @@ from sim.simulation import FROM_RECORD, history_starts
 
 TRACE_NIGHTS, SYSTEM_NIGHTS = "nights", "variability_nights"
 """Tables with a row a night, of a trace and of a system."""
-_SLOWDOWNS = {
-    "slowdown_easy": ("EASY", "requested"),
-    "slowdown_sjbf_requested": ("EASY-SJBF", "requested"),
-    "slowdown_sjbf_champion": ("EASY-SJBF", "champion"),
-    "slowdown_harm_champion": ("Harm", "champion"),
-}
 
 
 def _no_nights() -> pd.DataFrame:
@@ -104,12 +98,6 @@ def later_night(lake: Lake, trace: str, day: str) -> str:
     nights = nights_before(lake, trace, "")["night"]
     last = str(nights.iloc[-1]) if day and len(nights) else ""
     return last if last > day else ""
-
-
-def slowdowns(comparison: pd.DataFrame) -> dict[str, float]:
-    """Return the slowdowns of a night's row, from the comparison of its last days."""
-    values = comparison[comparison["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
-    return {name: float(values.get(key, np.nan)) for name, key in _SLOWDOWNS.items()}
 
 
 def _changed(lake: Lake, clean: CleanTrace) -> tuple[int, int]:

@@ -13,7 +13,7 @@ from pipelines.report import plots
 from pipelines.report.night import Night, render_night
 from pipelines.report.page import encode
 from pipelines.report.tables import BASELINE, leading, render_report
-from pipelines.training.ledger import nights_before, slowdowns
+from pipelines.training.ledger import nights_before
 from pipelines.training.run_settings import ACKNOWLEDGED, FIRST
 from pipelines.training.work import Work, cutoff_of, date_of
 from sim.metrics.verdict import verdict
@@ -44,7 +44,7 @@ def write_night(work: Work, clean: CleanTrace) -> Night:
     registered, marks = lake.read_for(clean, "runtime_model")
     comparison, _ = lake.read_for(clean, "comparison")
     decided = marks["night"]
-    row = decided["row"] | slowdowns(comparison)
+    row = decided["row"]
     label = row["night"]
     before, nights = nights_before(lake, clean.name, label), pd.DataFrame([row])
     if len(before):

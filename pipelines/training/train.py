@@ -55,7 +55,7 @@ def night_marks(judging: TraceJudge, result: Promotion, begun: Sequence[str]) ->
 
 
 def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[str]) -> dict[str, Any]:
-    """Return the night's row of ``nights`` without :func:`pipelines.training.ledger.slowdowns`.
+    """Return the night's row of ``nights``.
 
     Values are JSON's. Accuracies are mean shares over the judged window; evidence is of all jobs since the champion's training.
     """
@@ -83,8 +83,6 @@ def _row(judging: TraceJudge, result: Promotion, method: str, drifted: Sequence[
         "high": compared.high if compared else np.nan,
         "evidence": compared.evidence.value if compared else np.nan,
         "evidence_needed": compared.evidence.needed if compared else np.nan,
-        "champion_underpredicts": getattr(compared, "champion_underpredicts", np.nan),
-        "challenger_underpredicts": getattr(compared, "challenger_underpredicts", np.nan),
         "drifted": ", ".join(drifted),
     }
     row |= {f"accuracy_{name}": value for name, value in _accuracies(judging.window).items()}

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
-from dataclasses import asdict
+from dataclasses import replace
 
 import pytest
 from rich.console import Console
@@ -36,39 +35,42 @@ def shown(inspection: Inspection) -> str:
     return console.file.getvalue()  # type: ignore[attr-defined]
 
 
+def rows_of(inspection: Inspection, title: str) -> list[list[str]]:
+    """Return the rows of the table whose title begins so."""
+    (table,) = (table for table in inspection.tables if table.title.startswith(title))
+    return [[cell.text for cell in row] for row in table.cells]
+
+
 def test_the_facts_of_a_small_trace() -> None:
-    facts = inspect_trace(trace())
-    assert (facts.jobs, facts.procs, facts.out_of_order) == (4, 8, 1)
-    assert facts.distinct == {"user": 2, "group": 0, "executable": 0, "queue": 2, "partition": 0}
-    assert (facts.first_submit_s, facts.last_submit_s) == (0, 11 * DAY)
-    assert (facts.first_local, facts.last_local) == ("2024-01-01 01:00:00", "2024-01-12 01:00:00")
-    assert [(gap.from_s, gap.length_s, gap.from_local) for gap in facts.gaps] == [
-        (0, 9 * DAY, "2024-01-01 01:00:00"),
-        (9 * DAY, DAY, "2024-01-10 01:00:00"),
-        (10 * DAY, DAY, "2024-01-11 01:00:00"),
+    found = inspect_trace(trace())
+    facts = dict(found.facts)
+    assert facts["jobs"] == "4"
+    assert [facts[name] for name in ("users", "groups", "queues")] == ["2", "none stated", "2"]
+    assert facts["submissions"] == "over 11.0 days: 2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)"
+    assert facts[""] == "1 listed after a later one (cleaning sorts them)"
+    assert facts["request exceeded"].startswith("1 of 3 jobs (33.3%)")
+    assert facts["missing or odd"] == "3 of 4 jobs (75.0%) are dropped, 2 values altered"
+    assert rows_of(found, "Longest times without submissions (1 of over a week)") == [
+        ["2024-01-01 01:00:00", "0", "9.0"],
+        ["2024-01-10 01:00:00", "777,600", "1.0"],
+        ["2024-01-11 01:00:00", "864,000", "1.0"],
     ]
-    assert facts.gaps_over_a_week == 1
-    assert {name: number for name, number in facts.missing.items() if 0 < number < 4} == {
-        "wait_s": 1,
-        "procs": 1,
-        "requested_s": 1,
-        "user": 1,
-    }
-    assert (facts.requests_stated, facts.requests_exceeded) == (3, 1)
-    runtime = facts.distributions["runtime_s"]
-    assert (runtime["count"], runtime["mean"], runtime["q0"], runtime["q50"], runtime["q100"]) == (4, 40.0, 0, 10, 100)
-    assert facts.distributions["wait_s"]["count"] == 3
+    missing = {name: count for name, count, _ in rows_of(found, "Jobs without a value") if count != "4"}
+    assert missing == {"wait_s": "1", "procs": "1", "requested_s": "1", "user": "1"}
+    quantiles = {row[0]: row[1:] for row in rows_of(found, "Distributions")}
+    assert quantiles["runtime_s"] == ["4", "40.0", "0", "0", "0", "10", "50", "100", "100"]
+    assert quantiles["wait_s"][0] == "3"
 
 
 def test_cleaning_is_shown_as_cleaning_does_it() -> None:
-    by_way = {way: inspect_trace(trace(), missing_request=way).cleaning for way in MISSING_REQUEST}
-    assert {way: cleaning.kept for way, cleaning in by_way.items()} == {"drop": 1, "runtime": 2, "queue-max": 2}
-    assert by_way["drop"].dropped == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
-    assert by_way["queue-max"].altered == {"procs-from-allocated": 1, "request-from-queue-max": 1, "runtime-cut-to-request": 1}
-    assert by_way["runtime"].offered_load == (4 * 60 + 4 * 50) / (8 * 10 * DAY)
-    assert inspect_trace(trace(), procs=16).cleaning.kept == 2
-    for way, cleaning in by_way.items():
-        assert cleaning.kept == len(clean(trace(), missing_request=way).jobs)
+    for way in MISSING_REQUEST:
+        found, cleaned = inspect_trace(trace(), missing_request=way), clean(trace(), missing_request=way)
+        rows = dict(rows_of(found, f"Cleaning, with --missing-request {way}"))
+        assert (rows["read"], rows["kept"]) == ("4", f"{len(cleaned.jobs)}")
+        expected = {f"{action}: {rule}": f"{count}" for (action, rule), count in cleaned.counts().items()}
+        assert {name: count for name, count in rows.items() if ":" in name} == expected
+        if way == "runtime":
+            assert rows["offered load"] == f"{(4 * 60 + 4 * 50) / (8 * 10 * DAY):.3f}"
 
 
 @pytest.mark.parametrize(
@@ -80,27 +82,16 @@ def test_cleaning_is_shown_as_cleaning_does_it() -> None:
     ],
 )  # fmt: skip
 def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, refusal: str) -> None:
-    facts = inspect_trace(case)
-    assert (facts.cleaning.refused or "").startswith(refusal)
-    assert refusal in shown(facts).replace("\n", "")
-    assert facts.jobs == len(case.jobs)
+    found = inspect_trace(case)
+    assert found.refused.startswith(refusal)
+    assert refusal in shown(found).replace("\n", "")
+    assert dict(found.facts)["jobs"] == f"{len(case.jobs)}"
 
 
-def test_what_is_shown_and_what_is_json_say_the_same() -> None:
-    facts = inspect_trace(trace(lines=[line + " 7" for line in LINES]))
-    as_json = json.loads(json.dumps(asdict(facts)))
-    assert as_json["jobs"] == 4
-    assert as_json["cleaning"]["dropped"] == {"no-runtime": 1, "no-request": 1, "wider-than-machine": 1}
-    text = shown(facts)
-    for part in (
-        "2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)",
-        "1 of 3 jobs (33.3%) ran for longer than they had requested",
-        "dropped: wider-than-machine",
-        "Job lines of which columns after the 18th are not read: 4.",
-        "UnixStartTime",
-        "1 of over a week",
-    ):
-        assert part in text
+def test_notes_and_the_header_are_shown() -> None:
+    text = shown(inspect_trace(replace(trace(), notes=("Something was odd: 2.",))))
+    assert "Something was odd: 2." in text
+    assert "UnixStartTime" in text
 
 
 def test_a_generated_trace_says_so_and_markup_in_a_header_is_harmless() -> None:

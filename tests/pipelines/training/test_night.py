@@ -156,9 +156,6 @@ def test_every_night_simulates_harm_with_the_champion_as_served(replayed) -> Non
         *itertools.product(("EASY", "EASY-SJBF"), ("requested", "champion")),
         *itertools.product(("Harm",), ("prior", "champion")),
     }
-    slowdown = compared[compared["metric"] == "mean_bounded_slowdown"].set_index(["scheduler", "predictor"])["value"]
-    assert outcomes[-1].row["slowdown_harm_champion"] == slowdown["Harm", "champion"]
-    assert outcomes[-1].nights["slowdown_harm_champion"].notna().all()
 
 
 def test_only_jobs_that_no_judged_model_has_seen_judge(replayed) -> None:
