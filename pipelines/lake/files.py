@@ -5,7 +5,6 @@ or format is refused with one line.
 """
 
 import json
-import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from io import BytesIO
@@ -133,9 +132,6 @@ def _plain(value: object) -> object:
     raise TypeError(f"metadata cannot hold {type(value).__name__}")
 
 
-_FORMULA = re.compile(r"\s*[=+\-@\t\r\uff1d\uff0b\uff0d\uff20]")
-_NUMBER = re.compile(r"\s*[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*", re.ASCII)
-
 _DIGITS = 12
 """Significant digits of a figure. Processors that add up in another order differ in the last of the sixteen that a float has."""
 
@@ -153,22 +149,8 @@ def _rounded(column: pd.Series) -> pd.Series:
 
 
 def csv_text(table: pd.DataFrame) -> str:
-    """Return ``table`` without its index as CSV.
-
-    A text that a spreadsheet would evaluate (``=HYPERLINK(...)``) gets an apostrophe in front; numbers stay unchanged.
-    """
-    safe = table.copy()
-    safe.columns = [_cell(name) for name in table.columns]
-    for place, kind in enumerate(table.dtypes):
-        if not pd.api.types.is_numeric_dtype(kind) and not pd.api.types.is_datetime64_any_dtype(kind):
-            safe.isetitem(place, table.iloc[:, place].astype(object).map(_cell, na_action="ignore").array)
-    return safe.to_csv(index=False, lineterminator="\n")
-
-
-def _cell(value: object) -> object:
-    if isinstance(value, str) and _FORMULA.match(value) and not _NUMBER.fullmatch(value):
-        return f"'{value}"
-    return value
+    """Return ``table`` without its index as CSV."""
+    return table.to_csv(index=False, lineterminator="\n")
 
 
 _ROW = ["job_id", "submit_s", "start_s", "end_s", "procs", "predicted_s", "corrections"]

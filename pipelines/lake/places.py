@@ -10,7 +10,6 @@ directory, the files that machines share are there: tables, counters, pages, rem
 
 import os
 import re
-import stat
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
@@ -20,13 +19,6 @@ from typing import Any
 from features.errors import ADDRESS, InputError, is_plain, masked
 from models.registry.syncing import sync
 
-_SPECIAL = {
-    stat.S_IFDIR: "a directory",
-    stat.S_IFCHR: "a device",
-    stat.S_IFBLK: "a device",
-    stat.S_IFIFO: "a named pipe",
-    stat.S_IFSOCK: "a socket",
-}
 _OUTAGES = ("botocore", "aiobotocore", "aiohttp", "urllib3", "gcsfs", "azure", "psycopg2")
 """Packages whose errors mean that a store or a database does not answer as it should."""
 
@@ -173,12 +165,8 @@ def regular(path: Path) -> Path:
     """
     if is_url(path):
         return path
-    try:
-        kind = stat.S_IFMT(path.stat().st_mode)
-    except (FileNotFoundError, NotADirectoryError):
-        kind = stat.S_IFREG
-    if kind != stat.S_IFREG:
-        raise InputError(f"{path}: cannot be written: it is {_SPECIAL.get(kind, 'no file')}, and only files are replaced")
+    if path.exists() and not path.is_file():
+        raise InputError(f"{path}: cannot be written: it is no regular file, and only files are replaced")
     return Path(os.path.realpath(path))
 
 

@@ -3,7 +3,6 @@
 The packaged ``catalogue.toml`` explains the keys; a site's own ``queuecast.toml`` (or $QUEUECAST_CATALOGUE) adds to it.
 """
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any, Literal, NoReturn
 from urllib.parse import unquote, urlsplit
 
 from features import limits
-from features.errors import InputError, check_name, masked, one_line, shown
+from features.errors import InputError, check_name, masked, shown
 from features.limits import MISSING_REQUEST
 from pipelines.lake.places import archive, exists, home, is_url
 from pipelines.readers.localtime import zone
@@ -29,7 +28,6 @@ MADE = ("generated", "simulated")
 """Formats of traces that have no place: they are made here."""
 PROCESSORS = ("cpus", "nodes")
 _NO_KEYS = ("name", "stated_in")
-_LONGEST_NAME = 255  # bytes, in all common file systems
 
 
 @dataclass(frozen=True)
@@ -42,7 +40,6 @@ class Entry:
     name: str
     title: str = ""
     place: str = ""
-    sha256: str = ""
     sha256_content: str = ""
     procs: int | None = None
     timezone: str | None = None
@@ -111,16 +108,16 @@ class Entry:
     @property
     def checked(self) -> bool:
         """Tell whether the entry has a checksum."""
-        return bool(self.sha256 or self.sha256_content)
+        return bool(self.sha256_content)
 
     def check(self, source: Source) -> None:
-        """Raise InputError unless a file has the checksums that the entry states."""
-        for key, digest in (("sha256", source.sha256), ("sha256_content", source.sha256_content)):
-            wanted = getattr(self, key)
-            if wanted not in ("", digest):
-                raise InputError(
-                    f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: {key} is {digest[:12]}..., not {wanted[:12]}..."
-                )
+        """Raise InputError unless a file has the checksum that the entry states."""
+        wanted = self.sha256_content
+        if wanted and source.sha256_content != wanted:
+            raise InputError(
+                f"{source.path}: is not the trace {self.name} of {self.stated_in.name}: sha256_content is "
+                f"{source.sha256_content[:12]}..., not {wanted[:12]}..."
+            )
 
 
 def load_catalogue() -> dict[str, Entry]:
@@ -175,9 +172,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
             refuse(key, f"must be from 1 to {limits.PROCESSORS:,}, not {shown(table[key], 20)}")
     if table.get("arrives_days", 0) < 0:
         refuse("arrives_days", f"must be a number of days, not {table['arrives_days']}")
-    for key in ("sha256", "sha256_content"):
-        if not re.fullmatch(r"|[0-9a-f]{64}", table.get(key, "")):
-            refuse(key, "must be 64 hexadecimal digits in lower case")
+    if not re.fullmatch(r"|[0-9a-f]{64}", table.get("sha256_content", "")):
+        refuse("sha256_content", "must be 64 hexadecimal digits in lower case")
     if "since" in table:
         try:
             date.fromisoformat(table["since"])
@@ -189,25 +185,8 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
         except InputError as error:
             refuse("timezone", f"is an {error}")
     entry = Entry(name=name, stated_in=path, **table)
-    if entry.place and path != PACKAGED and (wrong := _unusable(entry)):
-        refuse("place", f"{shown(masked(entry.place))} {wrong}")
+    if entry.remote and not re.match(r"https?://[^/\s]+/.*[^/\s]", entry.place):
+        refuse("place", f"{shown(masked(entry.place))} is no address of a file, such as https://example.org/logs/site.swf.gz")
     if (entry.format in MADE) == bool(entry.place):
         refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
     return entry
-
-
-def _unusable(entry: Entry) -> str | None:
-    """Return why an entry's place cannot be that of a file, or None if it can."""
-    try:
-        name = entry.path.name
-        address = urlsplit(entry.place) if entry.remote else None
-        port = address.port if address else None
-    except (ValueError, RuntimeError, OSError) as error:
-        return f"is no place of a file: {one_line(str(error), 100)}"
-    if not entry.place.isprintable() or not name.isprintable():
-        return "is no place of a file: it has a control character"
-    if address and (not address.hostname or port == 0 or name in ("", "archive")):
-        return "is no address of a file, such as https://example.org/logs/site.swf.gz"
-    if name == ".." or any(len(os.fsencode(part)) > _LONGEST_NAME for part in entry.path.parts):
-        return f"is no place of a file: a name has at most {_LONGEST_NAME} bytes"
-    return None

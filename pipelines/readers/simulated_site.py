@@ -10,8 +10,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Mapping
-from contextlib import ExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -42,20 +41,6 @@ _HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 _PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
 
 
-@dataclass(frozen=True)
-class Emitted:
-    """Result of :func:`emit`: what was simulated, and counts of what was written.
-
-    ``recorded`` has all jobs and control runs, those of former calls among them. ``samples`` counts new rows of all samplers
-    together, ``values`` the values in them.
-    """
-
-    recorded: Recorded
-    files: int
-    samples: int
-    values: int
-
-
 def emit(
     cluster: SimulatedCluster,
     folder: Path,
@@ -64,16 +49,16 @@ def emit(
     seed: int,
     origin_s: int = ORIGIN_S,
     monitored_from: float = 0.0,
-    rotate: int = ROTATE,
-    packed: bool = False,
-) -> Emitted:
+) -> Recorded:
     """Write to ``folder`` what a site has recorded after ``days`` days.
 
     Days that are there stay, and only the others are added.
 
     The simulation begins anew each time, which is exact and takes a fifth of a second for a day of 128 nodes; only new counters
     are written. ``origin_s`` is the Unix time of the first submission; of the first
-    ``monitored_from`` days there is accounting alone. A file holds ``rotate`` samples of a sampler, gzipped if ``packed``.
+    ``monitored_from`` days there is accounting alone. A file holds :data:`ROTATE` samples of a sampler, gzipped.
+    Returns all jobs and control runs, those of former calls among them.
+
     Raises InputError for a folder with anything else, or with an emission of other settings or more days.
     """
     settings = settings_of(cluster, seed, origin_s, monitored_from)
@@ -81,16 +66,17 @@ def emit(
     if former > days or (not former and folder.exists() and (not folder.is_dir() or any(folder.iterdir()))):
         raise InputError(f"{folder}: already holds other data, or more days: give a new or empty folder")
     since = -(-int(former * DAY_S) // cluster.interval_s) if former else None
-    with CounterFiles(cluster, folder / COUNTERS, origin_s, rotate=rotate, packed=packed, since=since) as files:
-        recorded = record(
-            cluster,
-            files.add,
-            days=days,
-            seed=seed,
-            load=LOAD,
-            origin_s=origin_s,
-            monitored_from=monitored_from,
-        )
+    files = CounterFiles(cluster, folder / COUNTERS, origin_s, since)
+    recorded = record(
+        cluster,
+        files.add,
+        days=days,
+        seed=seed,
+        load=LOAD,
+        origin_s=origin_s,
+        monitored_from=monitored_from,
+    )
+    files.write()
     runs = recorded.runs
     _write(folder / JOBS, csv_text(recorded.jobs))
     _write(folder / RUNS, csv_text(runs.assign(nodes=[" ".join(names) for names in runs["nodes"]])))
@@ -99,7 +85,7 @@ def emit(
     _write(folder / TOPOLOGY, topology(cluster))
     _write(folder / README, _readme(cluster, days, seed, origin_s, len(runs)))
     _write(folder / SETTINGS, json.dumps({**settings, "days": days}, indent=1))
-    return Emitted(recorded, files.files, files.samples, files.values)
+    return recorded
 
 
 def settings_of(cluster: SimulatedCluster, seed: int, origin_s: int = ORIGIN_S, monitored_from: float = 0.0) -> dict[str, Any]:
@@ -119,53 +105,37 @@ def days_of(path: Path, settings: Mapping[str, Any]) -> float:
     return days if emitted == json.loads(json.dumps(settings)) else 0.0
 
 
-class CounterFiles(ExitStack):
-    """Writer of one file per sampler for every ``rotate`` samples; files appear when complete.
+class CounterFiles:
+    """Writer of one file per sampler for every :data:`ROTATE` samples.
 
     Samples before number ``since`` are left out.
     """
 
-    def __init__(
-        self, cluster: SimulatedCluster, folder: Path, origin_s: int, *, rotate: int, packed: bool, since: int | None = None
-    ) -> None:
-        super().__init__()
-        if rotate < 1:
-            raise InputError(f"a file must hold at least one sample, not {rotate}")
-        self.cluster, self.folder, self.origin_s, self.rotate, self.packed = cluster, folder, origin_s, rotate, packed
-        self.since = since
-        self.files = self.samples = self.values = 0
+    def __init__(self, cluster: SimulatedCluster, folder: Path, origin_s: int, since: int | None = None) -> None:
+        self.cluster, self.folder, self.origin_s, self.since = cluster, folder, origin_s, since
         self._names = pa.array(node_names(np.arange(cluster.nodes)))
-        self._left = 0
-        self._open: dict[str, Any] = {}
+        self._first = 0
+        self._held: list[np.ndarray] = []
 
     def add(self, first: int, values: np.ndarray) -> None:
         """Add samples ``first`` and following, float64 [samples, counters, nodes]."""
-        done = 0 if self.since is None else min(max(self.since - first, 0), len(values))
-        while done < len(values):
-            if self._left == 0:
-                self._next(self.origin_s + (first + done) * self.cluster.interval_s)
-            part = values[done : done + self._left]
-            self._write(first + done, part)
-            self._left -= len(part)
-            done += len(part)
+        for number, sample in enumerate(values, start=first):
+            if self.since is not None and number < self.since:
+                continue
+            if not self._held:
+                self._first = number
+            self._held.append(sample.copy())
+            if len(self._held) == ROTATE:
+                self.write()
 
-    def _next(self, time_s: int) -> None:
-        """Close full files and begin new ones, named after the time of their first sample."""
-        self.close()
-        for name, sampler in SAMPLERS.items():
-            path = self.folder / f"{name}.{time_s}{'.gz' if self.packed else ''}"
-            file: Any = self.enter_context(self.enter_context(replacing(path)).open("wb"))
-            if self.packed:
-                file = self.enter_context(gzip.GzipFile("", "wb", 1, file, mtime=0))
-            file.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())
-            self._open[name] = file
-            self.files += 1
-        self._left = self.rotate
-
-    def _write(self, first: int, values: np.ndarray) -> None:
-        """Write samples of all samplers to the open files."""
-        samples, counters, nodes = values.shape
-        times = self.origin_s + (first + np.arange(samples)) * self.cluster.interval_s
+    def write(self) -> None:
+        """Write the samples that are held to files named after the time of the first."""
+        if not self._held:
+            return
+        values = np.stack(self._held)
+        self._held = []
+        samples, _, nodes = values.shape
+        times = self.origin_s + (self._first + np.arange(samples)) * self.cluster.interval_s
         number = np.tile(np.arange(nodes), samples)
         nothing = np.zeros(samples * nodes, np.int64)
         head = [
@@ -183,9 +153,13 @@ class CounterFiles(ExitStack):
                 columns.append(column if GAUGES[counter] else column.astype(np.int64))
             row += len(sampler.metrics)
             table = pa.table([*head, *columns], names=[*_HEAD.split(","), *sampler.metrics])
-            csv.write_csv(table, self._open[name], _PLAIN)
-        self.samples += samples * nodes * len(SAMPLERS)
-        self.values += samples * nodes * counters
+            with (
+                replacing(self.folder / f"{name}.{times[0]}.gz") as place,
+                place.open("wb") as file,
+                gzip.GzipFile("", "wb", 1, file, mtime=0) as packed,
+            ):
+                packed.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())
+                csv.write_csv(table, packed, _PLAIN)
 
 
 def _write(path: Path, text: str) -> None:
@@ -228,7 +202,7 @@ def simulate_site(home: Path, days: float = 0.0) -> bool:
         new_folder = folder if own_days else folder.with_suffix(".new")
         if not own_days:
             shutil.rmtree(new_folder, ignore_errors=True)
-        emit(CLUSTER, new_folder, days=wanted, seed=SEED, origin_s=_NOON, monitored_from=MONITORED_FROM, packed=True)
+        emit(CLUSTER, new_folder, days=wanted, seed=SEED, origin_s=_NOON, monitored_from=MONITORED_FROM)
         if not own_days:
             lake = Lake(home / "lake")
             for table in (COUNTERS_SUBJECT, *TABLES):

@@ -200,7 +200,7 @@ def catalogue() -> list[bytes]:
     text = f"""[traces.one]
 title = "A trace"
 place = "one.swf"
-sha256 = "{"a" * 64}"
+sha256_content = "{"a" * 64}"
 procs = 64
 timezone = "Europe/Stockholm"
 missing_request = "runtime"

@@ -124,7 +124,7 @@ def half(home: Path, site: Path, tmp_path: Path) -> Path:
     place = tmp_path / "half"
     (place / "counters").mkdir(parents=True)
     for path in sorted((site / "counters").iterdir()):
-        if int(path.name.split(".")[-1]) < 1_596_240_000 + 6 * 3600:
+        if int(path.name.split(".")[1]) < 1_596_240_000 + 6 * 3600:
             (place / "counters" / path.name).symlink_to(path)
     runs = pd.read_csv(site / "runs.csv")
     runs[runs["start_s"] + runs["runtime_s"] < 1_596_240_000 + 6 * 3600].to_csv(place / "runs.csv", index=False)

@@ -107,7 +107,7 @@ def test_a_site_adds_traces_and_replaces_packaged_ones(elsewhere: Path, monkeypa
         ("[traces.a]\nplace = 3\n", ": traces.a: place must be a string, not 3"),
         ("[traces.a]\nplace = 'x'\nmissing_request = 'guess'\n", ": traces.a: missing_request must be one of drop, runtime, queue-max, not 'guess'"),
         ("[traces.a]\nplace = 'x'\nformat = 'csv'\n", ": traces.a: format must be one of swf, slurm, parquet, generated, simulated, not 'csv'"),
-        ("[traces.a]\nplace = 'x'\nsha256 = 'abc'\n", ": traces.a: sha256 must be 64 hexadecimal digits in lower case"),
+        ("[traces.a]\nplace = 'x'\nsha256_content = 'abc'\n", ": traces.a: sha256_content must be 64 hexadecimal digits in lower case"),
         ("[traces.a]\nplace = 'x'\ntimezone = 'Berlin'\n", ": traces.a: timezone is an unknown time zone 'Berlin': use a name such as Europe/Stockholm"),
         ("[traces.a]\ntitle = 'x'\n", ": traces.a: place is missing"),
         ("[traces.a]\nformat = 'generated'\nplace = 'x'\n", ": traces.a: place has no meaning for a generated workload"),

@@ -20,11 +20,11 @@ from pipelines.lake.tables import Lake
 from pipelines.readers.control_runs import read_accounting_runs, read_runs
 from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.read import read_file
-from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, Emitted, emit
+from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, emit
 from pipelines.readers.systems import remember_system
 from pipelines.studies.monitored import pack_table, read_counters, read_tables, training_table
 from sim.cluster.presets import CONGESTED
-from sim.cluster.recorded import ORIGIN_S
+from sim.cluster.recorded import ORIGIN_S, Recorded
 from sim.cluster.users import CONTROL, population, submissions
 
 SMALL = CONGESTED.but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2, uplink=40.0, storage=10.0)
@@ -33,7 +33,7 @@ SMALL = CONGESTED.but(name="small", nodes=64, nodes_per_leaf=32, noise_leaves=2,
 @dataclass(frozen=True)
 class Site:
     folder: Path
-    emitted: Emitted
+    recorded: Recorded
     store: CountersStore
     quarantined: int
 
@@ -42,10 +42,10 @@ class Site:
 def site(tmp_path_factory: pytest.TempPathFactory) -> Site:
     """Three hours of a small cluster, as files and read back."""
     place = tmp_path_factory.mktemp("site")
-    emitted = emit(SMALL, place / "files", days=0.3, seed=3, rotate=50)
+    recorded = emit(SMALL, place / "files", days=0.3, seed=3)
     store = CountersStore(place / "lake", "small")
     report = ingest_counters(store, [place / "files" / COUNTERS])
-    return Site(place / "files", emitted, store, len(report.quarantined))
+    return Site(place / "files", recorded, store, len(report.quarantined))
 
 
 def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
@@ -54,7 +54,7 @@ def windows(site: Site, runs: pd.DataFrame) -> WindowFeatures:
 
 
 def test_the_accounting_read_back_is_what_users_submitted_and_when_it_ran(site: Site) -> None:
-    trace, recorded = read_file(site.folder / JOBS, timezone="UTC"), site.emitted.recorded
+    trace, recorded = read_file(site.folder / JOBS, timezone="UTC"), site.recorded
     assert trace.origin_unix_s == ORIGIN_S
     run = recorded.run.runs
     submitted = submissions(population(3), 0.3, 3, procs=SMALL.procs)
@@ -74,7 +74,7 @@ def test_the_accounting_read_back_is_what_users_submitted_and_when_it_ran(site: 
 
 
 def test_runs_keep_their_exact_runtime_and_the_folder_says_what_it_is(site: Site) -> None:
-    recorded = site.emitted.recorded
+    recorded = site.recorded
     assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.runs["runtime_s"].tolist()
     assert "SIMULATED" in (site.folder / README).read_text()
     assert (recorded.jobs["Cluster"] == "simulated-small").all()
@@ -98,7 +98,7 @@ def features(site: Site, tmp_path_factory: pytest.TempPathFactory) -> pd.DataFra
 
 
 def test_the_table_has_every_users_job_with_what_the_simulator_saw(site: Site, features: pd.DataFrame) -> None:
-    recorded = site.emitted.recorded
+    recorded = site.recorded
     names = recorded.run.runs["job_id"].astype(str)
     control = names.isin(recorded.runs["run_id"]).to_numpy()
     for scope in ("own", "all"):
@@ -120,10 +120,10 @@ def test_the_table_has_every_users_job_with_what_the_simulator_saw(site: Site, f
 
 def test_no_feature_of_a_job_sees_what_follows_its_start(site: Site, features: pd.DataFrame, tmp_path: Path) -> None:
     shutil.copytree(site.folder, tmp_path / "files")
-    begins = site.emitted.recorded.run.runs["start_s"].quantile(0.7)
+    begins = site.recorded.run.runs["start_s"].quantile(0.7)
     cut = int(ORIGIN_S + begins)
     for path in (tmp_path / "files" / COUNTERS).iterdir():
-        lines = path.read_text().splitlines()
+        lines = gzip.decompress(path.read_bytes()).decode().splitlines()
         later = [index for index, line in enumerate(lines) if line[0] != "#" and int(line.split(".")[0]) >= cut]
         for index in later:
             head, values = lines[index].split(",")[:5], lines[index].split(",")[5:]
@@ -153,11 +153,10 @@ def test_no_two_jobs_share_a_node_and_nobody_has_those_of_the_noise_job(site: Si
 
 def test_counters_never_fall_and_every_node_is_there_every_time(site: Site) -> None:
     assert site.quarantined == 0
-    counts = windows(site, site.emitted.recorded.runs).counts
+    counts = windows(site, site.recorded.runs).counts
     for name, sampler in SAMPLERS.items():
         tables = [batch.to_pandas() for batch in site.store.batches(name)]
         table = pd.concat(tables)
-        assert len(table) * len(SAMPLERS) == site.emitted.samples
         assert (table.groupby("time_s").size() == SMALL.nodes).all()
         assert set(np.diff(np.sort(table["time_s"].unique()))) == {float(SMALL.interval_s)}
         growing = [metric for metric in sampler.metrics if metric not in sampler.gauges]
@@ -167,30 +166,31 @@ def test_counters_never_fall_and_every_node_is_there_every_time(site: Site) -> N
         assert counts[f"{name}.first"] == SMALL.nodes * len(growing)
 
 
-def test_the_same_seed_writes_the_same_bytes_packed_or_not(tmp_path: Path) -> None:
-    given = {"days": 0.01, "seed": 9, "rotate": 1000}
-    for name, packed in (("plain", False), ("one", True), ("two", True)):
-        emit(SMALL, tmp_path / name, packed=packed, **given)
-    for plain in (tmp_path / "plain" / COUNTERS).iterdir():
-        one, two = (tmp_path / name / COUNTERS / f"{plain.name}.gz" for name in ("one", "two"))
-        assert one.read_bytes() == two.read_bytes()
-        assert gzip.decompress(one.read_bytes()) == plain.read_bytes()
+def test_the_same_seed_writes_the_same_bytes(tmp_path: Path) -> None:
+    for name in ("one", "two"):
+        emit(SMALL, tmp_path / name, days=0.01, seed=9)
+    one, two = ({path.name: path.read_bytes() for path in (tmp_path / name / COUNTERS).iterdir()} for name in ("one", "two"))
+    assert one == two
 
 
 def test_a_day_more_adds_what_a_longer_record_has(tmp_path: Path) -> None:
-    emit(SMALL, tmp_path / "daily", days=0.1, seed=9, rotate=1000)
+    emit(SMALL, tmp_path / "daily", days=0.1, seed=9)
     before = {path.name: path.read_bytes() for path in (tmp_path / "daily" / COUNTERS).iterdir()}
-    added = emit(SMALL, tmp_path / "daily", days=0.2, seed=9, rotate=1000)
-    whole = emit(SMALL, tmp_path / "whole", days=0.2, seed=9, rotate=1000)
-    assert added.samples < whole.samples
+    emit(SMALL, tmp_path / "daily", days=0.2, seed=9)
+    emit(SMALL, tmp_path / "whole", days=0.2, seed=9)
     for name in (JOBS, RUNS, PROBE_RESULTS):
         assert (tmp_path / "daily" / name).read_bytes() == (tmp_path / "whole" / name).read_bytes()
     for name in SAMPLERS:
-        parts = sorted((tmp_path / "daily" / COUNTERS).glob(f"{name}.*"))
-        lines = [line for part in parts for line in part.read_text().splitlines() if not line.startswith("#")]
-        (single,) = (tmp_path / "whole" / COUNTERS).glob(f"{name}.*")
-        assert len(parts) == 2
-        assert lines == single.read_text().splitlines()[1:]
+        daily, whole = (
+            [
+                line
+                for part in sorted((tmp_path / folder / COUNTERS).glob(f"{name}.*"))
+                for line in gzip.decompress(part.read_bytes()).splitlines()
+                if not line.startswith(b"#")
+            ]
+            for folder in ("daily", "whole")
+        )
+        assert daily == whole
     assert all((tmp_path / "daily" / COUNTERS / name).read_bytes() == content for name, content in before.items())
     with pytest.raises(InputError, match="already holds other data"):
         emit(SMALL, tmp_path / "daily", days=0.3, seed=8)
