@@ -57,7 +57,6 @@ def nightly_retraining(context: dg.ScheduleEvaluationContext):
     if still := sorted({*names} - {*growing}):
         why.append(f"no trace that grows: {', '.join(still)} (queuecast run --trace NAME --grows says otherwise)")
     if due := [name for name in growing if name not in ended]:
-        context.log.info("; ".join(why) or "all traces grow")
         return _nights(context, "nightly", due)
     return dg.SkipReason("; ".join(why))
 

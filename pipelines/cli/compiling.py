@@ -2,51 +2,22 @@
 
 import gc
 import os
-import threading
 import time
 from functools import cache
+from pathlib import Path
 
 import numpy as np
-from numba.core.event import Event, Listener, register
 
+from features.jit import Locator
 from features.jobs.schema import Trace
 from pipelines.cli import note
-
-_AFTER_S = 2.0
-"""Seconds of compilation before the announcement. A cached kernel is not compiled."""
-
-
-class _Announcer(Listener):
-    """Listener of numba's compilations; callees are compiled within that of their caller."""
-
-    def __init__(self) -> None:
-        self._depth = 0
-        self._announced = False
-        self._timer: threading.Timer | None = None
-
-    def on_start(self, event: Event) -> None:
-        """Handle the start of a compilation, perhaps within another."""
-        self._depth += 1
-        if self._depth == 1 and not self._announced:
-            self._timer = threading.Timer(_AFTER_S, self._say)
-            self._timer.daemon = True
-            self._timer.start()
-
-    def on_end(self, event: Event) -> None:
-        """Handle the end of a compilation."""
-        self._depth -= 1
-        if self._depth == 0 and self._timer is not None:
-            self._timer.cancel()
-
-    def _say(self) -> None:
-        self._announced = True
-        note("compiling the parts of the simulator that this command needs: once after each installation, one to two minutes")
 
 
 @cache
 def announce_compilation() -> None:
-    """Announce the first slow compilation from now on."""
-    register("numba:compile", _Announcer())
+    """Announce compilation where no compiled code of this installation is kept yet."""
+    if not any(Path(Locator(None, __file__).get_cache_path()).glob("*.nbi")):
+        note("compiling the parts of the simulator that this command needs: once after each installation, one to two minutes")
 
 
 _POLICIES = ("policies on clusters", "policies")

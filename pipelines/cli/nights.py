@@ -46,12 +46,7 @@ def nights(
     midnights = source.midnights
     labels = [source.label(midnight) for midnight in midnights]
     if until is not None and until not in labels:
-        which = (
-            f"nights of {source.clean.name} are {labels[0]} to {labels[-1]}"
-            if len(labels) > 1
-            else f"night of {source.clean.name} is {labels[0]}"
-        )
-        raise InputError(f"--until {until}: the {which}")
+        raise InputError(f"--until {until}: the nights of {source.clean.name} are {labels[0]} to {labels[-1]}")
     last = labels.index(until) + 1 if until is not None else source.up_to_the_last_submission()
     chosen = midnights[max(last - count, 0) : last]
     lake = Lake(place / "lake")

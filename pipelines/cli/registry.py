@@ -3,19 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
-from features.errors import one_line
 from pipelines.cli import importing, note
 from pipelines.cli.options import check_outputs, load, options, out_option
 from sim.settings import Learning
 
-if TYPE_CHECKING:
-    from models.policies import PolicyFile
-
-_WIDEST = 1000
 _WITHIN = ("tau_s", "copies", "step", "shrink", "most_jobs", "held_out", "replicates", "shake_s")
 """Settings that are no options; Python code can set them."""
 
@@ -30,35 +24,17 @@ def policies(learning: Learning, out: Path | None) -> None:
     Schedulers take the file as POLICY(FILE.json). Runs and nights learn one, too, and register it as policy-TRACE.
     docs/how-to/policies.md explains policies.
     """
+    from models.registry.policy_registration import gain
     from pipelines.lake.registry import write_policy
     from pipelines.training.policy import learned_policy
 
     check_outputs({"--out": out}, [learning.trace])
     policy = learned_policy(load(learning), learning)
-    for heading, text in _described(policy).items():
-        click.echo(f"{heading:<11} {one_line(text, _WIDEST)}")
+    click.echo(f"scheduler   SCORE({policy.score}){policy.behind}, for predictor {policy.predictor}")
+    click.echo(f"gain        {gain(policy)}")
     if out is not None:
         write_policy(out, policy)
         note(f"wrote {out}")
-
-
-def _described(policy: PolicyFile) -> dict[str, str]:
-    """Return the lines that describe a policy, by heading."""
-    from models.registry.policy_registration import gain, spans
-
-    trained = policy.trained
-    assert trained is not None
-    threshold = "none" if policy.starvation_s is None else f"{policy.starvation_s:,} s"
-    return {
-        "policy": policy.name,
-        "scheduler": f"SCORE({policy.score}){policy.behind}",
-        **{name: f"{feature.meaning} ({feature.unit})" for name, feature in policy.features.items()},
-        "meant for": f"predictor {policy.predictor}, starvation threshold {threshold}",
-        "learned": f"on weeks {spans(trained.weeks)} of {trained.trace}: {trained.objective}, tau {trained.tau_s:g} s, "
-        f"seed {trained.seed}, {trained.trials:,} trials",
-        "gain": gain(policy),
-        "made by": policy.made_by,
-    }
 
 
 @click.command()

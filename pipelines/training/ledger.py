@@ -4,7 +4,6 @@ The ledger has one row per night, and the answers served in them. Accounting arr
 that have ended.
 """
 
-from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from datetime import UTC, date, datetime, timedelta
 
@@ -40,17 +39,11 @@ class Ledger:
     served: pd.DataFrame = field(default_factory=pd.DataFrame)
     new_jobs: int = 0
     gone_jobs: int = 0
-    night: str = ""
 
     @property
     def until_s(self) -> list[int]:
         """Return the instants of the nights."""
         return [int(instant) for instant in self.nights["until_s"]]
-
-    def keep(self, lake: Lake, clean: CleanTrace, served: Callable[[], pd.DataFrame]) -> None:
-        """Write the answers ``served`` until this night, for the next night; a run writes none."""
-        if self.night:
-            lake.write("served", clean.name, served(), {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
 
 
 def ledger_of(lake: Lake, clean: CleanTrace, date: Cutoff) -> Ledger:
@@ -67,7 +60,7 @@ def ledger_of(lake: Lake, clean: CleanTrace, date: Cutoff) -> Ledger:
         )
     nights = nights_before(lake, clean.name, date.night)
     served = lake.published().read("served", clean.name)[0] if len(nights) else pd.DataFrame()
-    return Ledger(nights, served, *_changed(lake, clean), date.night)
+    return Ledger(nights, served, *_changed(lake, clean))
 
 
 def nights_before(lake: Lake, name: str, night: str, table: str = TRACE_NIGHTS) -> pd.DataFrame:

@@ -139,7 +139,8 @@ def train(
     present = incumbent(store, clean.name)
     tags = {**work.tags, "history_starts": records.source}
     judging = TraceJudge(store, date, clean, *as_of(clean, records, date.until_s), present, ledger, seed, tags)
-    ledger.keep(lake, clean, lambda: judging.served)
+    if date.night:
+        lake.write("served", clean.name, judging.served, {"generated": clean.generated, "origin_unix_s": clean.origin_unix_s})
 
     result = promote(store, judging, present)
     champion = judging.up_to_date(records, result.champion)

@@ -1,14 +1,11 @@
-"""A long compilation is said once; a short one, and a kernel from the cache, are silent."""
+"""Compilation is announced before the first, and all kernels are compiled where that is asked for."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import numpy as np
 import pytest
-from numba import njit
-from numba.core.event import install_listener
 
 from pipelines.cli import compiling
 from sim import simulate
@@ -20,33 +17,15 @@ from tests.oracle.decisions import Whim
 from tests.support.workloads import crowd
 
 
-@pytest.fixture
-def compiled(capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[[], str]]:
-    """Return what a compilation prints in a process that has announced none yet."""
-
-    def printed() -> str:
-        @njit
-        def twice(number):
-            return 2 * number
-
-        assert twice(21) == 42
-        return capsys.readouterr().err
-
-    with install_listener("numba:compile", compiling._Announcer()):
-        yield printed
-
-
-def test_a_short_one_is_silent(monkeypatch, capsys, compiled):
-    monkeypatch.setattr(compiling, "_AFTER_S", 600.0)
-    assert compiled() == ""
-    time.sleep(0.01)
+def test_compilation_is_announced_where_nothing_is_compiled_yet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(compiling.Locator, "get_cache_path", lambda self: str(tmp_path))
+    compiling.announce_compilation.__wrapped__()
+    assert "compiling the parts of the simulator that this command needs" in capsys.readouterr().err
+    (tmp_path / "kernel.nbi").touch()
+    compiling.announce_compilation.__wrapped__()
     assert capsys.readouterr().err == ""
-
-
-def test_the_first_long_compilation_is_said_and_no_other(monkeypatch, compiled):
-    monkeypatch.setattr(compiling, "_AFTER_S", 0.0)
-    assert "compiling the parts of the simulator that this command needs" in compiled()
-    assert compiled() == ""
 
 
 @pytest.mark.slow
