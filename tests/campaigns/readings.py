@@ -187,7 +187,7 @@ def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
 def _read_ldms(path: Path) -> Any:
     nodes = NodeTable()
     scanned = scan(path, {})
-    reader = LdmsReader(path, nodes, sampler="s", header=scanned.header, stop=scanned.length)
+    reader = LdmsReader(path, nodes, sampler="s", stop=scanned.length)
     blocks = list(reader.blocks())
     return reader, blocks
 

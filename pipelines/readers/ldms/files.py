@@ -1,8 +1,4 @@
-"""Files of an LDMS store: their list, text (packed or not), checksum, header and sampler.
-
-With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or ``sysclassib.HEADER.1507711419`` beside
-``sysclassib.1507711419`` where it rotates.
-"""
+"""Files of an LDMS store: their list, text (packed or not), checksum, header and sampler."""
 
 from __future__ import annotations
 
@@ -19,20 +15,17 @@ from features.errors import InputError, shown
 from features.monitoring.samplers import SAMPLERS
 from pipelines.readers.text import BLOCK, text_of
 
-_HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
-
 
 @dataclass(frozen=True)
 class Scanned:
     """A file read through once.
 
     ``length`` counts the bytes of its text up to the last line end, ``rest`` those after it. ``sha256`` is that of the complete
-    lines, after the line of a header file. ``first`` identifies header and first row. ``known_length`` is the length of the
+    lines. ``first`` identifies header and first row. ``known_length`` is the length of the
     longest known text with which the file begins, 0 if there is none.
     """
 
     path: Path
-    header: str | None
     length: int
     rest: int
     sha256: str
@@ -43,7 +36,7 @@ class Scanned:
 def counter_files(spec: str | Path) -> list[Path]:
     """Return the files that a path, directory (searched recursively) or pattern names, sorted.
 
-    Hidden files and header files are left out.
+    Hidden files are left out.
     """
     place = Path(spec)
     if place.is_dir():
@@ -52,7 +45,7 @@ def counter_files(spec: str | Path) -> list[Path]:
         return [place]
     else:
         paths = [Path(name) for name in glob.glob(str(spec), recursive=True)]
-    files = sorted(path for path in paths if path.is_file() and not _HEADER_FILE.search(path.name))
+    files = sorted(path for path in paths if path.is_file())
     if not files:
         raise InputError(f"{spec}: no such file" if not place.is_dir() else f"{spec}: holds no file")
     return files
@@ -67,10 +60,8 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
         own, second = file.readline(), file.readline()
         if not own:
             raise InputError(f"{path}: is empty")
-        header = None if is_header(own.decode("utf-8", "replace")) else _header_file(path)
-        prefix = b"" if header is None else header.encode() + b"\n"
-        first = hashlib.sha256(prefix + own + second.removesuffix(b"\n")).hexdigest()[:16]
-        digest = hashlib.sha256(prefix)
+        first = hashlib.sha256(own + second.removesuffix(b"\n")).hexdigest()[:16]
+        digest = hashlib.sha256()
         length = rest = known_length = 0
         file.seek(0)
         for stop in (*sorted(lengths_of.get(first, {})), sys.maxsize):
@@ -86,30 +77,7 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
                 length += len(block)
             if length == stop and digest.hexdigest() == lengths_of[first][stop]:
                 known_length = stop
-    return Scanned(path, header, length, rest, digest.hexdigest(), first, known_length)
-
-
-def _header_file(path: Path) -> str | None:
-    """Return the last header line of the header file that belongs to a file.
-
-    It is the header file of the same time, else the one without a time.
-    """
-    name = path.name.removesuffix(".gz")
-    stem, _, stamp = name.rpartition(".")
-    if not stamp.isdecimal():
-        stem, stamp = name, ""
-    candidates = [f"{stem}.HEADER.{stamp}"] if stamp else []
-    beside = [path.with_name(candidate) for candidate in (*candidates, f"{stem}.HEADER")]
-    return next((_last_header(file) for file in beside if file.is_file()), None)
-
-
-def _last_header(file: Path) -> str:
-    with text_of(file) as text:
-        lines = text.read(BLOCK).decode("utf-8", "replace").splitlines()
-    headers = [line for line in lines if is_header(line)]
-    if not headers:
-        raise InputError(f"{file}: is a header file without a header line")
-    return headers[-1].strip()
+    return Scanned(path, length, rest, digest.hexdigest(), first, known_length)
 
 
 _MILLISECONDS = "time_msec"

@@ -122,7 +122,7 @@ class Intake:
             path,
             self._nodes,
             sampler=self.sampler,
-            header=base.get("header") or scanned.header,
+            header=base.get("header"),
             start=scanned.known_length,
             stop=scanned.length,
             line=base.get("lines", 0),

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms.blocks import LdmsReader, NodeTable
-from pipelines.readers.ldms.files import counter_files, read_header, scan
+from pipelines.readers.ldms.files import read_header, scan
 from tests.campaigns.readings import ldms_places, ldms_rows
 from tests.conftest import SHARED, needs_shared
 from tests.oracle import readers
@@ -26,7 +26,7 @@ def read(path: Path, sampler: str | None = "s", cut: int | None = None) -> tuple
     """The readers of a file, read on from ``cut`` if there is one, and its rows: microseconds, node, metrics."""
     scanned = scan(path, {})
     nodes = NodeTable()
-    first = LdmsReader(path, nodes, sampler, scanned.header, 0, scanned.length if cut is None else cut)
+    first = LdmsReader(path, nodes, sampler, None, 0, scanned.length if cut is None else cut)
     rows = ldms_rows(first, first.blocks())
     if cut is None:
         return [first], rows
@@ -191,7 +191,7 @@ def test_a_column_of_text_is_left_out_and_named(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1,0,n,1,0,1", "no header line: '1,0,n,1,0,1' names no column Time, and there is no header file beside it"),
+        ("1,0,n,1,0,1", "no header line: '1,0,n,1,0,1' names no column Time"),
         ("#Time,Time_usec,a", "the header has no column of nodes: ProducerName, node_id, hostname or component_id"),
         (HEAD, "the header names no metric"),
         (f"{HEAD},a,,b", "the header leaves column 7 without a name"),
@@ -216,16 +216,6 @@ def test_an_unfinished_last_line_waits(tmp_path: Path) -> None:
     path.write_text(f"{HEAD},a\n1,0,n,1,0,1\n2,0,n,1,0,12")
     assert scan(path, {}).rest == len("2,0,n,1,0,12")
     assert [row[2] for row in read(path)[1]] == [(1.0,)]
-
-
-@pytest.mark.parametrize("header", ["sysclassib.HEADER.1507711419", "sysclassib.HEADER"])
-def test_the_header_may_lie_beside_the_file(tmp_path: Path, header: str) -> None:
-    data = written(tmp_path, "1,0,n,1,0,5,6", name="sysclassib.1507711419")
-    written(tmp_path, f"{HEAD},a", f"{HEAD},a,b", name=header)
-    written(tmp_path, f"{HEAD},x,y", name="sysclassib.HEADER.1507719999")
-    assert counter_files(tmp_path) == [data]
-    (reader,), rows = read(data, None)
-    assert (reader.header, rows) == (f"{HEAD},a,b", [(1_000_000, "n", (5.0, 6.0))])
 
 
 @pytest.mark.parametrize("block", [64, 1000, 1 << 20])
