@@ -29,7 +29,6 @@ from pipelines.report.table import Cell, Row, Table, duration
 from pipelines.studies.what_if import LOSES, MOST_LOST, NOT_JUDGED, WhatIf, records
 from sim.metrics.names import METRICS
 from sim.metrics.verdict import change, interval, signed
-from sim.site.changes import MinTimeLimits
 from sim.site.lines import NO_SETTING, SCRIPT
 from sim.site.parity import RANGE, apart
 from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Measured
@@ -152,8 +151,7 @@ def _interval(measured: Measured) -> str:
 
 def _kills(study: WhatIf, name: str) -> str:
     kills, never = len(study.changes[name].kills), study.effects[name].never
-    most = "at most " if any(isinstance(limit, MinTimeLimits) for limit in study.candidates[name].limits) else ""
-    clause = f"; {most}{kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
+    clause = f"; {kills:,} of {len(study.jobs.table):,} jobs would be killed" if kills else ""
     return clause + (f"; {never:,} job{'s' * (never > 1)} would never start" if never else "")
 
 

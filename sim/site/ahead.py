@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 from copy import deepcopy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 import pandas as pd
@@ -119,7 +119,7 @@ class Moment:
     origin_s: int
     now_ms: int
     slurm: Slurm
-    asked_ms: int = -NO_TIME
+    asked_ms: int
 
 
 def starts_ahead(
@@ -197,29 +197,28 @@ def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
 
 def lead(site: Site, table: pd.DataFrame, recorded: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:
     """Return the site as it is at ``now_s``, by the record of the first ``recorded`` jobs."""
-    origin = origin_of(table)
-    moment = Moment(site, table, recorded, origin, round((now_s - origin) * 1000), begin(site, table, phases))
-    slurm, numbers, jobs = moment.slurm, moment.slurm.numbers, table.iloc[:recorded]
+    origin, slurm, jobs = origin_of(table), begin(site, table, phases), table.iloc[:recorded]
+    now_ms, numbers = round((now_s - origin) * 1000), slurm.numbers
     accrue = jobs["accrue_s"].to_numpy(np.float64) if "accrue_s" in jobs else np.full(recorded, np.nan)
     accrued = np.flatnonzero(np.isfinite(accrue))
     slurm.now.accrues[accrued] = since = np.floor(accrue[accrued]).astype(np.int64) - origin
-    numbers[slots.LAST_DECAY] = (moment.now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
-    ms, kind, row = _recorded(moment, jobs, phases, usage_s)
+    numbers[slots.LAST_DECAY] = (now_ms if usage_s is None else round((usage_s - origin) * 1000)) // 1000
+    ms, kind, row = _recorded(slurm, jobs, phases, now_ms, usage_s)
     follow(ms, kind, row, *held_nodes(site, jobs), accrued, since, slurm)
-    numbers[slots.OUTAGE] = np.searchsorted(slurm.outages.time_ms, moment.now_ms, side="right")
+    numbers[slots.OUTAGE] = np.searchsorted(slurm.outages.time_ms, now_ms, side="right")
     numbers[slots.JOINED] = recorded
     asks = ms[~np.isin(kind, (START, DECAY)) & ((kind != LOOK) | (row == NONE))]
-    return replace(moment, asked_ms=int(asks.max(initial=-NO_TIME)))
+    return Moment(site, table, recorded, origin, now_ms, slurm, int(asks.max(initial=-NO_TIME)))
 
 
 def _recorded(
-    moment: Moment, jobs: pd.DataFrame, phases: Phases, usage_s: float | None
+    slurm: Slurm, jobs: pd.DataFrame, phases: Phases, now_ms: int, usage_s: float | None
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Return milliseconds, kinds and rows of past events, in order, int64 [events]."""
-    slurm, now_ms = moment.slurm, moment.now_ms
+    origin_s = origin_of(jobs)
 
     def in_ms(seconds: np.ndarray) -> np.ndarray:
-        return np.round((seconds - moment.origin_s) * 1000)
+        return np.round((seconds - origin_s) * 1000)
 
     submit = np.minimum(in_ms(jobs["submit_s"].to_numpy(np.float64) + phases.parts_s[: len(jobs)]), now_ms)
     start = np.fmax(in_ms(jobs["start_s"].to_numpy(np.float64)), submit)
@@ -232,7 +231,7 @@ def _recorded(
     of_jobs += [(LOOK, answer)] * (len(slurm.ask.after) > 0)
     if usage_s is not None and slurm.rules.multifactor:
         period, first = slurm.rules.calc_period * 1000, int(phases.decay_s * 1000)
-        since = round((usage_s - moment.origin_s) * 1000)
+        since = round((usage_s - origin_s) * 1000)
         decays_ms = np.arange(first + max(-((first - since) // period), 0) * period, now_ms + 1, period)
     ms, kind, row = ordered(of_jobs, decays_ms, slurm)
     passed = int(np.searchsorted(ms, now_ms, side="right"))

@@ -81,27 +81,21 @@ class SlurmConf(KindOfChange):
     """Keys of slurm.conf."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
-        settings, lines = dict(now.site.settings), []
-        for key, value in self.value.items():
-            today = settings.get(key.lower(), _DEFAULTS.get(key.lower(), ""))
-            new = value_of(value, today, key)
-            if new.lower() != today.lower():
-                settings[key.lower()] = new
-                lines.append(f"{key}={new}")
-        return now.having(*lines, site=replace(now.site, settings=settings))
+        present = now.site.settings
+        new = _differing(self.value, {key: present.get(key.lower(), _DEFAULTS.get(key.lower(), "")) for key in self.value})
+        settings = {**present, **{key.lower(): value for key, value in new.items()}}
+        return now.having(*(f"{key}={value}" for key, value in new.items()), site=replace(now.site, settings=settings))
 
 
 class SchedulerParameters(KindOfChange):
     """Keys of SchedulerParameters, of which the whole line is stated anew."""
 
     def apply(self, now: Changed, seed: int) -> Changed:
-        scheduler = dict(now.site.scheduler)
-        for key, value in self.value.items():
-            new = value_of(value, scheduler.get(key, _DEFAULTS.get(key, "")), key)
-            if new != scheduler.get(key, _DEFAULTS.get(key)):
-                scheduler[key] = new
-        if scheduler == now.site.scheduler:
+        present = now.site.scheduler
+        new = _differing(self.value, {key: present.get(key, _DEFAULTS.get(key, "")) for key in self.value})
+        if not new:
             return now
+        scheduler = {**present, **new}
         text = ",".join(f"{key}={value}" if value else key for key, value in scheduler.items())
         settings = {**now.site.settings, "schedulerparameters": text}
         return now.having(f"SchedulerParameters={text}", site=replace(now.site, settings=settings, scheduler=scheduler))
@@ -188,29 +182,13 @@ class TimeLimits(KindOfChange):
         runtime = jobs["runtime_s"].to_numpy(np.int64)
         over = (runtime > limit) & (runtime <= jobs["limit_s"].to_numpy())
         return now.having(
-            *limit_lines(self.value, "time_limit", now.site),
+            *limit_lines(self.value, now.site),
             jobs=jobs.assign(
                 limit_s=limit,
                 least_limit_s=np.minimum(jobs["least_limit_s"], limit),
                 runtime_s=np.where(over, limit, runtime),
                 killed=jobs["killed"].to_numpy(bool) | over,
             ),
-            kills=now.kills | frozenset(jobs["job_id"][over].astype(str)),
-        )
-
-
-class MinTimeLimits(KindOfChange):
-    """The same values for min limits."""
-
-    tabular = False
-
-    def apply(self, now: Changed, seed: int) -> Changed:
-        jobs = now.jobs
-        least = np.minimum(_asked_instead(jobs, self.value, seed), jobs["least_limit_s"])
-        over = (jobs["runtime_s"] > least) & (jobs["runtime_s"] <= jobs["least_limit_s"])
-        return now.having(
-            *limit_lines(self.value, "time_min", now.site),
-            jobs=jobs.assign(least_limit_s=least),
             kills=now.kills | frozenset(jobs["job_id"][over].astype(str)),
         )
 
@@ -236,10 +214,15 @@ KINDS: dict[str, type[KindOfChange]] = {
     "nodes": NodeCount,
     "reservation": WeeklyReservation,
     "limits": TimeLimits,
-    "time_min": MinTimeLimits,
     "site_factor": SiteFactor,
 }
 """The kinds by their key in a file of candidates, in the order in which they are applied."""
+
+
+def _differing(wanted: Mapping[str, Any], today: Mapping[str, str]) -> dict[str, str]:
+    """Return the wanted values that differ from today's, by key."""
+    values = {key: value_of(value, today[key], key) for key, value in wanted.items()}
+    return {key: value for key, value in values.items() if value.lower() != today[key].lower()}
 
 
 def _check_names(wanted: Mapping[str, Any], present: Mapping[str, Any], kind: str) -> None:
@@ -314,11 +297,6 @@ class SiteChange:
     def resources(self) -> bool:
         """Tell whether it is of nodes, which are no settings."""
         return any(change.resources for change in self.changes)
-
-    @property
-    def limits(self) -> tuple[TimeLimits | MinTimeLimits, ...]:
-        """Return the changes of limits."""
-        return tuple(change for change in self.changes if isinstance(change, TimeLimits | MinTimeLimits))
 
 
 TEXTS = ("name", "what", "risk")

@@ -17,8 +17,6 @@ from sim.slurm.phases import TRIES, clock_settings, draw_phases, origin_of
 from sim.slurm.recorded import LOOK, START
 from sim.slurm.site import Site
 
-FIRST_JOB_ID = "1"
-"""Default of FirstJobId."""
 _MOST_LOOKED_AT = 500
 """Jobs, from the first on, whose priorities are looked at."""
 _MOST_AGREE = 0.5
@@ -41,7 +39,7 @@ def with_computations(site: Site, jobs: pd.DataFrame) -> Site:
     best = tried_s[agree == agree.max()]
     if len(best) > _MOST_AGREE * TRIES:
         return site
-    first_id = int(site.settings.get("firstjobid", FIRST_JOB_ID))
+    first_id = int(site.settings.get("firstjobid", "1"))
     return replace(site, computed_s=tuple(best.tolist()), begins=int(jobs["group"].iloc[0]) == first_id)
 
 

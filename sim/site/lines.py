@@ -98,17 +98,15 @@ def with_prediction(site: Site, level: float, *body: str) -> list[str]:
     ]
 
 
-def limit_lines(text: str, key: str, site: Site) -> list[str]:
-    """Return lines that make Slurm set ``key``, time_limit or time_min, by ``text``."""
+def limit_lines(text: str, site: Site) -> list[str]:
+    """Return lines that make Slurm set time limits by ``text``."""
     kind, _, level = text.rpartition(" ")
-    kept = ["if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"] * (key == "time_limit")
+    kept = "if job.time_min < slurm.NO_VAL then job.time_min = math.min(job.time_min, job.time_limit) end"
     if kind:
-        statement = f"job.{key} = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
-        return with_prediction(site, float(level), statement, *kept)
-    statement = (
-        f"if job.time_limit < slurm.NO_VAL then job.{key} = math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1) end"
-    )
-    return _script(site, _ALONE, (statement, *kept))
+        predicted = "job.time_limit = math.min(job.time_limit, math.max(math.ceil(s / 60), 1))"
+        return with_prediction(site, float(level), predicted, kept)
+    multiple = f"math.max(math.ceil(job.time_limit * {text.removeprefix('x')}), 1)"
+    return _script(site, _ALONE, (f"if job.time_limit < slurm.NO_VAL then job.time_limit = {multiple} end", kept))
 
 
 def _script(site: Site, before: str, body: Iterable[str]) -> list[str]:

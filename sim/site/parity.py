@@ -58,13 +58,13 @@ class Open:
     ``wait_s`` float64 [replays, jobs] are seconds until a job starts or, if that comes first, is cancelled; NaN for a job that does
     neither. ``recorded_s`` [jobs] are the recorded waits. A wait that a cancellation ended counts on both sides: means over jobs
     that started in the record would leave out its long waits, but not those of the replays. ``ran`` bool [jobs]: which started in
-    the record, by default all of a known wait; ``started``: in the record or in some replay.
+    the record; ``started``: in the record or in some replay.
     """
 
     wait_s: np.ndarray
     recorded_s: np.ndarray
-    ran: np.ndarray | None = None
-    started: np.ndarray | None = None
+    ran: np.ndarray
+    started: np.ndarray
 
     @classmethod
     def of(cls, jobs: pd.DataFrame, start_s: np.ndarray) -> Open:
@@ -79,8 +79,7 @@ class Open:
     @property
     def starts(self) -> np.ndarray:
         """Tell for which of the jobs that ran the wait ends in every replay, bool [jobs]."""
-        ran = np.isfinite(self.recorded_s) if self.ran is None else self.ran
-        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & ran)
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & self.ran)
 
     @property
     def counted(self) -> np.ndarray:
@@ -88,14 +87,12 @@ class Open:
 
         They start in the record or in some replay.
         """
-        ends = np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s)
-        return np.asarray(ends if self.started is None else ends & self.started)
+        return np.asarray(np.isfinite(self.wait_s).all(axis=0) & np.isfinite(self.recorded_s) & self.started)
 
     @property
     def lost(self) -> np.ndarray:
         """Tell for which of the jobs that ran the wait does not end in every replay, bool [jobs]."""
-        ran = np.isfinite(self.recorded_s) if self.ran is None else self.ran
-        return np.asarray(ran & ~self.starts)
+        return np.asarray(self.ran & ~self.starts)
 
     def ranges(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the range of each job's wait in seconds, float64 [jobs] and [jobs]."""
@@ -235,18 +232,8 @@ def by_group(jobs: pd.DataFrame, replays: Open, by: str, timezone: str = "UTC") 
         means = replays.wait_s[:, rows_of_class].mean(axis=1)
         low, high = range_of_next(means)
         recorded = float(replays.recorded_s[rows_of_class].mean())
-        rows.append(
-            (
-                by,
-                f"{value:,} or more" if by == "size" else value,
-                len(rows_of_class),
-                recorded,
-                float(means.mean()),
-                float(low),
-                float(high),
-                not low <= recorded <= high,
-            )
-        )
+        name, outside = f"{value:,} or more" if by == "size" else value, not low <= recorded <= high
+        rows.append((by, name, len(rows_of_class), recorded, float(means.mean()), float(low), float(high), outside))
     return pd.DataFrame(rows, columns=["by", "value", "jobs", "recorded_s", "mean_s", "low_s", "high_s", "outside"])
 
 

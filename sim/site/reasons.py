@@ -21,27 +21,18 @@ from sim.slurm import slots
 from sim.slurm.limits import Slots
 from sim.slurm.phases import Phases, draw_phases, origin_of
 from sim.slurm.priority import Fixed
-from sim.slurm.reasons import (
-    ARRAY,
-    BEGIN,
-    DEPENDENCY,
-    LIMIT,
-    NOT_UP,
-    PARTITION,
-    PRIORITY,
-    RESERVED,
-    RESOURCES,
-    STARTS,
-    look,
-)
+from sim.slurm.reasons import BEGIN, CLASSES, DEPENDENCY, LIMIT, RESERVED, RESOURCES, look
 from sim.slurm.shares import factor_of
 from sim.slurm.site import Limits, Site
 from sim.slurm.state import NONE, Slurm
 from sim.starts.reasons import Reason
 
-_CLASSES = {ARRAY: "limit", PARTITION: "limit", LIMIT: "limit", RESERVED: "reservation", NOT_UP: "node", PRIORITY: "priority"}
-_CLASSES |= {RESOURCES: "resources", DEPENDENCY: "dependency", BEGIN: "begin time", STARTS: "next"}
-_CODES = {name: code for code, name in _CLASSES.items()} | {"planned": RESERVED, "maintenance": RESERVED, "request": LIMIT}
+_CODES = {name: code for code, name in CLASSES.items() if name != "limit"} | {
+    "limit": LIMIT,
+    "request": LIMIT,
+    "planned": RESERVED,
+    "maintenance": RESERVED,
+}
 
 
 def standings(
@@ -76,7 +67,7 @@ def standings(
         if ids[job] in wanted:
             first = _must_end(deepcopy(recorded), job, partition, now_ms, why) if why[job] == RESOURCES else np.zeros(0, np.int64)
             stands[ids[job]] = Reason(
-                why=_CLASSES[int(why[job])],
+                why=CLASSES[int(why[job])],
                 ahead=int(ahead[partition]),
                 ahead_hours=float(ahead_hours[partition]),
                 ahead_in_queue=int(ahead[partition]),
@@ -107,8 +98,8 @@ def used_limits(site: Site, requests: pd.DataFrame, runs: np.ndarray, rows: Iter
     Running jobs leave less of it than the job asks for. A limit of the tasks of an array comes first. ``requests`` are
     requests of jobs (:data:`sim.slurm.requests.COLUMNS`), ``runs`` bool [jobs] tells which run.
     """
-    slots = Slots(site, {(association.account, association.user): at for at, association in enumerate(site.associations)})
-    of_jobs = {number: slots.of(row) for number, row in enumerate(requests.itertuples())}
+    counters = Slots(site)
+    of_jobs = {number: counters.of(row) for number, row in enumerate(requests.itertuples())}
     taken: dict[int, int] = {}
     for number in np.flatnonzero(runs):
         for _, slot, amount in of_jobs[int(number)]:
@@ -120,13 +111,13 @@ def used_limits(site: Site, requests: pd.DataFrame, runs: np.ndarray, rows: Iter
         if 0 < throttle[row] <= running:
             limits.append(UsedUp(f"its array: {running:,} of {throttle[row]:,} tasks run"))
             continue
-        over = next((limit for limit in of_jobs[row] if taken.get(limit[1], 0) + limit[2] > slots.most[limit[1]]), None)
+        over = next((limit for limit in of_jobs[row] if taken.get(limit[1], 0) + limit[2] > counters.most[limit[1]]), None)
         if over is None:
             limits.append(UsedUp())
             continue
         what, slot, amount = over
-        left = f"{taken.get(slot, 0):,} of {slots.most[slot]:,} used, it asks for {amount:,}"
-        limits.append(UsedUp(f"{slots.owner(slot)}, {what}: {left}", slots.key(slot)))
+        left = f"{taken.get(slot, 0):,} of {counters.most[slot]:,} used, it asks for {amount:,}"
+        limits.append(UsedUp(f"{counters.owner(slot)}, {what}: {left}", counters.key(slot)))
     return limits
 
 

@@ -45,35 +45,13 @@ class Replay(NamedTuple):
     cycles: int
 
 
-def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0) -> Replay:
+def replay(site: Site, jobs: pd.DataFrame, phases: Phases | int = 0, shared: SlurmRequests | None = None) -> Replay:
     """Replay ``jobs`` on ``site`` as Slurm would start them.
 
     ``phases`` are given, or drawn by a seed. ``jobs`` has the columns of :data:`sim.slurm.requests.COLUMNS`, in order of
-    submission. Raises InputError for a table without them, and for jobs that the site does not admit.
+    submission; ``shared`` is what they ask for, if that is already read. Raises InputError for a table without these columns, and
+    for jobs that the site does not admit.
     """
-    slurm, back = _ended(site, jobs, phases)
-    now, names = slurm.now, np.array([node.name for node in site.nodes], object)
-    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
-    by = np.array(_STARTED_BY, object)[now.by]
-    counts = int(slurm.numbers[slots.PASSES]), int(slurm.numbers[slots.CYCLES])
-    return Replay(_start_s(slurm, jobs)[back], by[back], nodes[back], now.attempts[back], *counts)
-
-
-def starts(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: SlurmRequests) -> np.ndarray:
-    """Return the starts of a replay, as :func:`replay` does.
-
-    What the jobs ask for is given as ``requests``, in the order of ``jobs``.
-    """
-    slurm, back = _ended(site, jobs, phases, requests)
-    return _start_s(slurm, jobs)[back]
-
-
-def _start_s(slurm: Slurm, jobs: pd.DataFrame) -> np.ndarray:
-    return np.where(slurm.now.first_ms >= 0, slurm.now.first_ms / 1000 + origin_of(jobs), np.nan)
-
-
-def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: SlurmRequests | None = None) -> tuple[Slurm, np.ndarray]:
-    """Return the arrays after a replay, in order of submission, and each job's place in them."""
     if missing := [name for name in COLUMNS if name not in jobs]:
         raise InputError(f"the jobs have no column {missing[0]}")
     if len(jobs) == 0:
@@ -85,12 +63,11 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
     submit_ms = np.round((submit_s - origin_of(jobs) + parts_s) * 1000).astype(np.int64)
     order = np.argsort(submit_ms, kind="stable")
     table = jobs.iloc[order].reset_index(drop=True)
-    slurm = begin(site, table, drawn, None if requests is None else (requests, order))
+    slurm = begin(site, table, drawn, None if shared is None else (shared, order))
     if drawn.direct is not None:
         slurm.now.killed[:] |= drawn.direct[order]
     if drawn.answers_s is not None:
-        answers_ms = drawn.answers_s[order] * 1000
-        usual_ms = slurm.now.answer_ms
+        answers_ms, usual_ms = drawn.answers_s[order] * 1000, slurm.now.answer_ms
         usual_ms[:] = np.where(np.isnan(answers_ms), usual_ms, np.round(np.nan_to_num(answers_ms)))
     runtime_ms = table["runtime_s"].to_numpy(np.int64) * 1000 + LAUNCH_MS
     if drawn.run_parts_s is not None:
@@ -99,7 +76,12 @@ def _ended(site: Site, jobs: pd.DataFrame, phases: Phases | int, requests: Slurm
         seen = drawn.runtimes_s[order]
         runtime_ms = np.where(np.isnan(seen), runtime_ms, np.round(np.nan_to_num(seen) * 1000)).astype(np.int64)
     site_loop(slurm, submit_ms[order], runtime_ms, site.procs, Scratch()).run(0)
-    return slurm, np.argsort(order)
+    now, back, names = slurm.now, np.argsort(order), np.array([node.name for node in site.nodes], object)
+    start_s = np.where(now.first_ms >= 0, now.first_ms / 1000 + origin_of(jobs), np.nan)
+    nodes = np.array([",".join(names[now.node[a : a + held]]) for a, held in zip(now.nodes, now.held, strict=False)], object)
+    by = np.array(_STARTED_BY, object)[now.by]
+    counts = int(slurm.numbers[slots.PASSES]), int(slurm.numbers[slots.CYCLES])
+    return Replay(start_s[back], by[back], nodes[back], now.attempts[back], *counts)
 
 
 class SiteLoop(NamedTuple):

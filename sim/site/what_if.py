@@ -21,9 +21,8 @@ from features.statistics import CONFIDENCE, FEWEST_BLOCKS, Interval, Ratio, inte
 from sim.metrics.comparison import by_week, by_week_and_user, pooled, stacked
 from sim.metrics.schedule_metrics import ratios
 from sim.site.changes import Changed
-from sim.site.replay import Replay, as_schedule, starts
-from sim.slurm.begin import asked
-from sim.slurm.requests import SlurmRequests
+from sim.site.replay import Replay, as_schedule, replay
+from sim.slurm.requests import SlurmRequests, requests
 
 USUAL_SHAKE_S = 60
 NOT_SURE = "not sure"
@@ -82,9 +81,9 @@ class Replays:
         with _ONE_AT_A_TIME:
             if row not in self.requests:
                 self.requests.clear()
-                self.requests[row] = asked(changed.site, changed.jobs)
-            requests = self.requests[row]
-        return row, seed, starts(changed.site, shaken(changed.jobs, self.shake_s, seed), seed, requests)
+                self.requests[row] = requests(changed.site, changed.jobs)
+            shared = self.requests[row]
+        return row, seed, replay(changed.site, shaken(changed.jobs, self.shake_s, seed), seed, shared).start_s
 
 
 def same(today: Changed, changed: Changed, before: np.ndarray, after: np.ndarray) -> bool:

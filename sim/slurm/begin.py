@@ -15,7 +15,6 @@ from sim.slurm.phases import LEAD_S, Phases, answered_ms, clock_settings, origin
 from sim.slurm.priority import Fixed
 from sim.slurm.releases import rules_of
 from sim.slurm.requests import SlurmRequests, preemption, requests
-from sim.slurm.scratch import scratch_of
 from sim.slurm.shares import rank_users
 from sim.slurm.site import PARAMETERS, UNLIMITED, Site
 from sim.slurm.state import (
@@ -24,13 +23,14 @@ from sim.slurm.state import (
     IF_WAITING,
     MADE,
     NO_TIME,
-    NODES,
     NONE,
     OF_PARENT,
     UP,
     Ask,
+    CycleScratch,
     Hardware,
     Now,
+    Plans,
     Reservations,
     Rules,
     SiteEvents,
@@ -42,8 +42,9 @@ BEHIND_PERCENT = 20
 """Share of turns since 23.11 that slurmctld takes for a second earlier (two or four seconds between passes in place of three, measured)."""
 MOVED_ON_S = 60 * DAY_S
 """How long after the last submission a repeating reservation still repeats."""
-YEAR_S = 365 * DAY_S
 
+_OF_NODES = ("room", "chosen", "take", "first", "last", "total", "size", "cpus", "memory", "gpus", "able", "sooner", "clear")
+"""Scratch arrays with a number for each node."""
 Event = tuple[int, int, int, int]
 """An event of the site as in :class:`sim.slurm.state.SiteEvents`: ms, node, what, job or row."""
 
@@ -61,11 +62,9 @@ def as_rules(site: Site, phases: Phases) -> Rules:
         sched_min_interval_ms=site.parameter("sched_min_interval") // 1000,
         depth=site.parameter("default_queue_depth"),
         kill_wait=int(settings.get("killwait", "30")),
-        over_time=60 * min(seconds(settings.get("overtimelimit", "0")) // 60, YEAR_S // 60),
         message_timeout=int(settings.get("messagetimeout", "10")),
         calc_period=period,
         accrues_always="accrue_always" in site.priority_flags,
-        only_rises="incr_only" in site.priority_flags,
         multifactor=site.multifactor,
         weight_age=float(settings.get("priorityweightage", 0)),
         weight_fair=float(settings.get("priorityweightfairshare", 0)),
@@ -91,14 +90,6 @@ def as_rules(site: Site, phases: Phases) -> Rules:
     )
 
 
-def asked(site: Site, jobs: pd.DataFrame) -> SlurmRequests:
-    """Return what ``jobs``, in any order, ask for on a site.
-
-    Raises InputError for a job in an unknown partition or QOS.
-    """
-    return requests(site, jobs, _tree(site)[1], origin_of(jobs))
-
-
 def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[SlurmRequests, np.ndarray] | None = None) -> Slurm:
     """Return the arrays of a replay of ``jobs`` on ``site``.
 
@@ -106,42 +97,36 @@ def begin(site: Site, jobs: pd.DataFrame, phases: Phases, request_rows: tuple[Sl
     already made, and the row of each job. Raises InputError for a job in an unknown partition or QOS.
     """
     rules, origin = as_rules(site, phases), origin_of(jobs)
-    tree, leaves = _tree(site)
-    ask, suits, limits, kinds = requests(site, jobs, leaves, origin) if request_rows is None else request_rows[0]
+    ask, suits, limits = requests(site, jobs) if request_rows is None else request_rows[0]
     if request_rows is not None:
-        ask = request_rows[0].of_rows(request_rows[1], jobs, origin)
+        ask = request_rows[0].of_rows(request_rows[1], jobs)
     hardware = hardware_of(site, suits)
     groups = int(ask.group.max()) + 1
-    now = _now(hardware, ask, np.array(limits.most, np.int64), kinds, groups)
+    now = _now(hardware, ask, np.array(limits.most, np.int64), groups)
     now.killed[:] = np.array(jobs["killed"], np.int64)
     now.answer_ms[:] = rules.epilog_ms
     now.qos[:] = jobs["qos"].map({name: row for row, name in enumerate(site.qos)})
     reservations, of_reservations = _reserve(site, origin, int(jobs["submit_s"].max()))
     changes = [*_outages(site, phases, origin), *of_reservations, *_of_jobs(jobs, ask, origin)]
     events = np.array(sorted(changes, key=lambda event: event[0]), np.int64).reshape(-1, 4)
-    room, plans = scratch_of(rules, hardware, ask, groups)
+    room, plans = _scratch(rules, hardware, ask, groups)
+    logged = {name: np.round(getattr(phases, f"{name}_s") * 1000).astype(np.int64) for name in ("cycles", "passes", "direct")}
     slurm = Slurm(
-        rules._replace(has_components=bool((ask.het != NONE).any()), has_several_qos=bool((ask.limit_qos != NONE).any())),
-        hardware,
-        ask,
-        tree,
-        SiteEvents(*np.ascontiguousarray(events.T)),
-        reservations,
-        preemption(site, jobs),
-        now,
-        room,
-        plans,
-        _ms(phases.cycles_s),
-        _ms(phases.passes_s),
-        _ms(phases.direct_s),
-        _numbers(rules, phases, int(jobs["submit_s"].min()) - origin),
+        rules=rules._replace(has_components=bool((ask.het != NONE).any()), has_several_qos=bool((ask.limit_qos != NONE).any())),
+        hardware=hardware,
+        ask=ask,
+        tree=_tree(site),
+        outages=SiteEvents(*np.ascontiguousarray(events.T)),
+        reservations=reservations,
+        preemption=preemption(site, jobs),
+        now=now,
+        room=room,
+        plans=plans,
+        numbers=_numbers(rules, phases, int(jobs["submit_s"].min()) - origin),
+        **logged,
     )
     rank_users(slurm)
     return slurm
-
-
-def _ms(seconds_s: np.ndarray) -> np.ndarray:
-    return np.round(seconds_s * 1000).astype(np.int64)
 
 
 def _outages(site: Site, phases: Phases, origin: int) -> list[Event]:
@@ -186,39 +171,36 @@ def _numbers(rules: Rules, phases: Phases, first_s: int) -> np.ndarray:
 
 def _reserve(site: Site, origin: int, last_s: int) -> tuple[Reservations, list[Event]]:
     """Return reservations at their first times, and events at which they begin, end, move on."""
-    times = [reservation.times(origin, last_s + MOVED_ON_S) for reservation in site.reservations]
     of_node = {node.name: row for row, node in enumerate(site.nodes)}
-    events, moves = list[Event](), list[tuple[int, int, int]]()
-    for at, held in enumerate(times):
-        created = site.reservations[at].created_s
-        if created is not None and created > origin:
-            events.append(((created - origin) * 1000, NONE, MADE, len(moves)))
-            moves.append((at, *held[0]))
-        for number, (begins, over) in enumerate(held):
-            following = held[number + 1 : number + 2]
+    events, moves, first, kept = list[Event](), list[tuple[int, int, int]](), list[tuple[int, int]](), site.reservations
+    for at, held in enumerate(kept):
+        spans = held.times(origin, last_s + MOVED_ON_S)
+        if held.created_s is not None and held.created_s > origin:
+            first.append((origin, origin))
+            events.append(((held.created_s - origin) * 1000, NONE, MADE, len(moves)))
+            moves.append((at, *spans[0]))
+        else:
+            first.append(spans[0])
+        for number, (begins, over) in enumerate(spans):
+            following = spans[number + 1 : number + 2]
             events.append((max(begins - origin, 0) * 1000, NONE, DRAINED, NONE))
             events.append((max(over - origin, 0) * 1000, NONE, DRAINED, len(moves) if following else NONE))
             moves += [(at, *span) for span in following]
-    kept = site.reservations
-    unknown = [reservation.created_s is not None and reservation.created_s > origin for reservation in kept]
-    first = [(origin, origin) if later else held[0] for held, later in zip(times, unknown, strict=True)]
     nodes = np.array([as_set([of_node[name] for name in held.nodes], len(of_node)) for held in kept], np.int64)
     return Reservations(
         np.array([begins - origin for begins, _ in first], np.int64),
         np.array([over - origin for _, over in first], np.int64),
         nodes.reshape(len(kept), len(as_set([], len(of_node)))),
         np.array([2 if "MAINT" in held.flags else int("OVERLAP" in held.flags) for held in kept], np.int64),
-        np.array(["FLEX" in held.flags for held in kept], np.int64),
         *(np.array(moves, np.int64).reshape(-1, 3) - (0, origin, origin)).T.copy(),
     ), events  # fmt: skip
 
 
-def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
-    """Return the associations as arrays, and the row of each (account, user)."""
+def _tree(site: Site) -> Tree:
+    """Return the associations as arrays."""
     every, size = site.associations, len(site.associations)
-    row = {(association.account, association.user): at for at, association in enumerate(every)}
     below: list[list[int]] = [[] for _ in every]
-    parents = [row[association.parent, ""] if at else NONE for at, association in enumerate(every)]
+    parents = [site.rows[association.parent, ""] if at else NONE for at, association in enumerate(every)]
     for at, association in enumerate(every):
         # shares count at the level of the next account up without Fairshare=parent
         above = parents[at]
@@ -238,10 +220,10 @@ def _tree(site: Site) -> tuple[Tree, dict[tuple[str, str], int]]:
         level=np.zeros(size),
         stack=np.zeros(size + 1, np.int64),
         tied=np.zeros(size + 1, np.int64),
-    ), row  # fmt: skip
+    )
 
 
-def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, groups: int) -> Now:
+def _now(hardware: Hardware, ask: Ask, most: np.ndarray, groups: int) -> Now:
     """Return an empty machine before the first submission."""
     nodes, count, records = len(hardware.cpus), len(ask.cpus), len(ask.job)
     widest = np.minimum(np.maximum(ask.cpus, ask.min_nodes), nodes)
@@ -267,7 +249,6 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, grou
         "could_start",
     )
     unknown = dict.fromkeys((*times, "place"), count) | {"rest": groups}
-    limits_nodes = kinds == NODES
     return Now(
         **{name: np.zeros(length, np.int64) for name, length in zeros.items()},
         **{name: np.full(length, NONE) for name, length in unknown.items()},
@@ -284,6 +265,26 @@ def _now(hardware: Hardware, ask: Ask, most: np.ndarray, kinds: np.ndarray, grou
         billed=np.zeros(count),
         undone=np.bincount(ask.group, minlength=groups).astype(np.int64),
         most=most,
-        counter=np.where(limits_nodes, np.cumsum(limits_nodes) - 1, NONE),
-        jobs_on=np.zeros((limits_nodes.sum(), nodes), np.int32),
     )
+
+
+def _scratch(rules: Rules, hardware: Hardware, ask: Ask, groups: int) -> tuple[CycleScratch, Plans]:
+    """Return room for what a pass notes for itself, allocated once."""
+    count, nodes, partitions = len(ask.limit), len(hardware.cpus), len(hardware.tier)
+    words = hardware.member.shape[1]
+    intervals = 2 * min(rules.bf_max_job_test, len(ask.job) * max(rules.bf_max_job_array_resv, 1)) + 4
+    lengths = {
+        **dict.fromkeys(_OF_NODES, nodes),
+        **dict.fromkeys(("mask", "usable", "counted", "idle", "coming"), words),
+        **dict.fromkeys(("candidates", "shared"), count),
+        **{"freed": count + 1, "merged": len(ask.job), "tested": int(ask.user.max(initial=-1)) + 1},
+    }
+    marks = {"failed": partitions, **dict.fromkeys(("planned", "plans", "block"), groups)}
+    room = CycleScratch(
+        **{name: np.zeros(length, np.int64) for name, length in lengths.items()},
+        **{name: np.full(length, NONE) for name, length in marks.items()},
+        futile=np.zeros((128, 4), np.int64),
+        weight=2 * hardware.weight,
+    )
+    spans, sets = np.zeros((4, intervals), np.int64), np.zeros((2, intervals, words), np.int64)
+    return room, Plans(spans[0], spans[1], spans[2], spans[3], sets[0], sets[1], np.zeros(words, np.int64))

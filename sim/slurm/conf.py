@@ -28,14 +28,14 @@ from sim.slurm.releases import read_release
 from sim.slurm.site import PARAMETERS, PARTITION_KEYS, TYPED, UNLIMITED, Node, Partition, Site
 
 _FLAGS = {
-    *("fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "incr_only", "max_tres", "no_normal_assoc"),
+    *("fair_tree", "calculate_running", "small_relative_to_time", "accrue_always", "max_tres", "no_normal_assoc"),
 }
 """PriorityFlags that are modelled, or that only affect priorities of running jobs."""
 _WEIGHTS = ("age", "fairshare", "jobsize", "partition", "qos")
 _MODELLED = {
     *("clustername", "schedulertype", "schedulerparameters", "prioritytype", "selecttype", "selecttypeparameters"),
     *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
-    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "epilog", "overtimelimit", "topologyplugin", "priorityflags"),
+    *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "epilog", "topologyplugin", "priorityflags"),
     "preemptparameters",
     *(f"priorityweight{name}" for name in _WEIGHTS),
 }
@@ -46,6 +46,7 @@ _DECIDES = {
     "priorityusageresetperiod": ("none",),
     "priorityweighttres": ("",),
     "completewait": ("0",),
+    "overtimelimit": ("0",),
     "preemptexempttime": ("0", "-1", "00:00:00"),
 }
 """Keys that are not modelled, with the values at which they do not change decisions."""
@@ -87,15 +88,14 @@ def configuration(texts: Mapping[str, str], name: str) -> Site:
     nodes: dict[str, Node] = {}
     sets: dict[str, KeyedLine] = {}
     partition_lines: list[KeyedLine] = []
-    ignored: dict[str, int] = {}
+    ignored = set[str]()
     for line in conf_lines(texts, CONF, name):
         first = next(iter(line.pairs))
         if (kind := line.pairs.pop("exclusive", "NO").lower()) != "no":  # since 26.05
             line.pairs.update({"oversubscribe": "EXCLUSIVE"} if kind == "node" else {f"exclusive{kind}": "YES"})
         if first in defaults:
             named, modelled = line.pairs[first], _NODE if first == "nodename" else _PARTITION
-            for key in line.pairs.keys() - modelled - _HARMLESS - {key for key in OPEN if line.pairs.get(key, "").upper() == "NO"}:
-                ignored[key] = ignored.get(key, 0) + 1
+            ignored |= line.pairs.keys() - modelled - _HARMLESS - {key for key in OPEN if line.pairs.get(key, "").upper() == "NO"}
             if named.upper() == "DEFAULT":
                 defaults[first] |= {key: value for key, value in line.pairs.items() if key != first}
                 continue
@@ -173,7 +173,7 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
     for key, (pattern, form) in _FORMS.items():
         if key in settings and not re.fullmatch(pattern, settings[key]):
             raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not {form}")
-    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "overtimelimit"):
+    for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage"):
         try:
             seconds(settings.get(key, "1"))
         except ValueError:

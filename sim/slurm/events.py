@@ -101,17 +101,12 @@ def _run_times(start: np.ndarray, end: np.ndarray, phases: Phases, epilog_ms: in
     """Return when jobs begin, end, and have cleared their nodes, in milliseconds."""
     start_ms = start * 1000 + _MIDDLE_MS
     end_ms = np.maximum(end, start + 1) * 1000 + _MIDDLE_MS  # an end in the second of the start comes one later
-    clear_ms = end_ms + epilog_ms // 1000 * 1000
-    if phases.starts_s is not None:
-        of_log = phases.starts_s * 1000
-        start_ms = np.where(np.isnan(of_log), start_ms, of_log)
-    if phases.ends_s is not None:
-        of_log = phases.ends_s * 1000
-        end_ms = np.where(np.isnan(of_log), end_ms, np.maximum(of_log, start_ms + 1))  # a job may be preempted as soon as it starts
-    if phases.starts_s is not None:
-        answers_s = np.full(len(end), np.nan) if phases.answers_s is None else phases.answers_s
-        clear_ms = end_ms + np.where(np.isnan(answers_s), epilog_ms, np.nan_to_num(answers_s) * 1000)
-    return start_ms, end_ms, clear_ms
+    if phases.starts_s is None or phases.ends_s is None or phases.answers_s is None:
+        return start_ms, end_ms, end_ms + epilog_ms // 1000 * 1000
+    start_ms = np.where(np.isnan(phases.starts_s), start_ms, phases.starts_s * 1000)
+    # a job may be preempted as soon as it starts
+    end_ms = np.where(np.isnan(phases.ends_s), end_ms, np.maximum(phases.ends_s * 1000, start_ms + 1))
+    return start_ms, end_ms, end_ms + np.where(np.isnan(phases.answers_s), epilog_ms, phases.answers_s * 1000)
 
 
 class RecordedState:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 from sim.slurm.releases import BOTH_QOS
@@ -27,9 +27,9 @@ class Slots:
     QOS come before associations, and the first that sets a limit counts.
     """
 
-    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
+    def __init__(self, site: Site) -> None:
         self.most: list[int] = []
-        self._site, self._leaves = site, leaves
+        self._site = site
         self._rows: dict[tuple[object, ...], int] = {}
 
     def of(self, row: Any) -> list[tuple[str, int, int]]:
@@ -42,13 +42,8 @@ class Slots:
         slots: list[tuple[str, int, int]] = []
         for part in filter(None, row.licenses.split(",")):
             name, _, count = part.replace("=", ":").partition(":")
-            slots.append(
-                (
-                    "license",
-                    self._slot(("license", name), site.licenses.get(name, 0)),
-                    int(count) if re.fullmatch(r"\d{1,9}", count) else 1,
-                )
-            )
+            amount = int(count) if re.fullmatch(r"\d{1,9}", count) else 1
+            slots.append(("license", self._slot(("license", name), site.licenses.get(name, 0)), amount))
         if not site.enforces_limits:
             return slots
         whose = {"group": "", "user": row.user, "account": row.account}
@@ -63,12 +58,12 @@ class Slots:
                         slots.append((name, self._slot((qos.name, scope, whose[scope], name), limits[name]), amounts[name]))
         by_qos = frozenset(held)
         for at, limits in self._associated(row):
-            for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._leaves[row.account, row.user])):
+            for scope, values, key in (("group", limits.group, at), ("user", limits.user, self._site.rows[row.account, row.user])):
                 for name in FACTORS:
                     if name in values and (scope, name) not in (by_qos if scope == "group" else held):
                         held.add((scope, name))  # an account's limit per user holds for users without their own
                         slots.append((name, self._slot((key, scope, name), values[name]), amounts[name]))
-        never = [name for name, most in self._per_job(row) if {**amounts, **_minutes(row)}[name] > most]
+        never = [name for name, most in self._per_job(row) if {**amounts, "wall": row.limit_s // 60}[name] > most]
         return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
 
     def key(self, slot: int) -> tuple[object, ...]:
@@ -96,16 +91,16 @@ class Slots:
 
     def _associated(self, row: Any) -> Iterator[tuple[int, Limits]]:
         """Yield row and limits of a job's association and of all above it."""
-        at = self._leaves.get((row.account, row.user))
+        at = self._site.rows.get((row.account, row.user))
         while at is not None and at >= 0:
             yield at, self._site.associations[at].limits
-            at = self._leaves.get((self._site.associations[at].parent, "")) if at else None
+            at = self._site.rows.get((self._site.associations[at].parent, "")) if at else None
 
     def _per_job(self, row: Any) -> Iterator[tuple[str, int]]:
         held = set[str]()
         for limits in [*(qos.limits for qos in self._qos_of(row)), *(limits for _, limits in self._associated(row))]:
             for name, most in limits.job.items():
-                if name in (*FACTORS, *_minutes(row)) and name not in held:
+                if name in (*FACTORS, "wall") and name not in held:
                     held.add(name)
                     yield name, most
 
@@ -114,9 +109,3 @@ class Slots:
             self._rows[key] = len(self.most)
             self.most.append(most)
         return self._rows[key]
-
-
-def _minutes(row: Any) -> dict[str, int]:
-    """Return the minutes that a job asks for: its time limit as ``wall``, and by resource."""
-    wall = row.limit_s // 60
-    return {"wall": wall, **{f"{name} minutes": amount * wall for name, amount in wanted(row).items()}}

@@ -65,14 +65,14 @@ def main_pass(depth, now, slurm):
         if ask.het[job] != NONE:  # only backfill starts components
             if room.failed[partition] == stamp and rules.ends_at_component:
                 break
-            _fail(partition, stamp, slurm)
+            fail(partition, stamp, slurm)
             continue
         if room.failed[partition] == stamp and not reserved:
             continue
         if throttled(job, slurm) or limited(job, False, slurm):
             continue
         if _left(partition, slurm) < ask.min_nodes[job]:
-            _fail(partition, stamp, slurm)
+            fail(partition, stamp, slurm)
             continue
         open_to(job, partition, now // 1000, now // 1000 + ask.limit[job], slurm, room.mask)
         for word in range(len(room.mask)):
@@ -88,13 +88,13 @@ def main_pass(depth, now, slurm):
         if rules.preempts:
             make_room(job, partition, now, slurm)
         if not reserved and not _lacks_nodes(job, partition, now // 1000, slurm):
-            _fail(partition, stamp, slurm)
+            fail(partition, stamp, slurm)
     if numbers[slots.BEGUN] > begun:
         drop_started(slurm)
 
 
 @kernel
-def _fail(partition, stamp, slurm):
+def fail(partition, stamp, slurm):
     """Fail a partition: no other job of it, nor any on its nodes, starts in this pass."""
     slurm.room.failed[partition] = stamp
     for word in range(len(slurm.room.usable)):

@@ -178,12 +178,8 @@ def _merge_two(first, last, slurm):
         if same:
             plans.end[k], plans.returns[k] = plans.end[k + 1], plans.returns[k + 1]
             for other in range(k + 1, top):
-                plans.begin[other], plans.end[other], plans.row[other] = (
-                    plans.begin[other + 1],
-                    plans.end[other + 1],
-                    plans.row[other + 1],
-                )
-                plans.returns[other] = plans.returns[other + 1]
+                plans.begin[other], plans.end[other] = plans.begin[other + 1], plans.end[other + 1]
+                plans.row[other], plans.returns[other] = plans.row[other + 1], plans.returns[other + 1]
             numbers[slots.INTERVALS] = top
             for other in range(top):
                 if plans.row[other] == top:

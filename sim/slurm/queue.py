@@ -68,7 +68,7 @@ def limited(job, with_nodes, slurm):
 def over_limits(job, chosen, slurm):
     """Tell whether ``job`` would pass a limit with the ``chosen`` nodes.
 
-    From now on the job counts with what it takes on them. Nodes with another job of the same limit do not count again.
+    From now on the job counts with what it takes on them; a node counts for each of its jobs.
     """
     ask, room, cpus = slurm.ask, slurm.room, 0
     for i in range(chosen):
@@ -77,9 +77,7 @@ def over_limits(job, chosen, slurm):
         if ask.kind[row] == CPUS:
             ask.amount[row] = cpus
         elif ask.kind[row] == NODES:
-            ask.amount[row], counter = 0, slurm.now.counter[ask.slot[row]]
-            for i in range(chosen):
-                ask.amount[row] += slurm.now.jobs_on[counter, room.chosen[i]] == 0
+            ask.amount[row] = chosen
     return limited(job, True, slurm)
 
 
@@ -88,18 +86,8 @@ def count_limits(job, sign, slurm):
     """Count a job against its limits at its start (``sign`` 1); stop counting at its end (-1)."""
     ask, state = slurm.ask, slurm.now
     for row in range(ask.limits[job], ask.limits[job + 1]):
-        slot = ask.slot[row]
-        if not is_of(ask.limit_qos[row], job, slurm):
-            continue
-        counter = state.counter[slot]
-        if counter == NONE:
-            state.used[slot] += sign * ask.amount[row]
-            continue
-        for at in range(state.nodes[job], state.nodes[job] + state.held[job]):
-            on = state.jobs_on[counter, state.node[at]]
-            state.jobs_on[counter, state.node[at]] = on + sign
-            if max(on, on + sign) == 1:  # the first job on the node came, or the last left
-                state.used[slot] += sign
+        if is_of(ask.limit_qos[row], job, slurm):
+            state.used[ask.slot[row]] += sign * ask.amount[row]
 
 
 @kernel
@@ -116,8 +104,7 @@ def prioritise(record, second, slurm):
     if state.accrues[job] != NONE:
         age = min(1.0, max(0, second - state.accrues[job]) / rules.max_age)
     factor = factor_of(ask.leaf[job], slurm.tree)
-    least = float(state.priority[record]) if rules.only_rises else 1.0
-    state.priority[record] = int(max(1.0, least, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
+    state.priority[record] = int(max(1.0, age * rules.weight_age + factor * rules.weight_fair + ask.fixed[record]))
 
 
 @kernel
@@ -332,13 +319,10 @@ def merge_halves(as_listed, count, slurm):
                 first, size = (first + half, size - half) if right else (first, half)
             one, middle, other, last = first, first + size // 2, first + size // 2, first + size
             for at in range(first, last):
-                later = other < last and one < middle
-                if later:
-                    later = (
-                        listed_before(queue[other], queue[one], slurm)
-                        if as_listed
-                        else goes_before(queue[other], queue[one], slurm)
-                    )
+                later = False
+                if other < last and one < middle:
+                    behind, ahead = queue[other], queue[one]
+                    later = listed_before(behind, ahead, slurm) if as_listed else goes_before(behind, ahead, slurm)
                 if other == last or (one < middle and not later):
                     merged[at] = queue[one]
                     one += 1
@@ -371,8 +355,6 @@ def open_to(job, partition, second, end, slurm, mask):
     for word in range(len(mask)):
         mask[word] = member[partition, word] & state.up[word]
     for row in range(len(kept.start)):
-        if row == own and kept.flex[row] != 0:
-            continue
         if row == own:
             inside = kept.start[row] <= second < kept.end[row]
             for word in range(len(mask)):

@@ -9,12 +9,18 @@ from __future__ import annotations
 from features.jit import kernel
 from sim.slurm import slots
 from sim.slurm.choice import holds, occupy, pick
+from sim.slurm.main_pass import fail
 from sim.slurm.queue import limited, open_to, over_limits, throttled
 from sim.slurm.runs import start
 from sim.slurm.state import MAIN, NONE, PENDING
 
 STARTS, PRIORITY, RESOURCES, LIMIT, ARRAY, PARTITION, RESERVED, NOT_UP, DEPENDENCY, BEGIN = range(10)
 """Classes of reasons; STARTS: a pass would start the job now. PARTITION: no partition admits it. ARRAY: its array's limit."""
+CLASSES = {
+    **{STARTS: "next", PRIORITY: "priority", RESOURCES: "resources", LIMIT: "limit", ARRAY: "limit", PARTITION: "limit"},
+    **{RESERVED: "reservation", NOT_UP: "node", DEPENDENCY: "dependency", BEGIN: "begin time"},
+}
+"""Their names in :data:`sim.starts.reasons.CLASSES`."""
 
 
 @kernel
@@ -92,9 +98,7 @@ def _with_nodes(job, partition, before, now, slurm):
     chosen = pick(job, room.mask, slurm, state.idle, state.cpus, state.memory, state.gpus)
     if chosen == 0:
         if not reserved:
-            room.failed[partition] = slurm.numbers[slots.STAMP]
-            for word in range(len(room.usable)):
-                room.usable[word] &= ~slurm.hardware.member[partition, word]
+            fail(partition, slurm.numbers[slots.STAMP], slurm)
         return RESOURCES
     if over_limits(job, chosen, slurm):
         return LIMIT

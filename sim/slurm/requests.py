@@ -6,7 +6,7 @@ These are their columns, the limits they count against, and the jobs they may pr
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -15,6 +15,7 @@ import pandas as pd
 from features.errors import InputError
 from sim.slurm.limits import PER_START, Slots
 from sim.slurm.nodesets import Suits, as_set, suitable
+from sim.slurm.phases import origin_of
 from sim.slurm.priority import Fixed
 from sim.slurm.site import Site
 from sim.slurm.state import CANCEL, CPUS, NODES, NONE, OFF, OTHER, REQUEUE, Ask, Preemption
@@ -83,16 +84,15 @@ def preemption(site: Site, jobs: pd.DataFrame) -> Preemption:
 class SlurmRequests(NamedTuple):
     """The requests of jobs, the nodes that suit them, and the limits they count against.
 
-    ``suits`` is int64 [sets, words]; ``kinds`` int64 [limits] is the kind of resource that each limit counts. Only the times of
-    ``ask`` change if the jobs are submitted at other times, so replays may share the rest.
+    ``suits`` is int64 [sets, words]. Only the times of ``ask`` change if the jobs are submitted at other times, so replays may share
+    the rest.
     """
 
     ask: Ask
     suits: np.ndarray
     slots: Slots
-    kinds: np.ndarray
 
-    def of_rows(self, rows: np.ndarray, jobs: pd.DataFrame, origin: int) -> Ask:
+    def of_rows(self, rows: np.ndarray, jobs: pd.DataFrame) -> Ask:
         """Return the requests of the jobs in ``rows``.
 
         ``jobs`` are these jobs, in this order, with their times.
@@ -107,7 +107,7 @@ class SlurmRequests(NamedTuple):
         columns["job"] = np.repeat(np.arange(len(rows)), columns["records"][1:] - columns["records"][:-1])
         columns["resources"] = columns["limits"][:-1] + (ask.resources - ask.limits[:-1])[rows]
         plain = {name: getattr(ask, name)[rows] for name in Ask._fields if name not in columns}
-        return ask._replace(**{**plain, **columns, **times(jobs, origin)})
+        return ask._replace(**{**plain, **columns, **times(jobs)})
 
 
 _LISTED = {
@@ -118,12 +118,12 @@ _LISTED = {
 """Fields of ``Ask`` that say where a job's rows begin, each with the arrays that have these rows."""
 
 
-def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
+def times(jobs: pd.DataFrame) -> dict[str, np.ndarray]:
     """Return the times of ``Ask``, the order of ties, and the next component of each job."""
     submit, task, group, eligible, held = (
         np.array(jobs[name], np.int64) for name in ("submit_s", "task", "group", "eligible_s", "held_s")
     )
-    order = np.empty(len(jobs), np.int64)
+    origin, order = origin_of(jobs), np.empty(len(jobs), np.int64)
     order[np.lexsort((task, group, submit))] = np.arange(len(jobs))
     begin_ms, following = np.where(eligible >= 0, (eligible - origin) * 1000, 0), np.full(len(jobs), NONE)
     if "het" in jobs:
@@ -138,8 +138,8 @@ def times(jobs: pd.DataFrame, origin: int) -> dict[str, np.ndarray]:
 class _RequestRows:
     """The columns of ``Ask`` in which a job has any number of rows, as lists."""
 
-    def __init__(self, site: Site, leaves: Mapping[tuple[str, str], int]) -> None:
-        self.slots = Slots(site, leaves)
+    def __init__(self, site: Site) -> None:
+        self.slots = Slots(site)
         self._site, self._priorities = site, Fixed(site)
         self._partitions, self._qos = list(site.partitions), list(site.qos)
         self._lists: dict[str, list[float]] = {"resources": []}
@@ -211,15 +211,15 @@ _PLAIN = ("cpus", "min_nodes", "max_nodes", "memory_node", "memory_cpu", "gpus",
 """Columns of a replay that are fields of ``Ask`` as they stand."""
 
 
-def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], int], origin: int) -> SlurmRequests:
-    """Return the jobs' requests; raises InputError for an unknown partition or QOS."""
+def requests(site: Site, jobs: pd.DataFrame) -> SlurmRequests:
+    """Return what ``jobs``, in any order, ask for; InputError for an unknown partition or QOS."""
     jobs = jobs.astype(object)  # Arrow would make each string anew at each access
     groups, group = np.unique(np.array(jobs["group"], np.int64), return_inverse=True)
     of_group = {int(number): at for at, number in enumerate(groups)}
     task = np.array(jobs["task"], np.int64)
     whole = {name: part.exclusive for name, part in site.partitions.items()}
     linear = site.settings.get("selecttype", "select/cons_tres") == "select/linear"
-    listed, of_wish = _RequestRows(site, leaves), dict[Suits, int]()
+    listed, of_wish = _RequestRows(site), dict[Suits, int]()
     exclusive, suits = list[bool](), list[int]()
     rows: Iterator[Any] = jobs.reindex(columns=[*COLUMNS, *OPTIONAL], fill_value="").itertuples(index=False)
     for at, row in enumerate(rows):
@@ -242,12 +242,10 @@ def requests(site: Site, jobs: pd.DataFrame, leaves: Mapping[tuple[str, str], in
         array=np.where(task >= 0, group, NONE),
         reservation=np.array([reservations.get(name, NONE) for name in jobs["reservation"]], np.int64),
         plain=np.array(jobs["qos"].isin(without_plans), np.int64),
-        leaf=np.array([leaves.get(pair, NONE) for pair in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
+        leaf=np.array([site.rows.get(pair, NONE) for pair in zip(jobs["account"], jobs["user"], strict=True)], np.int64),
         usage=np.array(jobs["qos"].map({name: qos.usage_factor for name, qos in site.qos.items()}), np.float64),
         counted=np.array(jobs["cpus"], np.int64),
         **listed.arrays(),
-        **times(jobs, origin),
+        **times(jobs),
     )
-    kinds = np.full(len(listed.slots.most), OTHER)
-    kinds[ask.slot] = ask.kind
-    return SlurmRequests(ask, sets, listed.slots, kinds)
+    return SlurmRequests(ask, sets, listed.slots)

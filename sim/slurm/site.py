@@ -94,7 +94,7 @@ class Limits:
     """Max values of a QOS or an association, by resource (``cpu node mem gres/gpu jobs``).
 
     ``group``: for all jobs together; ``user`` and ``account``: for the jobs of each; ``job``: for one job, also ``wall``
-    (minutes) and ``cpu minutes`` and the like.
+    (minutes).
     """
 
     group: Mapping[str, int] = field(default_factory=dict)
@@ -271,6 +271,11 @@ class Site:
         """Return what decides about preemption: ``qos``, ``partition`` (its tier), or ``""``."""
         kind = self.settings.get("preempttype", "preempt/none")
         return {"preempt/qos": "qos", "preempt/partition_prio": "partition"}.get(kind, "")
+
+    @cached_property
+    def rows(self) -> dict[tuple[str, str], int]:
+        """Return the row of each association by account and user."""
+        return {(association.account, association.user): row for row, association in enumerate(self.associations)}
 
     @cached_property
     def enforces_limits(self) -> bool:

@@ -35,7 +35,7 @@ class Rules(NamedTuple):
     processor of a job adds to its priority. ``cycle_ms``: time between cycles. ``epilog_ms``: how long the nodes of an ended job
     are COMPLETING. ``direct``: whether their answer always causes a pass at once. ``first_turn_ms``, ``poll_ms``: the time of one
     turn, of one poll of limits. ``seed`` draws which turns, ``behind_percent`` of all, are taken for a second earlier. ``decay``:
-    the share of usage left after a second. ``over_time``: OverTimeLimit. ``bills``: whether a partition has TRESBillingWeights.
+    the share of usage left after a second. ``bills``: whether a partition has TRESBillingWeights.
     ``has_components``: whether there are heterogeneous jobs. From ``within_slot`` on: the rules of :mod:`sim.slurm.releases`.
     """
 
@@ -51,11 +51,9 @@ class Rules(NamedTuple):
     sched_min_interval_ms: int
     depth: int
     kill_wait: int
-    over_time: int
     message_timeout: int
     calc_period: int
     accrues_always: bool
-    only_rises: bool
     multifactor: bool
     weight_age: float
     weight_fair: float
@@ -200,15 +198,14 @@ class Reservations(NamedTuple):
     """Advance reservations.
 
     ``start`` and ``end`` are seconds, int64 [reservations]; ``nodes`` int64 [reservations, words] are sets; ``rank`` int64
-    [reservations] is 2 for MAINT, 1 for OVERLAP, else 0; ``flex``: its jobs are not bound to its time and nodes. If reservation
-    ``row`` repeats, ``next_start`` and ``next_end`` int64 [times] hold its times after the current one.
+    [reservations] is 2 for MAINT, 1 for OVERLAP, else 0. If reservation ``row`` repeats, ``next_start`` and ``next_end`` int64
+    [times] hold its times after the current one.
     """
 
     start: np.ndarray
     end: np.ndarray
     nodes: np.ndarray
     rank: np.ndarray
-    flex: np.ndarray
     row: np.ndarray
     next_start: np.ndarray
     next_end: np.ndarray
@@ -245,10 +242,9 @@ class Now(NamedTuple):
     ``answer_ms``: how long its nodes are COMPLETING;
     ``preempts_since``: when it first preempted others; ``again``: whether it waits again after a stop; ``killed``: whether
     slurmctld ended it. ``place``: a job's place in slurmctld's list of jobs, which breaks ties of running jobs; ``rest``
-    [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. A limit of nodes
-    has row ``counter`` of its jobs in ``jobs_on`` int32 [rows, nodes]: nodes count once (``_add_usage_node_bitmap``). ``qos``:
-    the QOS with which a job is tried, or runs; ``tried``: its record tried last. ``could_start``: when a
-    component could start, s, by this cycle, NONE: not known.
+    [groups]: the place of an array's tasks that have not started. For each limit, ``used`` of ``most`` is taken. ``qos``:
+    the QOS with which a job is tried, or runs; ``tried``: its record tried last. ``could_start``: when a component could start, s,
+    by this cycle, NONE: not known.
     """
 
     cpus: np.ndarray
@@ -293,8 +289,6 @@ class Now(NamedTuple):
     rest: np.ndarray
     used: np.ndarray
     most: np.ndarray
-    counter: np.ndarray
-    jobs_on: np.ndarray
 
 
 class CycleScratch(NamedTuple):

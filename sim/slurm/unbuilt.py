@@ -26,7 +26,7 @@ def _has_key(*keys: str) -> Callable[[Site], bool]:
 
 
 _OF_SITES = (
-    _Rule((24, 11, 0), "a job that fails in a FLEX reservation also tries nodes outside it",
+    _Rule((22, 5, 0), "jobs of a FLEX or ANY_NODES reservation are bound neither to its time nor to its nodes",
           lambda site: any({"FLEX", "ANY_NODES"} & reservation.flags for reservation in site.reservations)),
     _Rule((24, 11, 0), "backfill plans on nodes of one user's jobs (ExclusiveUser)", _has_key("exclusiveuser")),
     _Rule((24, 11, 0), "a requeued job's priority is computed at once",
@@ -36,8 +36,6 @@ _OF_SITES = (
           lambda site: "priority" in site.settings.get("preemptmode", "").lower().split(",")),
     _Rule((25, 11, 5), "backfill honours OverSubscribe=EXCLUSIVE",
           lambda site: any(part.exclusive for part in site.partitions.values())),
-    _Rule((26, 5, 2), "FLEX,MAGNETIC reservations take jobs that end after them",
-          lambda site: any({"FLEX", "MAGNETIC"} <= reservation.flags for reservation in site.reservations)),
     _Rule((25, 11, 0), "a requeued job waits for requeue_delay", _has_key("schedulerparameters requeue_delay")),
 )  # fmt: skip
 _OF_JOBS: tuple[tuple[Release, str, Callable[[pd.DataFrame], pd.Series]], ...] = (

@@ -180,4 +180,4 @@ def _widened(reach, ends):
 @kernel
 def _guessed_end(end, second, slurm):
     """Return the end of a job for planning, also if it is past its limit (``_guess_job_end``)."""
-    return end if end > second else max(end + slurm.rules.kill_wait + slurm.rules.over_time, second + 1)
+    return end if end > second else max(end + slurm.rules.kill_wait, second + 1)

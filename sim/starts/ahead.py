@@ -151,7 +151,8 @@ class Ahead:
     def _room(self, jobs: int) -> None:
         plan, scratch, clusters = not self._settings.one_queue, Scratch(), None
         if self._pool is not None and self._of is not None:
-            layout, requests = on_clusters(_as_table(self._of), self._pool)
+            columns = {"submit_s": self._of.submit, "procs": self._of.procs, "requested_s": self._of.requested}
+            layout, requests = on_clusters(pd.DataFrame(columns), self._pool)
             nodes = scratch.nodes(layout, requests, np.arange(len(self._of.submit)))
             for array, value in ((nodes.cluster, 0), (nodes.held, 1), (nodes.node, 0), (nodes.chunk, 1)):
                 array[:] = value  # there is one node
@@ -231,8 +232,3 @@ class Ahead:
         inputs = LoopInputs(arrays, Estimates(requests, requests, requests), NO_DEPENDENCIES, Memory())
         run(self._settings, inputs, self._work, now_s - origin, swept)
         return swept.starts[:, first : len(rows)] + origin - now_s
-
-
-def _as_table(jobs: Queued) -> pd.DataFrame:
-    """Return the columns of jobs that a pool with closings reads."""
-    return pd.DataFrame({"submit_s": jobs.submit, "procs": jobs.procs, "requested_s": jobs.requested})

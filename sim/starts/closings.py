@@ -132,11 +132,7 @@ def _changes(pool: Closed, read: tuple[int, ...]) -> list[Closed]:
     """Return pools that differ in one part: other closings, none, or another scheduler between them."""
     changed = [replace(pool, closings=read), replace(pool, closings=())]
     changed += [replace(pool, algorithm=algorithm) for algorithm in _ALGORITHMS]
-    return [
-        changed_pool
-        for changed_pool in changed
-        if changed_pool != pool and (changed_pool.closings or changed_pool.algorithm == "EASY")
-    ]
+    return [other for other in changed if other != pool and (other.closings or other.algorithm == "EASY")]
 
 
 def _gain(near: np.ndarray, other: np.ndarray) -> float:

@@ -78,7 +78,5 @@ def test_scripts_shorten_limits_and_give_priority_at_submission(slurm: dict[str,
     assert waiting(slurm, "--time=30", "--time-min=25")["TimeLimit"] == "00:21:00"
     pasted(slurm, limits="predicted 0.9")
     assert [waiting(slurm, f"--time={minutes}")["TimeLimit"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
-    pasted(slurm, time_min="predicted 0.9")
-    assert [waiting(slurm, f"--time={minutes}")["TimeMin"] for minutes in (30, 2)] == ["00:05:00", "00:02:00"]
     pasted(slurm, site_factor=100_000)
     assert int(waiting(slurm, "--time=30")["Priority"]) - before > 1_800_000  # 25 - 6 doublings, less what age and shares moved

@@ -202,19 +202,15 @@ def test_what_decides_and_is_not_modelled_is_warned_of_where_it_is_set() -> None
     conf = "SelectType=select/serial\nSelectTypeParameters=CR_CPU,CR_LLN\nPreemptExemptTime=10\nCompleteWait=32\n"
     conf += "PriorityFlags=NO_FAIR_TREE\nPriorityWeightTRES=GRES/gpu:a100=5\nSchedulerParameters=partition_job_depth=5,bf_max_job_part=9\n"
     limits = {
-        "qos.txt": "Name|Priority|GrpTRESMins|GrpWall|PreemptExemptTime\nnormal|0|cpu=60||00:00:00\n",
+        "qos.txt": "Name|Priority|GrpTRESMins|GrpTRES|PreemptExemptTime\nnormal|0|cpu=60|node=2|00:00:00\n",
         "accounts.dump": "# Account - 'cs':GrpWall=9\nParent - 'root'\nAccount - 'a':GrpTRESRunMins=cpu=9\n",
     }
     nodes = "NodeName=n\nPartitionName=p Nodes=n LLN=YES\n"
     site = read_site({"slurm.conf": conf + nodes, **limits}, "site")
     assert sorted(site.warnings) == [
         *("GrpTRESMins in qos.txt", "GrpTRESRunMins in accounts.dump", "PriorityFlags=NO_FAIR_TREE"),
-        *(
-            "SchedulerParameters bf_max_job_part",
-            "SchedulerParameters partition_job_depth",
-            "completewait=32",
-            "preemptexempttime=10",
-        ),
+        *("SchedulerParameters bf_max_job_part", "SchedulerParameters partition_job_depth"),
+        *("a limit of nodes, as a node counts for each of its jobs,", "completewait=32", "preemptexempttime=10"),
         *("priorityweighttres=GRES/gpu:a100=5", "selecttype=select/serial", "selecttypeparameters=CR_CPU,CR_LLN"),
     ]
     assert changing(site) == ["Not modelled: lln: jobs take the nodes that they fill best in replays."]

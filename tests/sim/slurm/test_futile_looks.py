@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 
 from sim.site.replay import Replay, replay
-from sim.slurm import begin, scratch
+from sim.slurm import begin
 from sim.slurm.files import read_site
 from sim.slurm.site import Site
 
@@ -56,15 +56,15 @@ def crowded(seed: int, count: int = 800) -> pd.DataFrame:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_no_start_changes_when_nothing_is_noted(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    noted = []
+    noted, allocate = [], begin._scratch
 
     def replayed(room_for_notes: int) -> Replay:
         def allocated(*arguments):
-            room, plans = scratch.scratch_of(*arguments)
+            room, plans = allocate(*arguments)
             noted.append(room.futile[:room_for_notes])
             return room._replace(futile=noted[-1]), plans
 
-        monkeypatch.setattr(begin, "scratch_of", allocated)
+        monkeypatch.setattr(begin, "_scratch", allocated)
         return replay(site(), crowded(seed), seed)
 
     skipping, looking = replayed(128), replayed(0)

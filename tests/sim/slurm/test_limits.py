@@ -10,12 +10,12 @@ from sim.slurm.files import read_site
 from tests.sim.slurm.test_replay import CONF, jobs_of, waits_of
 
 ENFORCED = "AccountingStorageEnforce=limits\n" + CONF
-HEAD = "Name|Priority|MaxTRES|MaxTRESMins|MaxWall\n"
+HEAD = "Name|Priority|MaxTRES|MaxWall\n"
 
 
 def qos(**columns: str) -> str:
     names = HEAD.strip().split("|")
-    return HEAD + "|".join({"Name": "normal", "Priority": "0", **columns}.get(name, "") for name in names) + "\nfree|0|||\n"
+    return HEAD + "|".join({"Name": "normal", "Priority": "0", **columns}.get(name, "") for name in names) + "\nfree|0||\n"
 
 
 @pytest.mark.parametrize(
@@ -23,7 +23,6 @@ def qos(**columns: str) -> str:
     [
         ({"MaxWall": "00:01:00"}, {}, {"limit_s": 60}),
         ({"MaxTRES": "cpu=4"}, {}, {"cpus": 4}),
-        ({"MaxTRESMins": "cpu=10"}, {}, {"cpus": 5}),
     ],
 )
 def test_a_job_over_a_limit_of_its_own_waits_for_ever_and_blocks_no_other(
@@ -33,15 +32,6 @@ def test_a_job_over_a_limit_of_its_own_waits_for_ever_and_blocks_no_other(
     site = read_site({"slurm.conf": ENFORCED, "qos.txt": qos(**limit)}, "site")
     assert np.isnan(replay(site, jobs, 1).start_s).tolist() == [True, False, False]
     assert not np.isnan(replay(site, jobs.assign(qos="free"), 1).start_s).any()
-
-
-def test_a_limit_of_nodes_counts_each_node_once() -> None:
-    """Jobs of 4 processors share a node of 8 under a limit of one node; the third would need a second one."""
-    qos_text = "Name|Priority|GrpTRES\nnormal|0|node=1\nfree|0|\n"
-    small = {"cpus": 4, "min_nodes": 1}
-    site = {"slurm.conf": ENFORCED, "qos.txt": qos_text}
-    assert waits_of(site, jobs_of(small, small, small, {**small, "qos": "free"})) == [0, 0, 100, 0]
-    assert waits_of(site, jobs_of({**small, "runtime_s": 50}, small, small)) == [0, 0, 50]
 
 
 DUMP = """\

@@ -50,11 +50,10 @@ def test_a_rejected_array_counts_once_toward_the_depth_of_a_pass() -> None:
         assert waits(conf, jobs, qos=QOS)[-1] == expected
 
 
-def test_a_job_over_its_limit_is_taken_to_end_after_the_time_that_sites_grant() -> None:
+def test_a_job_over_its_limit_is_taken_to_end_next() -> None:
     over = {"cpus": 4, "limit_s": 60, "runtime_s": 300}
     jobs = jobs_of(over, {}, {"cpus": 4, "limit_s": 60, "runtime_s": 60, "submit_s": 1_000_070})
     assert waits(ONE, jobs)[-1] == 330
-    assert waits("OverTimeLimit=5\n" + ONE, jobs)[-1] == 0
 
 
 def test_running_jobs_are_taken_out_in_groups_that_widen_until_the_next_one_ends_in_them() -> None:

@@ -61,16 +61,6 @@ def test_a_job_in_a_reservation_keeps_out_of_others_on_its_nodes(own: str, other
     assert waits(CONF, jobs_of({"reservation": "own"}), reservations=text) == [expected]
 
 
-def test_a_flexible_reservation_binds_its_jobs_to_no_time_and_no_nodes() -> None:
-    begin, end = (pd.Timestamp(1_000_000 + s, unit="s").isoformat() for s in (300, 900))
-    jobs = jobs_of({"reservation": "own"}, {"reservation": "own"})
-    assert waits(CONF, jobs, reservations=kept("own", begin, end, "n4")) == [300, 400]
-    flexible = kept("own", begin, end, "n4", "FLEX")
-    assert waits(CONF, jobs, reservations=flexible) == [0, 0]
-    site = read_site({"slurm.conf": CONF, "reservations.txt": flexible}, "site")
-    assert [*replay(site, jobs, 1).nodes] == ["n1", "n2"]
-
-
 def test_no_job_knows_of_a_reservation_before_it_is_made() -> None:
     start, end = (pd.Timestamp(1_000_000 + second, unit="s").isoformat() for second in (60, 300))
     created = pd.Timestamp(1_000_000 + 30, unit="s").isoformat()
