@@ -21,7 +21,7 @@ from pipelines.readers.localtime import to_unix
 from pipelines.readers.slurm import COMMAND
 from pipelines.readers.slurm.as_json import as_lines
 from pipelines.readers.slurm.requests import after_of, nodes_and_memory, with_type
-from pipelines.readers.slurm.times import TASKS
+from pipelines.readers.slurm.times import count_tasks, tasks_in
 from pipelines.readers.text import counted, text_of
 from sim.slurm.site import UNLIMITED, Site
 from sim.starts.reasons import STANDING_STILL, class_of
@@ -46,7 +46,7 @@ OF_SLURM = {"account": "account", "qos": "qos", "tres": "tres_alloc", "nodes": "
 }
 """Further columns that simulating a Slurm site forward needs, and squeue's title of each."""
 _NAMED, _ARRAY = re.compile(r"\d{8}T\d{6}Z"), re.compile(r"(\d{1,18})(?!\d)(?:_(\d{1,18})(?!\d))?", re.ASCII)
-_PENDING, _COMPONENT = re.compile(r"(\d{1,18})_\[([\d:,%-]+)\]", re.ASCII), re.compile(r"\d+\+\d+", re.ASCII)
+_COMPONENT = re.compile(r"\d+\+\d+", re.ASCII)
 _MOST_TASKS = 1_000_000
 _DIGITS = 18
 _SIZED = r"\d+(\.\d+)?[KMGTPE]?"
@@ -301,23 +301,19 @@ def _tasks(row: dict[str, Any], where: str) -> list[dict[str, Any]]:
 
     ``throttle`` is the number of tasks that may run at once, 0 if the line does not say it.
     """
-    array = _PENDING.fullmatch(row["job_id"])
-    if array is None:
-        if "[" in row["job_id"]:
-            raise InputError(
-                f"{where}: {shown(row['job_id'])} does not name all its tasks; run squeue with --array so that each task has its own line"
-            )
+    shared = tasks_in(row["job_id"])
+    if shared is None and "[" not in row["job_id"]:
         return [{**row, "throttle": 0}]
-    ranges, _, throttle = array[2].partition("%")
-    numbers: list[int] = []
-    for piece in ranges.split(","):
-        match = TASKS.fullmatch(piece)
-        first, last, step = (int(match[1]), int(match[2] or match[1]), int(match[3] or 1)) if match else (0, -1, 1)
-        if last < first or step < 1 or (last - first) // step + len(numbers) >= _MOST_TASKS:
-            raise InputError(f"{where}: {shown(row['job_id'])} is not an array of at most {_MOST_TASKS:,} tasks")
-        numbers.extend(range(first, last + 1, step))
-    most = _whole(throttle, "tasks at once", _MOST_TASKS, where) if throttle else 0
-    return [{**row, "job_id": f"{array[1]}_{number}", "throttle": most} for number in numbers]
+    if shared is None or not shared[1]:
+        raise InputError(
+            f"{where}: {shown(row['job_id'])} does not name all its tasks; run squeue with --array so that each task has its own line"
+        )
+    if count_tasks(shared[0]) > _MOST_TASKS:
+        raise InputError(f"{where}: {shown(row['job_id'])} is not an array of at most {_MOST_TASKS:,} tasks")
+    array, _, rest = row["job_id"].partition("_")
+    throttle = re.search(r"%(\d*)", rest)
+    most = _whole(throttle[1], "tasks at once", _MOST_TASKS, where) if throttle else 0
+    return [{**row, "job_id": f"{array}_{number}", "throttle": most} for numbers in shared[0] for number in numbers]
 
 
 def _row(fields: dict[str, str], runs: bool, where: str, place: ZoneInfo) -> dict[str, object]:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 import pandas as pd
 
-from features.errors import InputError, one_line
+from features.errors import InputError
 from features.jobs.schema import Trace, UnreadLine, conform, masked
 from pipelines.readers.canonical import with_hashed_names
 from pipelines.readers.delimited import (
@@ -114,10 +114,9 @@ _KNOWN = {
     *READ,
     "cluster",
     "state",
-    "suspended",
     ALLOCATED_TRES,
 }
-"""All columns that are read, or skipped because another has the same content."""
+"""All columns that are read."""
 
 
 def parse_sacct(
@@ -186,8 +185,6 @@ def parse_sacct(
     for name, candidates in _IDENTITIES.items():
         if column := table.find(*candidates):
             columns[name] = table.category(column, jobs)
-    if others := [title for title in table.titles if title and title.lower() not in _KNOWN]:
-        notes.append(f"Columns that jobs do not need (parity and what-if read some): {one_line(', '.join(others), 1000)}.")
     trace = Trace(
         name=source.name,
         jobs=conform(columns, int(jobs.sum()), copy=False),
@@ -306,21 +303,11 @@ def _runtime(table: AccountingTable, jobs: np.ndarray, times: JobTimes, unfinish
     open_ = unfinished | (has_end & (times.end == MISSING_TIME))
     never = has_start & (times.start == MISSING_TIME)
     has_runtime = (runtime >= 0) & ~open_ & ~never
-    _shorter(table, jobs, has_runtime & (between - runtime > 1), notes)
+    shorter = has_runtime & (between - runtime > 1)
+    counted(notes, "Jobs that ran shorter than from start to end, as suspended ones do", shorter)
     counted(notes, "Jobs that never started, so that they have no runtime", never)
     counted(notes, "Jobs that had started and not ended, so that they have no runtime", open_ & ~never)
     return masked(runtime, has_runtime)
-
-
-def _shorter(table: AccountingTable, jobs: np.ndarray, shorter: np.ndarray, notes: list[str]) -> None:
-    """Note how many jobs ran shorter than end - start, and how many were suspended."""
-    if not shorter.any():
-        return
-    why = "no column Suspended says why"
-    if "suspended" in table:
-        suspended = table.matches("suspended", lambda text: any(digit in "123456789" for digit in text))[jobs]
-        why = f"{int((shorter & suspended).sum()):,} of them were suspended"
-    notes.append(f"Jobs whose elapsed time is shorter than the time between start and end: {int(shorter.sum()):,} ({why}).")
 
 
 def _requested(table: AccountingTable, jobs: np.ndarray, notes: list[str]) -> object:

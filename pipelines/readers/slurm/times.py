@@ -108,21 +108,17 @@ def note_kinds(table: AccountingTable, jobs: np.ndarray, ended: np.ndarray, note
         return
     codes, distinct = table.texts(name)
     codes = codes[jobs]
-    lines = np.bincount(codes, minlength=len(distinct))
+    shared = {code: tasks for code, text in enumerate(distinct) if (tasks := tasks_in(text))}
     for over, what in ((False, "had not started"), (True, "ended together")):
-        counts = np.bincount(codes[ended == over], minlength=len(distinct))
-        sharing = [(int(counts[code]), shared) for code, text in enumerate(distinct) if counts[code] and (shared := tasks_in(text))]
+        sharing = [shared[code] for code in codes[(ended == over) & np.isin(codes, [*shared])].tolist()]
         if sharing:
-            least = "" if all(all_told for _, (_, all_told) in sharing) else "at least "
-            tasks = sum(times * count_tasks(numbers) for times, (numbers, _) in sharing)
+            least = "" if all(all_told for _, all_told in sharing) else "at least "
+            tasks = sum(count_tasks(numbers) for numbers, _ in sharing)
             notes.append(
-                f"Array tasks that {what} share a line, which is read as one job: {sum(times for times, _ in sharing):,} for "
-                f"{least}{tasks:,} tasks."
+                f"Array tasks that {what} share a line, which is read as one job: {len(sharing):,} for {least}{tasks:,} tasks."
             )
-    whole = {match[1]: 0 for code, text in enumerate(distinct) if lines[code] and (match := _COMPONENT.fullmatch(text))}
-    if whole:
-        parts = sum(int(lines[code]) for code, text in enumerate(distinct) if _COMPONENT.fullmatch(text))
-        notes.append(f"Components of heterogeneous jobs are read as jobs of their own: {parts:,} of {len(whole):,} jobs.")
+    components = np.array([_COMPONENT.fullmatch(text) is not None for text in distinct], bool)[codes]
+    counted(notes, "Components of heterogeneous jobs are read as jobs of their own", components)
 
 
 SUBMIT, START, END = ("submit", "submit_time"), ("start", "start_time"), ("end", "end_time")
@@ -184,32 +180,19 @@ def job_times(
         local = np.full(table.rows, "NaT", "datetime64[s]") if name is None else table.times(name)
         instants.append(to_unix(local[jobs], place, instants[-1].unix_s))
     submit, start, end = instants
-    start_s, end_s, settled = start.unix_s, end.unix_s, np.zeros((3, len(start.unix_s)), bool)
+    start_s, end_s = start.unix_s, end.unix_s
     if elapsed is not None:
-        start_s, end_s, settled = _settle(submit.unix_s, start, end, elapsed)
-    for which, how in (
-        ("repeated", "twice, and are told apart by order"),
-        ("skipped", "never, and are taken as the moment of the change"),
-    ):
-        marks = np.array([getattr(times, which) for times in instants])
-        for shown, wording in (
-            (marks & settled, f"{how.partition(',')[0]}, and are settled by the elapsed time"),
-            (marks & ~settled, how),
-        ):
-            if shown.any():
-                notes.append(
-                    f"Local times that the clocks showed {wording}: {int(shown.sum()):,} in {int(shown.any(axis=0).sum()):,} jobs."
-                )
+        start_s, end_s = _settle(submit.unix_s, start, end, elapsed)
+    repeated = np.any([times.repeated for times in instants], axis=0)
+    counted(notes, "Jobs with a local time that the clocks showed twice, told apart by elapsed times or by order", repeated)
+    skipped = np.any([times.skipped for times in instants], axis=0)
+    counted(notes, "Jobs with a local time that the clocks never showed, taken as the moment of the change", skipped)
     return JobTimes(submit.unix_s, start_s, end_s)
 
 
-def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return starts and ends that agree with elapsed times, and which were settled by them.
-
-    The latter is bool [3, jobs], of (submission, start, end).
-    """
+def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return starts and ends that agree with elapsed times."""
     start_s, end_s = start.unix_s.copy(), end.unix_s.copy()
-    settled = np.zeros((3, len(start_s)), bool)
     ran = (start_s != MISSING_TIME) & (end_s != MISSING_TIME) & ~np.isnan(elapsed)
     lasted = np.where(ran, np.nan_to_num(elapsed), 0).astype(np.int64)
     open_ = ran & (start.repeated | end.repeated) & ~start.skipped & ~end.skipped
@@ -222,9 +205,6 @@ def _settle(submit: np.ndarray, start: UnixTimes, end: UnixTimes, elapsed: np.nd
         fits = open_ & (np.abs(second - first - lasted) <= _TOLERANCE_S) & (first >= submit)
         start_s[fits], end_s[fits] = first[fits], second[fits]
         open_ &= ~fits
-        settled[1] |= fits & start.repeated
-        settled[2] |= fits & end.repeated
     jumped = ran & start.skipped & ~end.skipped & ~end.repeated
     start_s[jumped] = (end_s - lasted)[jumped]
-    settled[1] |= jumped
-    return start_s, end_s, settled
+    return start_s, end_s

@@ -161,7 +161,7 @@ def test_the_elapsed_time_tells_which_of_two_instants_a_start_is(tmp_path: Path)
     control = read_accounting_runs(sacct(tmp_path, early, late, job(3, "other", start="2025-11-02T01:30:00")), PATTERN, ZONE)
     end = int(datetime(2025, 11, 2, 2, 5, tzinfo=ZoneInfo(ZONE)).timestamp())
     assert control.runs["start_s"].tolist() == [end - 5700, end - 2100]
-    assert control.notes == ("Local times that the clocks showed twice, and are settled by the elapsed time: 2 in 2 jobs.",)
+    assert control.notes == ("Jobs with a local time that the clocks showed twice, told apart by elapsed times or by order: 2.",)
 
 
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:

@@ -131,10 +131,7 @@ EXPECTED = {
         timezone="America/Denver",
         origin=1546358155,
         users=15,
-        notes=(
-            "Job ids that an earlier line has too: 451.",
-            "Columns that jobs do not need (parity and what-if read some): mem_req, work_dir, submit_line.",
-        ),
+        notes=("Job ids that an earlier line has too: 451.",),
     ),
 }
 

@@ -189,7 +189,7 @@ def test_components_of_heterogeneous_jobs_are_named() -> None:
     parts = [job(jobid=f"123+{part}", jobidraw=str(123 + part)) for part in range(3)]
     trace = parse(sacct(*parts, job(jobid="130+0", jobidraw="130"), job(jobid="7_2+1", jobidraw="140"), JOB))
     assert trace.jobs["job_id"].tolist() == [123, 124, 125, 130, 140, 7]
-    assert trace.notes == ("Components of heterogeneous jobs are read as jobs of their own: 5 of 3 jobs.",)
+    assert trace.notes == ("Components of heterogeneous jobs are read as jobs of their own: 5.",)
 
 
 @pytest.mark.parametrize(
@@ -355,7 +355,6 @@ def test_an_export_with_quoted_values_and_seconds_with_fractions() -> None:
     assert trace.jobs["executable"].tolist() == ['a, "b"', "d"]
     assert trace.jobs["user"].isna().tolist() == [False, True]
     assert "Fractional times are rounded to the second: run_time (1)." in trace.notes
-    assert "Columns that jobs do not need (parity and what-if read some): work_dir." in trace.notes
 
 
 def test_the_hour_that_autumn_repeats_is_told_apart_by_order() -> None:
@@ -374,7 +373,7 @@ def test_the_hour_that_autumn_repeats_is_told_apart_by_order() -> None:
     assert (trace.origin_unix_s + trace.jobs["submit_s"]).tolist() == [first, first, first, trace.origin_unix_s]
     assert trace.jobs["wait_s"].tolist() == [300, 1200, 300, 1860]
     assert trace.jobs["runtime_s"].tolist() == [180, 600, 600, 2 * 3600]
-    assert trace.notes == ("Local times that the clocks showed twice, and are told apart by order: 10 in 4 jobs.",)
+    assert trace.notes == ("Jobs with a local time that the clocks showed twice, told apart by elapsed times or by order: 4.",)
 
 
 def test_the_hour_that_spring_skips_is_the_moment_of_the_change() -> None:
@@ -384,7 +383,7 @@ def test_the_hour_that_spring_skips_is_the_moment_of_the_change() -> None:
         table(columns, "1|2024-03-31T01:30:00|2024-03-31T02:30:00|10:00|1", "2|2024-03-31T01:59:59|2024-03-31T03:00:01|10:00|1")
     )
     assert trace.jobs["wait_s"].tolist() == [1800, 2]
-    assert trace.notes == ("Local times that the clocks showed never, and are taken as the moment of the change: 1 in 1 jobs.",)
+    assert trace.notes == ("Jobs with a local time that the clocks never showed, taken as the moment of the change: 1.",)
 
 
 def test_the_elapsed_time_settles_starts_and_ends_where_the_clocks_change() -> None:
@@ -406,8 +405,8 @@ def test_the_elapsed_time_settles_starts_and_ends_where_the_clocks_change() -> N
     assert trace.jobs["wait_s"].tolist() == [wait for *_, wait in rows]
     assert trace.jobs["runtime_s"].tolist() == [ran for *_, ran, _ in rows]
     assert trace.notes == (
-        "Local times that the clocks showed twice, and are settled by the elapsed time: 7 in 5 jobs.",
-        "Local times that the clocks showed never, and are settled by the elapsed time: 1 in 1 jobs.",
+        "Jobs with a local time that the clocks showed twice, told apart by elapsed times or by order: 5.",
+        "Jobs with a local time that the clocks never showed, taken as the moment of the change: 1.",
     )
 
 
