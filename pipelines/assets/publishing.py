@@ -89,7 +89,6 @@ def _of_trace(work: Work) -> dict[str, Any]:
     clean = seen.read_clean(work.name)
     decided = seen.read_for(clean, "runtime_model")[1]["night"]
     row = decided["row"]
-    served = {key.removeprefix("accuracy_"): value for key, value in row.items() if key.startswith("accuracy_") and value == value}
     answers = answered(clean)
     return {
         "why": row["why"],
@@ -98,12 +97,11 @@ def _of_trace(work: Work) -> dict[str, Any]:
         "new_jobs": row["new_jobs"],
         "jobs": row["jobs"],
         "champion": f"models:/{work.subject}/{row['champion']}",
-        "accuracy": dg.MetadataValue.json(served),
-        **{f"accuracy_{name}": served[name] for name in ("champion", "last2") if name in served},  # the UI plots numbers by night
+        # the UI plots numbers by night
+        **{name: value for name, value in row.items() if name.startswith("accuracy_") and value == value},
         **({"http_answers": dg.MetadataValue.json(answers)} if answers else {}),
         "drifted": row["drifted"] or "nothing",
         "notes": dg.MetadataValue.md("\n".join(f"* {escaped(note)}" for note in decided["notes"]) or "none"),
-        "fingerprint": row["fingerprint"],
         "generated": clean.generated,
     }
 

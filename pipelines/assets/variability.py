@@ -37,7 +37,7 @@ from pipelines.training.ledger import SYSTEM_NIGHTS, days_arrived
 from pipelines.training.promote import RULES
 
 if TYPE_CHECKING:
-    from pipelines.studies.monitored import IngestedFile
+    pass
 
 _SHOWN = 20
 
@@ -106,7 +106,7 @@ def control_runs(context: dg.AssetExecutionContext, system_lake: LakeResource) -
             **(of_table.metadata if of_table else {"dagster/row_count": 0}),
             "simulated": name == SIMULATED,
             "probe_results": len(stored(system_lake.lake(), PROBE_RESULTS, name)),
-            "files": dg.MetadataValue.md("\n".join(f"* {escaped(_line(table))}" for table in tables) or "none are known"),
+            "files": dg.MetadataValue.md("\n".join(f"* {escaped(table.line)}" for table in tables) or "none are known"),
             "applications": dg.MetadataValue.md(markdown_of(table)),
         },
         check_results=check_control_runs(system_lake.lake(), name, sum(len(table.kept.contradicting) for table in tables)),
@@ -117,15 +117,6 @@ def _simulated_if_needed(system_lake: LakeResource) -> None:
     """Let the simulated cluster run for one more day in each night."""
     nights = days_arrived(system_lake.lake(), system_lake.name, system_lake.night, SYSTEM_NIGHTS)
     simulate_if_needed(system_lake, nights)
-
-
-def _line(table: "IngestedFile") -> str:
-    kept = table.kept
-    left = ", ".join(f"{reason} {count:,}" for reason, count in table.read.left_out.items())
-    return (
-        f"{table.path}: {len(table.read.runs):,} rows of {table.table}, {kept.added:,} new, {kept.same:,} known, "
-        f"{len(kept.contradicting):,} contradicting" + (f"; left out: {left}" if left else "")
-    )
 
 
 @system_stage(

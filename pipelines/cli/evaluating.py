@@ -16,7 +16,7 @@ from features.jobs.damage import among
 from pipelines.cli import note, record
 from pipelines.cli.options import load
 from pipelines.cli.progress import stage_bars
-from pipelines.cli.simulation import fitted
+from pipelines.cli.simulation import check_predictors, fitted
 from pipelines.studies.progress import Listener
 from pipelines.studies.questions import Protocol
 from sim.campaigns.campaign import check_policies, predictor_name
@@ -76,7 +76,8 @@ def _requests_from_runtimes(workload: CleanTrace) -> np.ndarray:
 def judge_predictors(protocol: Protocol, as_json: bool) -> None:
     """Judge the predictors of ``protocol``; print their figures."""
     workload = load(protocol)
-    check_names(workload, protocol)
+    check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
+    check_predictors(protocol.predictors)
     predictors = tuple(fitted(name, workload) for name in protocol.predictors)
     with stage_bars() as bars:
         evaluation = evaluate_predictors(workload, protocol.model_copy(update={"predictors": predictors}), bars)
@@ -87,16 +88,6 @@ def judge_predictors(protocol: Protocol, as_json: bool) -> None:
         return
     for fields in as_records(evaluation):
         record(fields)
-
-
-def check_names(workload: CleanTrace, protocol: Protocol) -> None:
-    """Raise InputError for an unknown scheduler or predictor before any work."""
-    from models.runtime.names import predictor as named_predictor
-
-    check_policies(workload.jobs, Campaign(schedulers=(protocol.scheduler,)), workload.procs)
-    for name in protocol.predictors:
-        if not name.startswith("registry:"):
-            named_predictor(name)
 
 
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:

@@ -160,14 +160,20 @@ def prepared(campaign: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...
     """
     for policy in policies(campaign):
         policy.plan()  # raises for a wrong name before a long trace is read
-        if ":" not in policy.predictor:
-            named_predictor(policy.predictor)
+    check_predictors(campaign.predictors)
     workload = load(campaign)
     check_policies(held(workload), campaign, workload.procs, workload.machine)  # before anything is fitted
     if campaign.dependencies:
         say_dependencies(workload)
     say_users(workload, campaign.users)
     return workload, tuple(fitted(name, workload) for name in campaign.predictors)
+
+
+def check_predictors(names: Iterable[str]) -> None:
+    """Raise InputError for an unknown predictor; registered models are looked up where they answer."""
+    for name in names:
+        if not name.startswith("registry:"):
+            named_predictor(name)
 
 
 def say_dependencies(workload: CleanTrace) -> None:

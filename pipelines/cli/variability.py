@@ -85,28 +85,13 @@ def ingest(system: System) -> None:
 
 
 def _read_tables(lake: Lake, system: System) -> None:
-    from pipelines.lake.run_store import JOBS, PROBE_RESULTS, REPLACED, RUNS, TOPOLOGY, TYPES
-    from pipelines.studies.monitored import read_tables
+    from pipelines.studies.monitored import ROWS, read_tables
 
-    named = {
-        RUNS: "control runs",
-        JOBS: "jobs",
-        PROBE_RESULTS: "probe results",
-        TYPES: "application types",
-        TOPOLOGY: "nodes with a leaf",
-    }
     for ingested in read_tables(lake, system):
-        what, kept = named[ingested.table], ingested.kept
-        left = ", ".join(f"{reason} {count:,}" for reason, count in ingested.read.left_out.items())
-        note(
-            f"{ingested.path}: {len(ingested.read.runs):,} {what}: {kept.added:,} new, {kept.same:,} known"
-            + (f", {len(kept.contradicting):,} {'changed' if ingested.table in REPLACED else 'contradict stored ones, which stay'}"
-               f" ({some(kept.contradicting)})" if kept.contradicting else "")
-            + (f"; left out: {left}" if left else "")
-        )  # fmt: skip
+        note(ingested.line)
         for text in ingested.read.notes:
             note(f"{ingested.path}: {text}")
-        click.echo(f"{what:<18}{lake.path(ingested.table, system.name)}")
+        click.echo(f"{ROWS[ingested.table]:<18}{lake.path(ingested.table, system.name)}")
 
 
 def _read_counters(lake: Lake, system: System) -> IngestReport:

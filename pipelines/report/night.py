@@ -19,10 +19,6 @@ from pipelines.report.tables import BASELINE, interval_notes, intervals_hint, le
 from sim.metrics.verdict import number, sentence, signed, verdict
 from sim.policy import NAMES
 
-_REPLAYED = (
-    "Each combination replays the jobs submitted in the last 30 days, on a machine that is empty at first. The champion's predictions are "
-    "those served, and before there was a champion those of its method trained night by night."
-)
 _NAMES = {
     "procs": "processors",
     "requested_s": "requested time",
@@ -83,7 +79,7 @@ def render_night(night: Night, run_id: str) -> str:
         ],
         table=nights_table(night.nights.tail(MOST_ROWS)),
         hint="Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs. As served: from the snapshot of the night before "
-        "the submission. The checks of a night in Dagster show the figures of drift.",
+        "the submission. The schedules replay the jobs of the last 30 days on a machine that is empty at first.",
         picture=picture,
         data="nights.csv",
         generated="pipeline" if clean.generated else "",
@@ -116,7 +112,7 @@ def _schedules(table: pd.DataFrame, generated: bool) -> tuple[str, Picture | Non
     weighed = verdict(table, BASELINE)
     first, drawn = leading(table, weighed), looks(table[list(NAMES)].itertuples(index=False, name=None))
     hint = intervals_hint(table, drawn[weighed.baseline].label, CONFIDENCE)
-    parts: list[Part] = [*weighed.sentences, metric_table(table, drawn, first, weighed), f"{hint} {_REPLAYED}"]
+    parts: list[Part] = [*weighed.sentences, metric_table(table, drawn, first, weighed), hint]
     return weighed.sentences[0], picture_of_changes(table, first, generated, drawn), parts
 
 

@@ -20,19 +20,13 @@ _GROUPED = {"jobs": "{jobs:,}", "recorded s": _RECORDED, "replayed s": "{mean_s:
 
 def render_parity(parity: Parity, provenance: Mapping[str, object]) -> str:
     """Return the page as one self-contained HTML file."""
-    summary, explaining = parity.summary, causes(parity)
+    explaining = causes(parity)
     front = Front(
         title=f"{parity.site.name}: replays of its Slurm beside its record",
         answer=answer(parity),
         table=Table("", explaining.headings, explaining.rows[:MOST_ROWS]),
         hint="What could explain the waits, summed over jobs, and what would tell. Phases of Slurm's clocks are in no accounting, so each "
         "figure is a range, in which one more replay would lie with 95 %.",
-        facts=[
-            (f"{summary['jobs']:,}", "jobs that ran"),
-            (f"{summary['within_5_s']:.0%}", "of starts within 5 s of the record"),
-            (f"{summary['decisions']:.1%}", "of starts decided as recorded"),
-            (f"{summary['replays']}", "replays"),
-        ],
         warnings=warnings_of(parity.site),
         notes=[advice(parity), *parity.jobs.notes, *not_modelled(parity.site)],
         provenance=provenance,

@@ -39,11 +39,6 @@ _ACCURACY = (
     "Accuracy is min(p/r, r/p) of runtime p and prediction r, mean over jobs. queuecast evaluate judges by users' experience, too."
 )
 _CLEANED = "Each of them is in the table rejected_jobs, with the rule's name."
-_JACKKNIFE = (
-    "The change is taken anew without each week of submission and each user, left out of both (the jackknife). What it changes by gives a t "
-    "interval, with as many degrees of freedom as really decide. They speak of others like these, not of other sites. "
-    "Efron & Tibshirani, An Introduction to the Bootstrap (1993)"
-)
 _SHARES = ("accuracy", "rate")
 """Endings of the names of prediction metrics printed in per cent."""
 
@@ -100,7 +95,7 @@ def render_report(
                 "Cleaning: jobs dropped or altered before simulation",
                 [_CLEANED, cleaned] if cleaned else ["No job was dropped or altered."],
             ),
-            ("How to read the metrics", [meanings | {"intervals": _JACKKNIFE}]),
+            ("How to read the metrics", [meanings]),
         ],
     )
 

@@ -24,6 +24,7 @@ from pipelines.lake.counters import CountersStore
 from pipelines.lake.run_store import (
     JOBS,
     PROBE_RESULTS,
+    REPLACED,
     RUNS,
     TOPOLOGY,
     TYPES,
@@ -46,12 +47,23 @@ from pipelines.readers.control_runs import (
 )
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
 from pipelines.readers.systems import System, settings_of
+from pipelines.readers.text import some
 
 if TYPE_CHECKING:
     from features.monitoring.situation import MonitoredMachine
     from features.monitoring.windows import WindowFeatures
 
 Progress = Callable[[int, int], None]
+
+
+ROWS = {
+    RUNS: "control runs",
+    JOBS: "jobs",
+    PROBE_RESULTS: "probe results",
+    TYPES: "application types",
+    TOPOLOGY: "nodes with a leaf",
+}
+"""What the rows of a table are."""
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,17 @@ class IngestedFile:
     table: str
     read: ControlRuns
     kept: KeptRows
+
+    @property
+    def line(self) -> str:
+        """Return the file and how many of its rows are new, known, in conflict and left out."""
+        kept, conflicts = self.kept, ""
+        if kept.contradicting:
+            words = "changed" if self.table in REPLACED else "contradict stored ones, which stay"
+            conflicts = f", {len(kept.contradicting):,} {words} ({some(kept.contradicting)})"
+        left = ", ".join(f"{reason} {count:,}" for reason, count in self.read.left_out.items())
+        rows = f"{len(self.read.runs):,} {ROWS[self.table]}: {kept.added:,} new, {kept.same:,} known{conflicts}"
+        return f"{self.path}: {rows}" + (f"; left out: {left}" if left else "")
 
 
 def read_counters(home: Path, system: System, progress: Progress = lambda done, total: None) -> IngestReport:

@@ -72,14 +72,9 @@ def run_page(work: Work, clean: CleanTrace) -> str:
     notes = [
         f"Every policy replays {replayed:,} of {len(clean.jobs):,} jobs and is judged on the {settings['judged_jobs']:,} submitted from {since} on. "
         f"{date.note}".strip(),
-        f"As served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry. "
-        f"It learned from jobs that had ended by {learned}, and was chosen by them; each job is answered from the snapshot of the night before its "
-        "submission, and by the request before that date, when there was no such model. When a job runs past its prediction, "
-        "the next higher quantile is used, if there are quantiles, then the requested time."
-        + (f" {simulated['why']}" if simulated["why"] else ""),
-        "Other learners, such as quantile, learn inside each schedule, the time before that date included, from what has ended there; those that are "
-        "trained are trained anew each midnight of the trace's time zone.",
-        "The table of predictions judges what each predictor said at submission in the first of its schedules, on the same jobs.",
+        f"As served: version {simulated['version']} of runtime-{clean.name} ({simulated['method']}), loaded back from the registry, which "
+        f"learned from jobs that had ended by {learned}. Each job is answered from the snapshot of the night before its submission, and "
+        f"before that date by its request. {simulated['why']}".strip(),
         *([ACKNOWLEDGED] if clean.name == FIRST.trace else []),
         *[f"{missing:,} of {len(clean.jobs):,} waits are not recorded, so there is no row for the recorded schedule."]
         * bool(missing),

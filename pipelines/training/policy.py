@@ -39,7 +39,7 @@ def keep_learned_policy(work: Work, clean: CleanTrace, end_s: np.ndarray, until_
     It learns from whole weeks before ``until_s``, and reads only jobs whose ``end_s`` is at most that. A version that the same jobs,
     settings and rule made before is used again. The table has one row, ``version scheduler relative low high note``. If nothing was
     learned, ``version`` is empty and ``note`` says why. No alias moves before the run is published
-    (:func:`pipelines.training.work.point_champion`).
+    (:func:`pipelines.training.work.point_champions`).
     """
     lake, store = work.lake, work.store
     ended = replace(clean, jobs=clean.jobs[end_s <= until_s].reset_index(drop=True))

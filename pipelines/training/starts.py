@@ -190,7 +190,7 @@ class StartJudge:
 def keep_start_model(work: Work, clean: CleanTrace, asked: QueueQuestions, date: Cutoff, seed: int = 0) -> Promotion:
     """Train, judge and register models of starts; write the tables; no alias moves.
 
-    The tables are ``start_model`` and ``starts``. :func:`pipelines.training.work.point_start_champion` moves the
+    The tables are ``start_model`` and ``starts``. :func:`pipelines.training.work.point_champions` moves the
     aliases once the tables are published.
     """
     lake, store = work.lake, work.store

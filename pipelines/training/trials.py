@@ -68,14 +68,10 @@ POLICIES = (
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """The simulations: ``trials`` trials under each of ``policies``.
-
-    The first policy is the baseline. ``seed`` fixes all draws.
-    """
+    """The simulations: ``trials`` trials under each of :data:`POLICIES`; ``seed`` fixes all draws."""
 
     trials: int
     seed: int = 0
-    policies: tuple[Policy, ...] = POLICIES
 
     @property
     def seeds(self) -> range:
@@ -95,7 +91,7 @@ class TrialPlan:
     @property
     def beside(self) -> dict[Key, list[Key]]:
         """Return the policies with both predictors, each with those that have one of them alone."""
-        keys: list[Key] = [policy[:3] for policy in self.policies]
+        keys: list[Key] = [policy[:3] for policy in POLICIES]
         alone = {key: [(key[0].removesuffix(RUSH), *key[1:]), (f"EASY{RUSH}", "requested", "requested")] for key in keys}
         return {key: [other for other in alone[key] if other in keys] for key in keys if key[0].endswith(RUSH) and key[1] == SERVED}
 
@@ -151,7 +147,7 @@ def simulate_trials(
     Returns a row a job and policy, as of :func:`sim.cluster.experiments.trials`, and the comparison as of
     :func:`sim.cluster.experiments.compare_trials`.
     """
-    policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in plan.policies]
+    policies = [policy._replace(predictor=runtimes) if policy.predictor == SERVED else policy for policy in POLICIES]
     names = tuple(f"{name}{suffix}" for name in APPLICATIONS for suffix in INPUTS)
     advisers = {REGISTERED: Adviser(classifier.model, classifier.scope)}
     runs = trials(

@@ -240,8 +240,7 @@ class Work:
         published = publish(self.lake, self.subject, self.made_by, self.store, accepted)
         if self.subject.startswith("runtime-"):
             seen = self.lake.published().at_once(self.subject)
-            point_champion(seen, self.name, self.store)
-            point_start_champion(seen, self.name, self.store)
+            point_champions(seen, self.name, self.store)
         return published
 
     def tidy(self) -> str:
@@ -259,20 +258,12 @@ RUN = "dagster_run_id"
 """Tag of a version: the Dagster run that registered it."""
 
 
-def point_champion(lake: Lake, trace: str, store: Tracking) -> None:
-    """Point the champion of ``policy-<trace>`` to the published version."""
-    version = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
-    if version:
-        store.client.set_registered_model_alias(POLICY.registered(trace), "champion", version)
-
-
-def point_start_champion(lake: Lake, trace: str, store: Tracking) -> None:
-    """Point champion and challenger of ``start-<trace>`` to the published versions."""
+def point_champions(lake: Lake, trace: str, store: Tracking) -> None:
+    """Point the aliases of ``policy-<trace>`` and ``start-<trace>`` to the published versions."""
+    order = lake.read("learned_policy", trace)[1]["version"] if lake.has("learned_policy", trace) else ""
     serves = lake.read("start_model", trace)[1].get("serves", {}) if lake.has("start_model", trace) else {}
-    if not serves:
-        return
-    from models.registry.start_registration import START  # most runs register no model of starts
-
-    for alias, number in serves.items():
+    pointed = [(POLICY.registered(trace), "champion", order)]
+    pointed += [(f"start-{trace}", alias, number) for alias, number in serves.items()]
+    for model, alias, number in pointed:
         if number:
-            store.client.set_registered_model_alias(START.registered(trace), alias, number)
+            store.client.set_registered_model_alias(model, alias, number)

@@ -16,7 +16,7 @@ from models.registry.tracking import Tracking, aliases, all_versions
 from pipelines.lake.registry import registered_policy, tracking
 from pipelines.lake.tables import Lake
 from pipelines.training.policy import keep_learned_policy, policy_schedules
-from pipelines.training.work import Work, point_champion
+from pipelines.training.work import Work, point_champions
 from sim import simulate
 from sim.settings import Learning
 from tests.sim.campaigns.test_learned_order import PROCS, busy
@@ -70,7 +70,7 @@ def test_the_registered_policy_is_simulated_and_published_as_champion(tmp_path: 
     expected = simulate(whole.jobs, procs=PROCS, scheduler=row["scheduler"], starvation_s=policy.starvation_s)
     assert (schedule.scheduler, schedule.predictor, schedule.seed) == (row["scheduler"], "requested", 3)
     pd.testing.assert_series_equal(schedule.jobs["start_s"], expected.jobs["start_s"])
-    point_champion(lake, "busy", store)
+    point_champions(lake, "busy", store)
     assert aliases(store, MODEL) == {"champion": "1"}
 
 
@@ -81,5 +81,5 @@ def test_a_trace_too_short_to_learn_from_says_so(tmp_path: Path, store: Tracking
     assert row["version"] == ""
     assert "7 whole weeks with jobs before the date are too few" in row["note"]
     assert policy_schedules(lake, whole, store) == []
-    point_champion(lake, "busy", store)
+    point_champions(lake, "busy", store)
     assert all_versions(store, MODEL) == []

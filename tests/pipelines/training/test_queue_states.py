@@ -23,7 +23,7 @@ from pipelines.studies.questions import WhenSettings
 from pipelines.training import queue_states
 from pipelines.training.queue_states import keep_states, read_states
 from pipelines.training.starts import keep_start_model
-from pipelines.training.work import Cutoff, Work, point_start_champion
+from pipelines.training.work import Cutoff, Work, point_champions
 from tests.support.queues import PROCS, waited
 
 CONF = f"""ClusterName=site
@@ -99,7 +99,7 @@ def test_a_model_learns_with_the_sites_scheduler_and_answers_when(place: Path, m
     asked = read_states(lake, clean, read_features(lake, clean))
     store = tracking()
     result = keep_start_model(Work(lake, store, "runtime-site"), clean, asked, date)
-    point_start_champion(lake, "site", store)
+    point_champions(lake, "site", store)
     model = load(store, "start-site")
     assert (model.ahead, result.champion != "") == (SLURM, True)
     now_s = int(clean.jobs["submit_s"].iloc[-1]) + (clean.origin_unix_s or 0)

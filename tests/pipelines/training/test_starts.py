@@ -23,7 +23,7 @@ from pipelines.lake.tables import Lake, keep_features, read_features
 from pipelines.training import queue_states
 from pipelines.training.queue_states import QueueQuestions, keep_states, read_states
 from pipelines.training.starts import keep_start_model
-from pipelines.training.work import Cutoff, Work, point_start_champion
+from pipelines.training.work import Cutoff, Work, point_champions
 from sim.starts.closings import Closed, closed
 from tests.support.queues import PROCS, waited
 
@@ -73,7 +73,7 @@ def test_a_run_registers_the_better_model_and_judges_it_on_what_follows(tmp_path
     assert rows["score"].to_numpy() == pytest.approx(ranked_scores(chances, rows["waited_s"].to_numpy()))
     assert (rows["wait_50_s"] - rows["waited_s"]).abs().mean() < (rows["plan_s"] - rows["waited_s"]).abs().mean()
     assert not aliases(store, NAME), "no alias moves before the tables are published"
-    point_start_champion(lake, "waited", store)
+    point_champions(lake, "waited", store)
     assert aliases(store, NAME) == {"champion": "2", "challenger": "1"}
     model = mlflow.pyfunc.load_model(f"models:/{NAME}/2")
     answers = pd.DataFrame(model.predict(start_content(load(store, NAME)).example()))
@@ -92,7 +92,7 @@ def test_nights_ask_only_what_is_new_and_judge_what_was_answered_by_the_versions
         asked = kept(lake, clean, date)
         table, marks = lake.read_for(clean, "queue_states")
         keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)
-        point_start_champion(lake, "waited", store)
+        point_champions(lake, "waited", store)
         nights.append((table, marks["asked_anew"], lake.read_for(clean, "starts")[0]))
     assert nights[0][1] == len(nights[0][0])
     assert 0 < nights[1][1] < 0.3 * len(nights[1][0]), "what was asked before is kept"
@@ -120,7 +120,7 @@ def test_a_later_run_judges_the_champion_on_what_neither_has_learned_from(tmp_pa
         date = Cutoff("runtime-waited", day * DAY_S, day * DAY_S)
         asked = kept(lake, clean, date)
         runs.append(keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date))
-        point_start_champion(lake, "waited", store)
+        point_champions(lake, "waited", store)
     first, later, before = runs
     assert (first.champion, later.comparison is not None) == ("2", True)
     assert later.comparison.jobs > 50  # type: ignore[union-attr]
@@ -138,7 +138,7 @@ def test_a_trace_without_recorded_waits_learns_nothing_and_says_so(tmp_path: Pat
     why = why_none(lake, clean, Cutoff("runtime-waited", UNTIL_S, UNTIL_S))
     assert why == "waits are not recorded, so there is nothing to learn starts from"
     assert not any(lake.has(table, "waited") for table in ("queue_states", "start_model", "starts"))
-    point_start_champion(lake, "waited", store)
+    point_champions(lake, "waited", store)
     assert not aliases(store, NAME)
     few = ended_by(waited(), 5 * DAY_S)
     assert "questions before the date came true: 500 are needed" in why_none(lake, few, Cutoff("runtime-waited", 5 * DAY_S, 0))
@@ -167,7 +167,7 @@ def test_closings_of_a_log_run_ahead_once_they_are_found(tmp_path: Path, store: 
         monkeypatch.setattr("sim.starts.closings._LEAST", least)
         asked = kept(lake, clean, date)
         runs.append((asked, keep_start_model(Work(lake, store, "runtime-waited"), clean, asked, date)))
-        point_start_champion(lake, "waited", store)
+        point_champions(lake, "waited", store)
     (blind, first), (knows, later) = runs
     monkeypatch.setattr("sim.starts.closings._LEAST", 10_000)
     nightly = kept(lake, ended_by(clean, 31 * DAY_S), Cutoff("runtime-waited", 31 * DAY_S, 0, night="day-31"))
