@@ -152,7 +152,6 @@ def runtime_model(
             "why": why_of(champion),
             **written_table(work.lake, "runtime_model", lake.name, COLUMNS).metadata,
             "champion": f"models:/{model}/{champion.version}",
-            "method": champion.tags.get("method", "unknown"),
             "simulated_from": date_of(clean, date.simulate_from_s),
             "simulated": f"models:/{model}/{marks['simulated']}" + (f": {marks['why']}" if marks["why"] else ""),
             "mlflow": registry_link(store.place, model),
@@ -230,7 +229,6 @@ def schedules(
         {
             "finding": f"Accuracy at submission: {', '.join(accuracies)}.",
             "generated": clean.generated,
-            "schedules": len(results),
             "judged": f"jobs submitted from {date_of(clean, simulated.date.simulate_from_s)} on",
             "simulated_model": f"models:/{model.model}/{model.version} ({model.method})",
             **{f"accuracy/{predictor}": float(value) for predictor, value in overall.items()},
@@ -274,7 +272,6 @@ def comparison(context: dg.AssetExecutionContext, lake: LakeResource) -> dg.Mate
             **_finding(table, clean.generated),
             "generated": clean.generated,
             "judged": f"{settings['judged_jobs']:,} of {len(clean.jobs):,} jobs, those submitted from {settings['since']} on",
-            "weeks": int(table["weeks"].iloc[0]),
         }
     )
 

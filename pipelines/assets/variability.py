@@ -70,10 +70,8 @@ def counters(context: dg.AssetExecutionContext, system_lake: LakeResource) -> dg
             "simulated": name == SIMULATED,
             "files": f"{report.ingested:,} read, {report.continued:,} read on, {report.unchanged:,} known, {len(report.quarantined):,} quarantined",
             "damaged_lines": report.damaged,
-            "text_columns": ", ".join(sorted(report.text_columns)) or "none",
             "samples_by_day": dg.MetadataValue.md(markdown_of(sampled_days, empty="no counters")),
             "quarantine": dg.MetadataValue.md("\n".join(f"* {escaped(text)}" for text in report.quarantined[:_SHOWN]) or "empty"),
-            "lake": dg.MetadataValue.path(str(store.root)),
         },
         check_results=check_counters(report.quarantined),
     )
@@ -192,7 +190,6 @@ def variability_model(
             "why": trained.why,
             **written_table(work.lake, MODEL_TABLE, name, COLUMNS).metadata,
             "champion": f"models:/{model}/{trained.champion}" if trained.champion else "none",
-            "classifier": champion.tags.get("method", "unknown"),
             "promoted": trained.promoted,
             "nothing_new": trained.nothing_new,
             "simulated": table.generated,

@@ -93,11 +93,8 @@ def judge_predictors(protocol: Protocol, as_json: bool) -> None:
 def said_of(workload: CleanTrace, evaluation: Evaluation) -> list[str]:
     """Return sentences on figures that the trace does not allow."""
     sentences = []
-    unknown = int(workload.jobs["user"].isna().sum())
-    if unknown == len(workload.jobs):
-        sentences.append("names no users, so there are no figures by experience, and predictors by user have no history")
-    elif unknown:
-        sentences.append(f"{unknown:,} jobs name no user and are in no stage of experience")
+    if unknown := int(workload.jobs["user"].isna().sum()):
+        sentences.append(f"{unknown:,} of {len(workload.jobs):,} jobs name no user and are in no stage of experience")
     if evaluation.left_out:
         sentences.append(f"{evaluation.left_out:,} jobs, whose request was taken from their runtime, are simulated and not judged")
     return sentences

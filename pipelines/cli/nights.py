@@ -53,19 +53,15 @@ def nights(
     if lake.has("nights", source.clean.name):
         done = lake.read("nights", source.clean.name)[0]["night"].iloc[-1]
         chosen = [midnight for midnight in chosen if source.label(midnight) > done]
-        note(f"{place}: the night {done} is done, {_nights(len(chosen))} left")
+        note(f"{place}: the night {done} is done, {len(chosen)} left")
     began = time.perf_counter()
     for number, night in enumerate(replay_nights(source, chosen, place, seed=seed, starts=starts), 1):
         note(f"{number}/{len(chosen)} {line_of(night.row)}")
     if lake.has("nights", source.clean.name):
         nights_table(lake.read("nights", source.clean.name)[0]).show()
-    note(f"{_nights(len(chosen))} in {time.perf_counter() - began:.1f} s")
+    note(f"nights done: {len(chosen)}, in {time.perf_counter() - began:.1f} s")
     click.echo(f"report      {place / 'reports' / f'{source.clean.name}.html'}")
     sys.stdout.flush()
-
-
-def _nights(count: int) -> str:
-    return f"{count} night" if count == 1 else f"{count} nights"
 
 
 def line_of(row) -> str:

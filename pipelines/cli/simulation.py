@@ -94,14 +94,11 @@ def simulate_all(campaign: Campaign, schedule_out: Path | None, as_json: bool) -
 
 
 def tell_of_prior(schedulers: Iterable[str], predictors: Iterable[str]) -> None:
-    """Say which schedulers use ``requested`` and which ``prior``, or that Harm lacks it."""
-    named = set(predictors)
-    if named == {"requested"} and not all(map(takes_correction, schedulers)):
+    """Say that Harm lacks what requests tell, if it is simulated with them alone."""
+    if {*predictors} == {"requested"} and not all(map(takes_correction, schedulers)):
         note(
             "Harm takes each request for the exact runtime here: add --predictor prior, with which it knows how far requests are off"
         )
-    if {"requested", "prior"} <= named:
-        note("requested and prior both predict the request: Harm is simulated with prior, other schedulers with requested")
 
 
 def write_out(path: Path, schedules: Sequence[Schedule], trace: str, generated: bool) -> None:

@@ -188,16 +188,10 @@ def machine(site: Path | None, commands: bool, timezone: str) -> None:
     from sim.slurm.unbuilt import changing, harmless, unbuilt
 
     slurm_site = load_site(site, timezone)
-    rows = [
-        [
-            name,
-            f"{len(part.nodes):,}",
-            str(part.tier),
-            str(part.factor),
-            "none" if part.max_s > 10**9 else f"{part.max_s / 3600:,.1f}",
-        ]
-        for name, part in slurm_site.partitions.items()
-    ]
+    rows = []
+    for name, part in slurm_site.partitions.items():
+        limit = "none" if part.max_s > 10**9 else f"{part.max_s / 3600:,.1f}"
+        rows.append([name, f"{len(part.nodes):,}", f"{part.tier}", f"{part.factor}", limit])
     memory, gpus = sum(node.memory for node in slurm_site.nodes) / 1024, sum(node.gpus for node in slurm_site.nodes)
     title = f"{slurm_site.name}: {len(slurm_site.nodes):,} nodes, {slurm_site.procs:,} processors, {memory:,.0f} GiB, {gpus:,} GPUs"
     Table(title, ["partition", "nodes", "tier", "factor", "limit h"], rows).show()

@@ -32,13 +32,12 @@ def traces() -> None:
                 str(entry.procs or ""),
                 machine,
                 entry.missing_request,
-                "stated" if entry.checked else "",
                 "Queuecast" if entry.stated_in == PACKAGED else entry.stated_in.name,
                 state,
             ]
         )
-    headings = ["name", "what it is", "processors", "machine", "missing requests", "checksum", "stated in", "state"]
-    Table("", headings, rows, left=["what it is", "machine", "missing requests", "checksum", "stated in", "state"]).show()
+    headings = ["name", "what it is", "processors", "machine", "missing requests", "stated in", "state"]
+    Table("", headings, rows, left=["what it is", "machine", "missing requests", "stated in", "state"]).show()
 
 
 @click.command()

@@ -83,12 +83,6 @@ def render_night(night: Night, run_id: str) -> str:
         picture=picture,
         data="nights.csv",
         generated="pipeline" if clean.generated else "",
-        facts=[
-            (f"{row['new_jobs']:,}", "new jobs"),
-            (f"{row['jobs']:,}", "jobs in all"),
-            (row["method"], f"champion, version {row['champion']}"),
-            (number(row["accuracy_champion"], "share"), f"accuracy of what was served, last {JUDGED_DAYS} days"),
-        ],
         notes=[*night.notes, *(interval_notes(night.comparison) if len(night.comparison) else [])],
         provenance={
             "trace": clean.source or clean.name,

@@ -142,14 +142,14 @@ class _Drawing(Figure):
 
 
 @contextmanager
-def figure(width: float, height: float, generated: bool, what: str = "generated workload") -> Iterator[Figure]:
-    """Yield a figure in the common look, in inches; if ``generated``, a corner names ``what``."""
+def figure(width: float, height: float, generated: bool) -> Iterator[Figure]:
+    """Yield a figure in the common look, in inches; if ``generated``, a corner says so."""
     with mpl.rc_context(_RC):
         layout = ConstrainedLayoutEngine(rect=(0, 0, 1, 1 - 0.22 / height if generated else 1))
         drawing = _Drawing(figsize=(width, height), layout=layout, facecolor="white")
         FigureCanvasAgg(drawing)
         if generated:
-            drawing.text(0.997, 0.995, what, ha="right", va="top", fontsize=8.5, fontweight="bold", color=VERMILION)
+            drawing.text(0.997, 0.995, "generated workload", ha="right", va="top", fontsize=8.5, fontweight="bold", color=VERMILION)
         yield drawing
 
 

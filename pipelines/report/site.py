@@ -1,4 +1,4 @@
-"""Sentences about a Slurm site: why jobs wait, where they start soonest, what changed."""
+"""Sentences about a Slurm site: why jobs wait, and where they start soonest."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from pipelines.report.table import duration
-from sim.site.explained import Fall
 from sim.starts.reasons import CLASSES, SURE
 
 _LISTED = 5
@@ -87,13 +86,3 @@ def _named(group: Sequence[Mapping[str, Any]]) -> str:
         every_qos.setdefault(place["queue"], []).append(place["qos"])
     names = [f"{queue} with QOS {' or '.join(qos)}" if any(qos) else queue for queue, qos in every_qos.items()]
     return names[0] if len(group) == 1 else f"any of {', '.join(names)}"
-
-
-def fallen(fall: Fall | None) -> str:
-    """Return a sentence on a fall of explained decisions and its possible cause, or ""."""
-    if fall is None:
-        return ""
-    return (
-        f"decisions explained fell from {fall.before:.0%} to {fall.after:.0%} on {fall.day}: "
-        "were settings, limits or nodes changed that day?"
-    )

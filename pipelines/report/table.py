@@ -206,11 +206,6 @@ def not_modelled(machine: str = "") -> str:
     )
 
 
-def kind_of_jobs(generated: bool) -> str:
-    """Return the words that follow a number of jobs."""
-    return ", generated" if generated else " of a real trace"
-
-
 def requests_warning(count: int, jobs: int, baseline: tuple[str, str]) -> str:
     """Return a warning that ``count`` of ``jobs`` have their runtime as requested time."""
     which = f"all {jobs:,} jobs" if count == jobs else f"{count:,} of {jobs:,} jobs ({number(count / jobs, 'share')})"

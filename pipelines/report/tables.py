@@ -23,7 +23,6 @@ from pipelines.report.table import (
     brief,
     changed,
     escaped,
-    kind_of_jobs,
     not_modelled,
     nothing_waited,
     requests_warning,
@@ -74,7 +73,7 @@ def render_report(
         generated="pipeline" if clean.generated else "",
         warnings=[*filter(None, [pooled(clean.name)]), *([requests_warning(taken, len(submit), BASELINE)] if taken else [])],
         facts=[
-            (f"{len(submit):,}", f"jobs{kind_of_jobs(clean.generated)}"),
+            (f"{len(submit):,}", "jobs, generated" if clean.generated else "jobs of a real trace"),
             (f"{clean.procs:,}", "processors"),
             (f"{(submit.max() - submit.min()) / DAY_S:,.0f}", "days of submissions"),
             (sum(predictor != "" for _, predictor, _ in table), "combinations simulated"),

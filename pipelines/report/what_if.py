@@ -60,7 +60,7 @@ def render_what_if(study: WhatIf, provenance: Mapping[str, object]) -> str:
         hint="Changes are against replays of today's settings, in per cent; left is better. Here: sure of these very jobs, not of "
         "those of other days.",
         picture=Picture(
-            data_uri(picture(study)),
+            data_uri(figure_of_candidates(pd.DataFrame(records(study)))),
             "Change of four metrics under each candidate; the line at 0 is today. What is worse may lie beyond the edge (arrow).",
         ),
         facts=[
@@ -217,11 +217,6 @@ def groups(study: WhatIf, name: str) -> Table:
         for group in study.effects[name].groups
     ]
     return Table(f"Winners and losers under “{name}”", ["jobs of", "jobs", "today s", "then s", "change s"], rows)
-
-
-def picture(study: WhatIf) -> Figure:
-    """Draw :func:`figure_of_candidates` of a study."""
-    return figure_of_candidates(pd.DataFrame(records(study)))
 
 
 def figure_of_candidates(table: pd.DataFrame) -> Figure:

@@ -10,7 +10,6 @@ from pipelines import code_version, software
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.report import parity as parity_page
-from pipelines.report.site import fallen
 from pipelines.studies.parity import NIGHTLY_REPLAYS, REPLAYS, Parity, read_site_jobs
 from pipelines.studies.parity import measure as measure_parity
 from pipelines.studies.progress import report_progress
@@ -81,7 +80,10 @@ def keep_parity(work: Work, site: DatedSite) -> tuple[Parity, str]:
     replays = NIGHTLY_REPLAYS if work.night else REPLAYS
     measured = measure_parity(site.site, site.last(REPLAYED_DAYS), replays, 0, report_progress)
     days = by_day(site.site, site.last(LOOKED_AT_DAYS).runs, site.since(LOOKED_AT_DAYS), site.timezone)
-    alarm, clean = fallen(fall(days)), work.lake.read_clean(work.name)
+    alarm, clean = "", work.lake.read_clean(work.name)
+    if (fell := fall(days)) is not None:
+        alarm = f"decisions explained fell from {fell.before:.0%} to {fell.after:.0%} on {fell.day}: "
+        alarm += "were settings, limits or nodes changed that day?"
     work.lake.write_for(clean, "parity", days, {"answer": parity_page.answer(measured), "fall": alarm})
     settings = {"trace": work.name, "site": site.site.name, "replays": replays, "seed": 0}
     page = parity_page.render_parity(measured, {**settings, "code": code_version(), "software": software()})

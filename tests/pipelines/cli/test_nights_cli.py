@@ -46,8 +46,8 @@ def test_nights_are_chosen_by_number_or_date_and_the_command_goes_on_where_it_en
     assert done.stdout.rstrip().endswith("home/replays/arriving/reports/arriving.html")
     again = nights(trace, "--nights", "2", "--until", "2023-11-24")
     assert again.returncode == 0, again.stderr
-    assert "the night 2023-11-23 is done, 1 night left" in again.stderr
-    assert "\n1 night in " in again.stderr
+    assert "the night 2023-11-23 is done, 1 left" in again.stderr
+    assert "\nnights done: 1, in " in again.stderr
     ledger, _ = Lake(trace.parent / "home" / "replays" / "arriving" / "lake").read("nights", "arriving")
     assert ledger["night"].tolist() == ["2023-11-23", "2023-11-24"]
     assert {path.name for path in (trace.parent / "home").iterdir()} == {"replays"}
