@@ -308,7 +308,7 @@ class _Learned(Method):
         return cls(cls.kept.read(directory))
 
 
-class Boosting(_Learned):
+class LightGBM(_Learned):
     """Boosted trees (:class:`Trees`): the simulator's ``lightgbm``."""
 
     name = "lightgbm"
@@ -342,5 +342,5 @@ class Quantile(_Learned):
         return {PREDICTED: point, **{name: quantiles[:, self.levels.index(level)] for name, level in LEVELS.items()}}
 
 
-METHODS: dict[str, type[Method]] = {method.name: method for method in (Requested, Last2, Boosting, Quantile)}
+METHODS: dict[str, type[Method]] = {method.name: method for method in (Requested, Last2, LightGBM, Quantile)}
 """The methods by name, the simplest first."""

@@ -26,7 +26,7 @@ from features.jit import njit
 from features.jobs.like_jobs import PER_LEVEL, columns_of
 from features.jobs.runtime_features import FEATURES, States, distinct, runtime_features, states_at
 from features.jobs.schema import recorded_end_s
-from models.packed.methods import PLAN, Boosting, Forest, Last2, Method, Quantile, Requested, Trees, matrix
+from models.packed.methods import PLAN, Forest, Last2, LightGBM, Method, Quantile, Requested, Trees, matrix
 from models.runtime import lightgbm, quantile, quantile_forest
 from models.runtime.levels import weigh
 from models.runtime.memory import Memory, width
@@ -236,18 +236,18 @@ class Estimator:
     refresh: Callable[[Method, Accounting, Sequence[int]], Iterator[Method]] = _as_trained
 
 
-def _boosted(accounting: Accounting, at_s: int, seed: int) -> Method:
+def _lightgbm(accounting: Accounting, at_s: int, seed: int) -> Method:
     """Grow trees from the rows of the most recent jobs ended by ``at_s``."""
     rows, columns = accounting.by_end(-(2**62), at_s)[-lightgbm.OPTIONS["jobs"].usual :], accounting.columns
     inputs, runtime = matrix(accounting.features.iloc[rows], columns), accounting.jobs["runtime_s"].to_numpy(np.int64)[rows]
     trees, leaves = (lightgbm.OPTIONS[name].usual for name in ("trees", "leaves"))
-    return Boosting(Trees(columns, *lightgbm.grown(inputs, runtime, trees if len(rows) >= lightgbm.ENOUGH else 0, leaves, seed)))
+    return LightGBM(Trees(columns, *lightgbm.grown(inputs, runtime, trees if len(rows) >= lightgbm.ENOUGH else 0, leaves, seed)))
 
 
 TRAINERS: dict[str, Estimator] = {
     "last2": Estimator(lambda *_: Last2(), lambda _: {}, learns=False),
-    Boosting.name: Estimator(
-        _boosted,
+    LightGBM.name: Estimator(
+        _lightgbm,
         lambda seed: (
             read({}, lightgbm.OPTIONS)
             | {"seed": str(seed)}

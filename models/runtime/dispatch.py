@@ -15,7 +15,7 @@ from models.runtime import hierarchy, job_features, knn, last2, lightgbm, nag, o
 from models.runtime.hierarchy import HIERARCHY
 from models.runtime.knn import KNN
 from models.runtime.last2 import LAST2
-from models.runtime.lightgbm import BOOSTED
+from models.runtime.lightgbm import LIGHTGBM
 from models.runtime.nag import NAG
 from models.runtime.okcm import OKCM
 from models.runtime.quantile import QUANTILE
@@ -42,7 +42,7 @@ def estimate(code, memory, job, jobs, start):
         return knn.estimate(memory, job, jobs)
     if code == OKCM:
         return okcm.estimate(memory, job, jobs)
-    if code == BOOSTED:
+    if code == LIGHTGBM:
         return lightgbm.estimate(memory, job, jobs)
     if code == QUANTILE:
         return quantile.estimate(memory, job, jobs)
@@ -109,7 +109,7 @@ def point_by_now(code, memory, job, jobs):
         return knn.estimate(memory, job, jobs)
     if code == OKCM:
         return okcm.answer(memory, job, jobs)
-    if code == BOOSTED:
+    if code == LIGHTGBM:
         return lightgbm.answer(memory, job, jobs)
     return 1.0 * jobs.requested[job]
 
@@ -145,7 +145,7 @@ def learn(code, memory, job, jobs, now):
         knn.learn(memory, job, jobs)
     if code == OKCM:
         okcm.learn(memory, job, jobs, now)
-    if code == BOOSTED:
+    if code == LIGHTGBM:
         job_features.remember(memory, job, jobs.runtime[job], now)
     if code == QUANTILE:
         quantile.learn(memory, job, jobs, now)

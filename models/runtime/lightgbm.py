@@ -64,7 +64,7 @@ def loss_of_accuracy(predicted: np.ndarray, data: lightgbm.Dataset) -> tuple[np.
     return curvature * error, curvature
 
 
-BOOSTED = 7
+LIGHTGBM = 7
 """Code of this predictor inside the kernel."""
 LEARNING_RATE, MIN_JOBS_IN_LEAF = 0.3, 100
 """On the first half of KTH-SP2 accuracy is 55.5 %, within 0.2 points for rates 0.1, 0.2; min 20, 50, 200 jobs; 15, 63 leaves."""
@@ -105,7 +105,7 @@ def boosted(**options: str) -> CompiledPredictor:
             _grow(memory, rows, runtime, trees, leaves, values["seed"])
         return memory
 
-    return CompiledPredictor(spelled("lightgbm", values, OPTIONS), BOOSTED, memory, retrain, every=values["every"])
+    return CompiledPredictor(spelled("lightgbm", values, OPTIONS), LIGHTGBM, memory, retrain, every=values["every"])
 
 
 def _grow(memory: Memory, rows: np.ndarray, runtime: np.ndarray, trees: int, leaves: int, seed: int) -> None:

@@ -12,14 +12,14 @@ import pytest
 
 from features.clock import DAY_S
 from features.jobs.runtime_features import FEATURES
-from models.packed.methods import LEVELS, PREDICTED, Boosting, Forest, Method, Quantile
+from models.packed.methods import LEVELS, PREDICTED, Forest, LightGBM, Method, Quantile
 from models.packed.snapshot import UserSnapshot
 from models.registry.candidates import Accounting, accounting, fit, grown_forest, outdated, refresh, refresh_each, refreshed_forests
 from models.runtime import lightgbm, quantile_forest
 from models.runtime.names import predictor
 from tests.support.learning import ORIGIN_S, ZONE, as_submitted, asked_after
 
-LEARNERS = (Boosting, Quantile)
+LEARNERS = (LightGBM, Quantile)
 
 
 @pytest.fixture(scope="module", params=LEARNERS, ids=lambda kind: kind.name)
@@ -156,7 +156,7 @@ def test_quantiles_as_served_are_outlived_about_as_often_as_they_should(records)
 
 
 def test_one_name_is_one_learner():
-    assert predictor("lightgbm").name == Boosting.name
+    assert predictor("lightgbm").name == LightGBM.name
 
 
 def test_before_there_are_enough_jobs_the_last_similar_runtime_answers(records):

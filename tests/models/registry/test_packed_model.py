@@ -12,7 +12,7 @@ import pytest
 from mlflow.exceptions import MlflowException
 
 from features.clock import local_clock_s
-from models.packed.methods import Boosting, Last2, Quantile, Requested
+from models.packed.methods import Last2, LightGBM, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.packed.settings import FORMAT
 from models.registry.packing import assemble, content_hash, modules_in
@@ -22,7 +22,7 @@ from tests.support.learning import ORIGIN_S, ZONE, inputs_of
 
 def pack(directory, learned, method="lightgbm", table=None):
     directory.mkdir()
-    methods = Boosting(learned.trees), Last2(), Requested(), Quantile(learned.forest)
+    methods = LightGBM(learned.trees), Last2(), Requested(), Quantile(learned.forest)
     [chosen] = [each for each in methods if each.name == method]
     states = learned.states if table is None else learned.states._replace(users=table)
     return assemble(directory, "runtime", runtime_content(chosen, Snapshot(states, learned.at, ORIGIN_S, ZONE)).write)
@@ -37,7 +37,7 @@ def submission(learned, **changes):
 def test_what_is_packed_says_what_was_learned(tmp_path, learned):
     row = inputs_of(learned.jobs, learned.start).tail(1)
     assert learned.at == learned.jobs["submit_s"].iloc[-1], "so the row of the table is as in the snapshot"
-    for method in (Requested(), Last2(), Boosting(learned.trees), Quantile(learned.forest)):
+    for method in (Requested(), Last2(), LightGBM(learned.trees), Quantile(learned.forest)):
         answer = RuntimePredictor(pack(tmp_path / method.name, learned, method.name).data).predict(submission(learned)).iloc[0]
         expected = {name: seconds[0] for name, seconds in method.predict(row).items()}
         assert answer.drop(["snapshot_age_s", "user_known"]).to_dict() == expected, method.name

@@ -10,7 +10,7 @@ import pandas as pd
 import pytest
 
 from features.errors import InputError
-from models.packed.methods import Boosting, Last2, Requested
+from models.packed.methods import Last2, LightGBM, Requested
 from models.packed.settings import FORMAT
 from models.registry import packing
 from models.registry.registration import Candidate, Training, log_and_register, rank_candidates
@@ -36,7 +36,7 @@ def registered(opened, learned, trace, method, metrics, judged, **tags):
 
 
 def register(opened, learned, trace, method, accuracy, judged=1500):
-    learner = {"lightgbm": Boosting(learned.trees), "last2": Last2(), "requested": Requested()}[method]
+    learner = {"lightgbm": LightGBM(learned.trees), "last2": Last2(), "requested": Requested()}[method]
     return registered(opened, learned, trace, learner, {"mae_s": 12.0}, (accuracy, judged), dagster_run_id="r1")
 
 

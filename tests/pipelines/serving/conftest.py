@@ -13,7 +13,7 @@ import pytest
 
 from features.clock import DAY_S, local_clock_s
 from features.errors import InputError
-from models.packed.methods import METHODS, Boosting, Last2, Quantile, Requested
+from models.packed.methods import METHODS, Last2, LightGBM, Quantile, Requested
 from models.packed.runtime_predictor import RuntimePredictor
 from models.registry.candidates import accounting, fit
 from models.registry.packing import assemble
@@ -61,7 +61,7 @@ def versions(tmp_path_factory) -> dict[str, RuntimePredictor]:
     trained = {
         Requested.name: Requested(),
         Last2.name: Last2(),
-        **{name: fit(name, history, at, 0) for name in (Boosting.name, Quantile.name)},
+        **{name: fit(name, history, at, 0) for name in (LightGBM.name, Quantile.name)},
     }
     states, predictors = history.snapshot(at), {}
     for name in METHODS:

@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 from features.clock import DAY_S
-from models.packed.methods import PREDICTED, Boosting, Quantile
+from models.packed.methods import PREDICTED, LightGBM, Quantile
 from models.registry.as_served import STRAGGLERS, JudgedWindow, quantile_columns
 from models.registry.promotion import JUDGED_DAYS
 from models.runtime.protocol import TablePredictor
@@ -39,13 +39,13 @@ def answered(jobs: int = 6000, seed: int = 0) -> pd.DataFrame:
             "champion": 600.0 + noise,
             "champion_version": "1",
             "last2": np.where(recent, 602.0, 650.0) + noise,
-            Boosting.name: np.where(late, 1000.0, 600.0 + noise),
+            LightGBM.name: np.where(late, 1000.0, 600.0 + noise),
             **dict.fromkeys(quantile_columns("champion").values(), np.nan),
         }
     )
 
 
-def verdict(served: pd.DataFrame, names=("last2", Boosting.name), version="1"):
+def verdict(served: pd.DataFrame, names=("last2", LightGBM.name), version="1"):
     until = DAYS * DAY_S
     recent = served[served["end_s"] > until - JUDGED_DAYS * DAY_S]
     return judge(served, recent, names, (version, 0), until)
@@ -59,7 +59,7 @@ def test_of_the_candidates_with_enough_evidence_the_most_accurate_challenges() -
     challenger, fought, _ = verdict(
         served.assign(last2=np.where(served["end_s"] > (DAYS - JUDGED_DAYS) * DAY_S, served["last2"], served["champion"]))
     )
-    assert challenger == Boosting.name  # of none is there evidence, so the most accurate of the last days
+    assert challenger == LightGBM.name  # of none is there evidence, so the most accurate of the last days
     assert not fought.evidence.enough
 
 
