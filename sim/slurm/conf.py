@@ -37,14 +37,13 @@ _MODELLED = {
     *("killwait", "prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage", "accountingstorageenforce"),
     *("priorityfavorsmall", "licenses", "preempttype", "preemptmode", "epilog", "topologyplugin", "priorityflags"),
     "preemptparameters",
-    *(f"priorityweight{name}" for name in _WEIGHTS),
+    *(f"priorityweight{name}" for name in (*_WEIGHTS, "tres")),
 }
 _DECIDES = {
     "priorityweightassoc": ("0",),
     "suspendtime": ("-1", "infinite"),
     "enforcepartlimits": ("no", "any", "all", "yes"),
     "priorityusageresetperiod": ("none",),
-    "priorityweighttres": ("",),
     "completewait": ("0",),
     "overtimelimit": ("0",),
     "preemptexempttime": ("0", "-1", "00:00:00"),
@@ -173,6 +172,10 @@ def _check_numbers(scheduler: Mapping[str, str], settings: Mapping[str, str], na
     for key, (pattern, form) in _FORMS.items():
         if key in settings and not re.fullmatch(pattern, settings[key]):
             raise InputError(f"{name}/{CONF}: {key}={settings[key]} is not {form}")
+    try:
+        tres_weights(settings.get("priorityweighttres", ""))
+    except ValueError as error:
+        raise InputError(f"{name}/{CONF}: PriorityWeightTRES={settings['priorityweighttres']}: {error}") from None
     for key in ("prioritydecayhalflife", "prioritycalcperiod", "prioritymaxage"):
         try:
             seconds(settings.get(key, "1"))

@@ -154,6 +154,7 @@ def test_a_wrong_file_is_refused_with_its_line(change: tuple[str, str], refusal:
         ("KillWait=soon", r"killwait=soon is not a whole number"),
         ("SchedulerParameters=bf_interval=99999999999999999999", r"bf_interval=9+ is not a whole number"),
         ("PriorityWeightAge=99999999999999999999", r"priorityweightage=9+ is not a whole number"),
+        ("PriorityWeightTRES=CPU=nan", r"CPU=nan has no number"),
         ("NodeName=z CPUs=99999999999999999999", r"line 3: cpus=9+ is not a whole number"),
         ("NodeName=z Weight=-1", r"line 3: weight=-1 is not a whole number"),
         ("NodeName=n CPUs=2", r"line 3: describes the node n a second time"),
@@ -200,7 +201,7 @@ def test_files_that_are_cut_or_make_no_sense_are_refused_with_their_line(file: s
 def test_what_decides_and_is_not_modelled_is_warned_of_where_it_is_set() -> None:
     idle = "PreemptExemptTime=-1\nCompleteWait=0\nNodeName=n\nPartitionName=p Nodes=n LLN=NO\n"
     conf = "SelectType=select/serial\nSelectTypeParameters=CR_CPU,CR_LLN\nPreemptExemptTime=10\nCompleteWait=32\n"
-    conf += "PriorityFlags=NO_FAIR_TREE\nPriorityWeightTRES=GRES/gpu:a100=5\nSchedulerParameters=partition_job_depth=5,bf_max_job_part=9\n"
+    conf += "PriorityFlags=NO_FAIR_TREE\nSchedulerParameters=partition_job_depth=5,bf_max_job_part=9\n"
     limits = {
         "qos.txt": "Name|Priority|GrpTRESMins|GrpTRES|PreemptExemptTime\nnormal|0|cpu=60|node=2|00:00:00\n",
         "accounts.dump": "# Account - 'cs':GrpWall=9\nParent - 'root'\nAccount - 'a':GrpTRESRunMins=cpu=9\n",
@@ -211,7 +212,7 @@ def test_what_decides_and_is_not_modelled_is_warned_of_where_it_is_set() -> None
         *("GrpTRESMins in qos.txt", "GrpTRESRunMins in accounts.dump", "PriorityFlags=NO_FAIR_TREE"),
         *("SchedulerParameters bf_max_job_part", "SchedulerParameters partition_job_depth"),
         *("a limit of nodes, as a node counts for each of its jobs,", "completewait=32", "preemptexempttime=10"),
-        *("priorityweighttres=GRES/gpu:a100=5", "selecttype=select/serial", "selecttypeparameters=CR_CPU,CR_LLN"),
+        *("selecttype=select/serial", "selecttypeparameters=CR_CPU,CR_LLN"),
     ]
     assert changing(site) == ["Not modelled: lln: jobs take the nodes that they fill best in replays."]
     assert read_site({"slurm.conf": idle}, "site").warnings == ()

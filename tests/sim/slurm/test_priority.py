@@ -28,6 +28,7 @@ def slurm_of(conf: str, *rows: dict[str, object]) -> Slurm:
         ("PriorityWeightJobSize=1000", 250),
         ("PriorityWeightJobSize=1000\nPriorityFlags=SMALL_RELATIVE_TO_TIME", 125),
         ("PriorityWeightJobSize=1000\nPriorityFlags=SMALL_RELATIVE_TO_TIME\nPriorityFavorSmall=yes", 875),
+        ("PriorityWeightTRES=CPU=100,Mem=8", 100 / 4 + 8 / 8),
         ("PriorityWeightPartition=10", 5),
     ],
 )
