@@ -183,7 +183,6 @@ def variability_model(
     trained = train(work, table, settings.scope, learning)
 
     candidates = work.lake.read(MODEL_TABLE, name)[0]
-    champion = store.client.get_model_version(model, trained.champion or trained.simulated)
     return dg.MaterializeResult(
         data_version=models_version(store, model, trained.serves),
         metadata={

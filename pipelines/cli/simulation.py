@@ -167,7 +167,7 @@ def prepared(campaign: Campaign) -> tuple[CleanTrace, tuple[str | Predictor, ...
 
 
 def check_predictors(names: Iterable[str]) -> None:
-    """Raise InputError for an unknown predictor; registered models are looked up where they answer."""
+    """Raise InputError for an unknown predictor; registered models are looked up later."""
     for name in names:
         if not name.startswith("registry:"):
             named_predictor(name)

@@ -49,17 +49,17 @@ def inspect_trace(trace: Trace, procs: int | None = None, missing_request: str =
     jobs = trace.jobs
     if len(jobs) == 0:
         raise InputError(f"{trace.source or trace.name}: has no jobs")
-    stated = procs if procs is not None else trace.procs
-    advice = advised(jobs, stated, usage(jobs).procs)
+    size = procs if procs is not None else trace.procs
+    advice = advised(jobs, size, usage(jobs).procs)
     cleaned, refused = None, ""
     try:
-        cleaned = clean(trace, stated if stated is not None else advice.procs, missing_request)
+        cleaned = clean(trace, size if size is not None else advice.procs, missing_request)
     except InputError as error:
         refused = str(error)
     silence = np.diff(np.sort(jobs["submit_s"].to_numpy(np.int64)))
     facts = [
         ("jobs", f"{len(jobs):,}"),
-        *_use(trace, stated, cleaned),
+        *_use(trace, size, cleaned),
         *_people_and_times(trace),
         *([("sha256", trace.sha256)] if trace.sha256 else []),
     ]
@@ -98,15 +98,15 @@ def _people_and_times(trace: Trace) -> Iterator[tuple[str, str]]:
     submit = jobs["submit_s"].to_numpy(np.int64)
     zone = trace.timezone or "UTC, as no time zone is known"
     first, last = int(submit.min()), int(submit.max())
-    known = trace.origin_unix_s is not None
-    dates = f": {_local(trace, first)} to {_local(trace, last)} ({zone})" if known else "; dates not known"
+    dates = f": {_local(trace, first)} to {_local(trace, last)} ({zone})"
+    dates = dates if trace.origin_unix_s is not None else "; dates not known"
     yield "submissions", f"over {(last - first) / DAY_S:,.1f} days{dates}"
     if out_of_order := int((np.diff(submit) < 0).sum()):
         yield "", f"{out_of_order:,} listed after a later one (cleaning sorts them)"
     both = jobs["runtime_s"].notna() & jobs["requested_s"].fillna(0).gt(0)
-    if stated := int(both.sum()):
+    if count := int(both.sum()):
         exceeded = int((jobs["runtime_s"] > jobs["requested_s"])[both].sum())
-        over = f"{exceeded:,} of {stated:,} jobs ({exceeded / stated:.1%})"
+        over = f"{exceeded:,} of {count:,} jobs ({exceeded / count:.1%})"
         yield "request exceeded", f"{over} ran for longer than they had requested"
 
 

@@ -30,7 +30,10 @@ def asked_place() -> Path:
 
 
 class AskedLog:
-    """Appends answers to files in ``directory``; the service goes on without the log, as on a full disk."""
+    """Appends answers to files in ``directory``.
+
+    The service goes on without the log, as on a full disk.
+    """
 
     def __init__(self, directory: Path) -> None:
         """Raise InputError if nothing can be written there."""

@@ -68,7 +68,7 @@ POLICIES = (
 
 @dataclass(frozen=True)
 class TrialPlan:
-    """The simulations: ``trials`` trials under each of :data:`POLICIES`; ``seed`` fixes all draws."""
+    """``trials`` trials under each of :data:`POLICIES`; ``seed`` fixes all draws."""
 
     trials: int
     seed: int = 0

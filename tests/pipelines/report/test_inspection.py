@@ -42,30 +42,30 @@ def rows_of(inspection: Inspection, title: str) -> list[list[str]]:
 
 
 def test_the_facts_of_a_small_trace() -> None:
-    found = inspect_trace(trace())
-    facts = dict(found.facts)
+    inspection = inspect_trace(trace())
+    facts = dict(inspection.facts)
     assert facts["jobs"] == "4"
     assert [facts[name] for name in ("users", "groups", "queues")] == ["2", "none stated", "2"]
     assert facts["submissions"] == "over 11.0 days: 2024-01-01 01:00:00 to 2024-01-12 01:00:00 (Europe/Berlin)"
     assert facts[""] == "1 listed after a later one (cleaning sorts them)"
     assert facts["request exceeded"].startswith("1 of 3 jobs (33.3%)")
     assert facts["missing or odd"] == "3 of 4 jobs (75.0%) are dropped, 2 values altered"
-    assert rows_of(found, "Longest times without submissions (1 of over a week)") == [
+    assert rows_of(inspection, "Longest times without submissions (1 of over a week)") == [
         ["2024-01-01 01:00:00", "0", "9.0"],
         ["2024-01-10 01:00:00", "777,600", "1.0"],
         ["2024-01-11 01:00:00", "864,000", "1.0"],
     ]
-    missing = {name: count for name, count, _ in rows_of(found, "Jobs without a value") if count != "4"}
+    missing = {name: count for name, count, _ in rows_of(inspection, "Jobs without a value") if count != "4"}
     assert missing == {"wait_s": "1", "procs": "1", "requested_s": "1", "user": "1"}
-    quantiles = {row[0]: row[1:] for row in rows_of(found, "Distributions")}
+    quantiles = {row[0]: row[1:] for row in rows_of(inspection, "Distributions")}
     assert quantiles["runtime_s"] == ["4", "40.0", "0", "0", "0", "10", "50", "100", "100"]
     assert quantiles["wait_s"][0] == "3"
 
 
 def test_cleaning_is_shown_as_cleaning_does_it() -> None:
     for way in MISSING_REQUEST:
-        found, cleaned = inspect_trace(trace(), missing_request=way), clean(trace(), missing_request=way)
-        rows = dict(rows_of(found, f"Cleaning, with --missing-request {way}"))
+        inspection, cleaned = inspect_trace(trace(), missing_request=way), clean(trace(), missing_request=way)
+        rows = dict(rows_of(inspection, f"Cleaning, with --missing-request {way}"))
         assert (rows["read"], rows["kept"]) == ("4", f"{len(cleaned.jobs)}")
         expected = {f"{action}: {rule}": f"{count}" for (action, rule), count in cleaned.counts().items()}
         assert {name: count for name, count in rows.items() if ":" in name} == expected
@@ -82,10 +82,10 @@ def test_cleaning_is_shown_as_cleaning_does_it() -> None:
     ],
 )  # fmt: skip
 def test_a_trace_that_cannot_be_cleaned_is_inspected_all_the_same(case: Trace, refusal: str) -> None:
-    found = inspect_trace(case)
-    assert found.refused.startswith(refusal)
-    assert refusal in shown(found).replace("\n", "")
-    assert dict(found.facts)["jobs"] == f"{len(case.jobs)}"
+    inspection = inspect_trace(case)
+    assert inspection.refused.startswith(refusal)
+    assert refusal in shown(inspection).replace("\n", "")
+    assert dict(inspection.facts)["jobs"] == f"{len(case.jobs)}"
 
 
 def test_notes_and_the_header_are_shown() -> None:
