@@ -82,14 +82,6 @@ def test_the_date_of_a_changed_configuration_is_named_within_days(old: str, new:
     assert set(named.values()) == {"2026-04-22"}
 
 
-@pytest.mark.thorough
-@pytest.mark.parametrize("seed", [0, 3])
-def test_a_site_that_does_not_change_raises_no_alarm_over_many_nights(seed: int) -> None:
-    days = by_day(site(), recorded(jobs(seed), site(), site(), seed), ORIGIN)
-    assert days["explained"].sum() > 0.95 * (days["starts"] + days["extra"]).sum()
-    assert [fall(days[:night]) for night in range(8, DAYS + 1)] == [None] * (DAYS - 7)
-
-
 @pytest.mark.slow
 def test_days_that_are_alike_raise_an_alarm_in_one_night_of_a_thousand_at_most() -> None:
     random, alarms, nights = np.random.default_rng(11), 0, 200

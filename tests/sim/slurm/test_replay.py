@@ -119,25 +119,7 @@ def both(prototype: ModuleType, conf: Any, site: Site, jobs: list[Any], turn: fl
     shifted = (model.t0 - origin + turn, (cycle - origin) % conf.bf_interval, (decay - origin) % conf.calc_period)
     replayed = replay(site, table, Phases(*shifted, table["part"].to_numpy()))
     starts = {"prototype": [int(job.start) for job in jobs], "ours": replayed.start_s.astype(np.int64)}
-    return pd.DataFrame({**starts, "by": [job.by for job in jobs], "our_by": replayed.started_by}, index=table["job_id"])
-
-
-@needs_shared
-@pytest.mark.slow
-@pytest.mark.parametrize("phases", [(0.2371, 3.7713, 41.0), pytest.param((0.4526, 1.119, 3.0), marks=pytest.mark.thorough)])
-@pytest.mark.parametrize(
-    ("site", "run", "csv"),
-    [("pool", "pool-1", None), ("micro", "micro-1", "micro-1"), ("pair", "pair-A", "pair"), ("pair", "pair-B", "pair")],
-)
-def test_recorded_submissions_start_in_the_seconds_of_the_prototype(
-    prototype: ModuleType, site: str, run: str, csv: str | None, phases: tuple[float, float, float]
-) -> None:
-    conf = prototype.Conf(str(SLURM / f"{site}.conf"))
-    rows = prototype.read_sacct(SLURM / f"{run}.sacct.txt")
-    jobs = prototype.read_jobs(conf, rows, SLURM / f"{csv}.csv" if csv else None)
-    start_s = both(prototype, conf, load_site(SLURM / "sites" / site), jobs, *phases)
-    pd.testing.assert_series_equal(start_s["ours"], start_s["prototype"], check_names=False)
-    pd.testing.assert_series_equal(start_s["our_by"], start_s["by"], check_names=False)
+    return pd.DataFrame(starts, index=table["job_id"])
 
 
 @needs_shared
