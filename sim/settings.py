@@ -84,7 +84,6 @@ class TraceSettings(CheckedSettings):
         default=None,
         description="Which of the two are a job's processors. [default: the catalogue's, else requested]",
     )
-    cluster: str | None = Field(default=None, description="Of Slurm accounting of several clusters: the one to read.")
     missing_request: Literal[MISSING_REQUEST] | None = Field(  # type: ignore[valid-type]
         default=None,
         description="Jobs that state no requested time: drop them, take their runtime, or the longest request of their queue. "

@@ -44,7 +44,7 @@ class Pair(NamedTuple):
 
 def pairs_of(accounting: Path, folder: Path) -> list[Pair]:
     """Return all pairs of neighbouring places of a run."""
-    site, jobs = read_site_jobs(accounting, folder, "UTC", "")
+    site, jobs = read_site_jobs(accounting, folder, "UTC")
     table, record = jobs.table, record_of(site, jobs, "UTC")
     first, last = table["submit_s"].min(), table["submit_s"].max()
     users = table[["user", "account"]].iloc[-1]

@@ -276,7 +276,7 @@ def read(settings: TraceSettings) -> tuple[Trace, str]:
         settings.trace,
         procs=settings.procs,
         timezone=settings.timezone,
-        **settings.model_dump(include={"processors", "cpus_per_node", "cluster", "procs_from"}, exclude_none=True),
+        **settings.model_dump(include={"processors", "cpus_per_node", "procs_from"}, exclude_none=True),
     )
     return trace, settings.missing_request or (entry.missing_request if entry else "drop")
 

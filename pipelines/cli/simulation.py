@@ -36,7 +36,7 @@ from sim.users.closed import OPEN_LOOP, users
 
 _QUIET_S = 1.5
 """Seconds of a simulation before its progress is shown."""
-_OF_SITE = ("trace", "schedulers", "machine", "timezone", "cluster", "seeds", "taus_s")
+_OF_SITE = ("trace", "schedulers", "machine", "timezone", "seeds", "taus_s")
 """Settings that a replay of a Slurm site uses."""
 
 
@@ -129,7 +129,7 @@ def simulate_site(campaign: Campaign, schedule_out: Path | None, as_json: bool) 
     from sim.site.replay import as_schedule, replay
 
     assert campaign.machine is not None
-    site, jobs = load_site_jobs(Path(campaign.trace), campaign.machine, campaign.timezone, campaign.cluster or "")
+    site, jobs = load_site_jobs(Path(campaign.trace), campaign.machine, campaign.timezone)
     seed = campaign.seeds[0]
     replay(site, jobs.table.head(1), seed)  # compiled before the clock runs
     began = time.perf_counter()

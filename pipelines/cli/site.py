@@ -41,7 +41,7 @@ def parity(settings: ParitySettings, report: Path | None, as_json: bool) -> None
 
     announce_compilation()
     timezone = settings.timezone or "UTC"
-    site, jobs = load_site_jobs(settings.accounting, settings.machine, timezone, settings.cluster, settings.log)
+    site, jobs = load_site_jobs(settings.accounting, settings.machine, timezone, settings.log)
     with stage_bars() as bars:
         parity = measure(site, jobs, settings.replays, settings.seed, bars, settings.log, timezone)
     if parity.lost:
@@ -76,13 +76,11 @@ def parity(settings: ParitySettings, report: Path | None, as_json: bool) -> None
     click.echo(shown.advice(parity))
 
 
-def load_site_jobs(
-    accounting: Path, machine: Path, timezone: str | None, cluster: str, log: Path | None = None
-) -> tuple[Site, SlurmJobs]:
+def load_site_jobs(accounting: Path, machine: Path, timezone: str | None, log: Path | None = None) -> tuple[Site, SlurmJobs]:
     """Read a site and its accounting; note on standard error what is left out or not modelled."""
     from pipelines.studies.parity import read_site_jobs
 
-    site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", cluster, log)
+    site, jobs = read_site_jobs(accounting, machine, timezone or "UTC", log)
     for text in jobs.notes:
         note(one_line(f"{jobs.name}: {text}", _LONGEST_NOTE))
     for text in site.warnings:
@@ -160,7 +158,7 @@ def answered(settings: WhatIfSettings, on: str | None = None) -> WhatIf:
     only = settings.only or names
     tried = [candidate for candidate in tried if candidate.name in only]
     announce_compilation()
-    site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone, settings.cluster)
+    site, jobs = load_site_jobs(settings.accounting, settings.machine, settings.timezone)
     with stage_bars() as progress, simulating(on) as spread:
         return measure(site, jobs, tried, settings.replicates, settings.shake_s, settings.seed, spread, progress)
 

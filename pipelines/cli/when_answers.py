@@ -153,8 +153,8 @@ def _read(
         timezone = timezone or (entry.timezone if entry else None) or "UTC"
         queue = read_queue(path, timezone)
         if not queue.absent:
-            accounting, cluster = (Path(trace), "") if entry is None else (entry.path, entry.cluster)
-            record = record_of(*load_site_jobs(accounting, machine, timezone, cluster), timezone, trace if entry else "")
+            accounting = Path(trace) if entry is None else entry.path
+            record = record_of(*load_site_jobs(accounting, machine, timezone), timezone, trace if entry else "")
             learned, version, past = _learned(trace, model, SLURM) if entry or model else _NOT_LEARNED
             return record, queue, learned, version, past
         note(f"{path}: has no column {queue.absent[0]}, so one pool under EASY replaces {machine.name}: {COMMAND}")

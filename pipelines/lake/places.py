@@ -194,13 +194,6 @@ def move(source: Path, target: Path) -> None:
         sync(source.parent)
 
 
-def move_all(files: Mapping[Path, Path]) -> None:
-    """Move local files (source -> target) into their places; make their folders."""
-    for source, target in files.items():
-        made_folder(target.parent)
-        move(source, target)
-
-
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
     """Yield a temporary path; on success it replaces ``path``, else the old file stays.

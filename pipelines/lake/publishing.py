@@ -32,17 +32,11 @@ def alone(home: Path, trace: str, wait_s: float = 0.0) -> Iterator[None]:
 
     Raises Busy if another holds it for longer than ``wait_s`` seconds.
     """
-    lock = home / "nights" / trace / ".lock"
     with ExitStack() as stack:
-        for most_s in dict.fromkeys((0.0, wait_s)):
-            try:
-                stack.enter_context(held(lock, most_s))
-                break
-            except Busy as error:
-                if most_s == wait_s:
-                    waited = f", and still is after {wait_s:g} s" if wait_s else ""
-                    raise Busy(f"another night or run of {trace} is running{waited}: try again when it is done") from error
-                print(f"another night or run of {trace} is running: waiting for it, at most {wait_s:g} s", file=sys.stderr)
+        try:
+            stack.enter_context(held(home / "nights" / trace / ".lock", wait_s))
+        except Busy as error:
+            raise Busy(f"another night or run of {trace} is running: try again when it is done") from error
         yield
 
 

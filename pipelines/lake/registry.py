@@ -312,15 +312,8 @@ def resolved(name: str, store: Callable[[], Tracking] = tracking) -> str:
 
 
 def _in_brackets(text: str, name: str) -> str:
-    """Return ``text`` up to the bracket that closes it.
-
-    It may have pairs of brackets; the name of an existing file may have any.
-    """
-    depth, closing = 1, [at for at, letter in enumerate(text) if letter == ")"]
-    if not text.lower().startswith(PREFIX):
-        for at in closing:
-            if os.path.isfile(text[:at]):
-                return text[:at]
+    """Return ``text``, which may have pairs of brackets, up to the bracket that closes it."""
+    depth = 1
     for at, letter in enumerate(text):
         depth += (letter == "(") - (letter == ")")
         if depth == 0:

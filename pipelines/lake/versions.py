@@ -31,7 +31,7 @@ from typing import Any
 from features.clock import DAY_S
 from features.errors import InputError, check_name, first_line
 from pipelines.lake.locks import held
-from pipelines.lake.places import exists, inside, listed, made_folder, move, move_all, part_of, read, remove, write
+from pipelines.lake.places import exists, inside, listed, made_folder, move, part_of, read, remove, write
 from pipelines.lake.version import (
     COUNTERS,
     COUNTERS_PART,
@@ -192,7 +192,9 @@ class Versions:
             with self._locked():
                 kept, follows = self._pointer()
                 places = {entry: self._place(entry, part) for entry, part in entries.items()}
-                move_all({entries[entry]: place for entry, place in places.items()})
+                for entry, place in places.items():
+                    made_folder(place.parent)
+                    move(entries[entry], place)
                 files = {entry: file for entry, file in kept[0].files.items() if entry not in gone}
                 files |= {entry: self._relative(place) for entry, place in places.items()}
                 lineage = {entry: tables for entry, tables in kept[0].made_from.items() if entry not in entries}

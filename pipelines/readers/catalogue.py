@@ -47,7 +47,6 @@ class Entry:
     processors: Literal[PROCESSORS] = "cpus"  # type: ignore[valid-type]
     cpus_per_node: int | None = None
     procs_from: Literal["requested", "allocated"] = "requested"
-    cluster: str = ""
     machine: str = ""
     queues: str = ""
     format: Literal[FORMATS] = ""  # type: ignore[valid-type]

@@ -24,7 +24,7 @@ from features.monitoring.situation import RATES
 from features.node_list import expand_nodes
 from pipelines.readers.delimited import NOWHERE, AccountingTable, seconds
 from pipelines.readers.localtime import MISSING_TIME, zone
-from pipelines.readers.slurm.sacct import FREE_TEXT, RUNTIME, states
+from pipelines.readers.slurm.sacct import FREE_TEXT, RUNTIME, refuse_several_clusters, states
 from pipelines.readers.slurm.times import END, START, job_steps, job_times
 from pipelines.readers.text import counted, load
 from sim.slurm.lines import conf_lines, expand
@@ -102,10 +102,7 @@ def _accounting(path: str | Path, pattern: re.Pattern[str] | None, timezone: str
     other = (left == "") & ((words == "PENDING") if pattern is None else (words != "COMPLETED"))
     left[other] = "state " + words[other]
     runs, notes = left == "", list[str]()
-    clusters = sorted(set(table.strings("cluster")[runs])) if "cluster" in table else []
-    if len(clusters) > 1:
-        named = ", ".join(name or "one without a name" for name in clusters)
-        raise InputError(f"{path}: holds runs of several clusters, {named}: give the accounting of one (sacct --clusters=NAME)")
+    refuse_several_clusters(table, runs)
     elapsed = table.find(*RUNTIME)
     if elapsed is None:
         table.column(*END)

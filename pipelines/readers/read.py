@@ -28,7 +28,7 @@ from pipelines.readers.catalogue import MADE, PACKAGED, Entry, catalogue_entry, 
 from pipelines.readers.delimited import SAID, delimiter_of
 from pipelines.readers.localtime import zone
 from pipelines.readers.swf import parse_swf
-from pipelines.readers.text import Source, changing, load, opened, trace_name
+from pipelines.readers.text import Source, changing, load, opened, read_settings, trace_name
 
 if TYPE_CHECKING:
     from sim.machine.description import Machine
@@ -41,15 +41,14 @@ def read_trace(
     timezone: str | None = None,
     processors: str | None = None,
     cpus_per_node: int | None = None,
-    cluster: str | None = None,
     procs_from: str | None = None,
     catalogue: Mapping[str, Entry] | None = None,
 ) -> Trace:
     """Read TRACE: a catalogue name or a file.
 
     A file is SWF (plain or gzip), canonical Parquet or Slurm accounting. ``procs`` and ``timezone`` (IANA name) override catalogue
-    and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting, ``cluster`` is
-    the one to read; other formats ignore all three. ``procs_from`` is ``requested`` or ``allocated``: which of the two are a job's
+    and file. ``processors`` (``cpus`` or ``nodes``) and ``cpus_per_node`` define a processor in Slurm accounting;
+    other formats ignore both. ``procs_from`` is ``requested`` or ``allocated``: which of the two are a job's
     processors. ``catalogue`` is by default that of :func:`load_catalogue`. Names go before files: write ``./NAME``, or give a Path, for a
     file with an entry's name. Raises InputError.
     """
@@ -59,7 +58,7 @@ def read_trace(
     entry = find_entry(spec, entries) if isinstance(spec, str) else _copy_of(entries, spec)
     if timezone is not None:
         zone(timezone)
-    counted = {"processors": processors, "cpus_per_node": cpus_per_node, "cluster": cluster}
+    counted = {"processors": processors, "cpus_per_node": cpus_per_node}
     options: dict[str, Any] = {key: value for key, value in counted.items() if value is not None}
     if entry is None:
         trace = read_file(spec, timezone=timezone, **options)
@@ -135,7 +134,7 @@ def _copy_of(entries: Mapping[str, Entry], spec: str | Path) -> Entry | None:
 
 
 def read_file(
-    path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
+    path: str | Path, *, timezone: str | None = None, processors: str = "cpus", cpus_per_node: int | None = None
 ) -> Trace:
     """Read one file by its content. Raises InputError.
 
@@ -143,7 +142,7 @@ def read_file(
     """
     if _is_parquet(path):
         return read_canonical(path)
-    return _parse(load(path), "", timezone, processors, cpus_per_node, cluster)
+    return _parse(load(path), "", timezone, processors, cpus_per_node)
 
 
 def is_accounting(path: str | Path) -> bool:
@@ -165,12 +164,12 @@ def _is_parquet(path: str | Path) -> bool:
         return file.read(len(MAGIC)) == MAGIC
 
 
-def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None, cluster: str) -> Trace:
+def _parse(source: Source, format: str, timezone: str | None, processors: str, cpus_per_node: int | None) -> Trace:
     kind = format or _kind(source)
     if kind == "slurm":
         from pipelines.readers.slurm.sacct import parse_sacct
 
-        return parse_sacct(source, timezone, processors, cpus_per_node, cluster)
+        return parse_sacct(source, timezone, processors, cpus_per_node)
     return parse_swf(source)
 
 
@@ -211,7 +210,7 @@ def _read_entry(entry: Entry, timezone: str | None) -> Trace:
         entry.check(source)
     if parquet:
         return read_canonical(entry.path)
-    return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node, entry.cluster)
+    return _parse(source, entry.format, timezone or entry.timezone, entry.processors, entry.cpus_per_node)
 
 
 def _generate(entry: Entry) -> Trace:
@@ -240,15 +239,13 @@ def _simulated(entry: Entry) -> Trace:
 
 TRACES = "traces"
 """Dagster's name of the partitions by trace."""
-_MOVED = ("name", "place", "machine", "queues", "stated_in")
-"""Fields of an entry that are not copied unchanged to its table in another file."""
 
 
 def remember(spec: str, note: Callable[[str], object] = lambda text: None, **options: Any) -> str:
     """Keep TRACE's place and the given options in the home directory; return its name.
 
     ``note`` gets each doubt about simulating it. ``options`` are keys of a catalogue entry: ``procs timezone missing_request
-    processors cpus_per_node procs_from cluster grows starts``; None means not given. The trace is read and cleaned first, so that
+    processors cpus_per_node procs_from grows starts``; None means not given. The trace is read and cleaned first, so that
     nothing is kept on which the nightly run would fail; nor is anything of a trace that the site's catalogue states. Raises InputError
     for a trace that cannot be used, for an option that differs from what the site's catalogue states, and if the name of a file
     already belongs to another trace, whose results would be replaced.
@@ -264,11 +261,19 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
         if entry.format in MADE and "procs" in given:
             raise InputError(f"{name}: its machine is generated with it, too: list a workload of your own in queuecast.toml")
         if entry.stated_in not in (PACKAGED, remembered()):
-            _check_agrees(catalogue[name], {**given, "place": entry.place})
+            own = catalogue[name]
+            if other := [key for key, value in {**given, "place": entry.place}.items() if value != getattr(own, key)]:
+                raise InputError(
+                    f"{name}: the run asks for another {other[0]} than {own.stated_in} states, "
+                    f"{getattr(own, other[0]) or 'which is none'}: change it there"
+                )
             return name
         if not given and entry is catalogue[name]:
             return name  # otherwise spec is a copy of the archive's file: the trace's place from now on
-        table = {**_as_table(entry), **given}
+        row = read_settings(PACKAGED if entry.stated_in == PACKAGED else remembered(), "catalogue")["traces"][name]
+        # a place relative to the packaged catalogue would be lost
+        place = {"place": entry.place if entry.remote else _from_home(entry.path)} if entry.place else {}
+        table = {**row, **place, **given}
     table.setdefault("since", f"{datetime.now(UTC):%Y-%m-%d}")
     new_entry = catalogue_entry(name, table, remembered())
     cleaned = cleaned_for(new_entry.described, read_trace(name, catalogue={name: new_entry}), new_entry.missing_request)
@@ -277,16 +282,6 @@ def remember(spec: str, note: Callable[[str], object] = lambda text: None, **opt
     with changing(remembered()) as document:
         document.setdefault("traces", tomlkit.table(is_super_table=True))[name] = table
     return name
-
-
-def _check_agrees(entry: Entry, wanted: Mapping[str, Any]) -> None:
-    """Raise InputError if a run asks for other options than its trace's entry in the site's catalogue has."""
-    for key, value in wanted.items():
-        own = getattr(entry, key)
-        if value != own:
-            raise InputError(
-                f"{entry.name}: {key} is {own or 'not stated'} in {entry.stated_in}, and the run asks for {value}: change it there"
-            )
 
 
 def _of_file(path: Path, catalogue: Mapping[str, Entry]) -> Entry | None:
@@ -357,21 +352,6 @@ def first_night() -> date:
     if (used := local_home() / "dagster" / ".ready").exists():
         days.append(datetime.fromtimestamp(used.stat().st_mtime, UTC).date())
     return min(days, default=datetime.now(UTC).date())
-
-
-def _as_table(entry: Entry) -> dict[str, Any]:
-    """Return an entry as its TOML table, whose places are relative in the home and absolute elsewhere.
-
-    The table moves to another file, so places relative to the former one would be lost.
-    """
-    table = {field.name: getattr(entry, field.name) for field in fields(entry) if field.name not in _MOVED}
-    table = {key: value for key, value in table.items() if value not in (None, "", {})}
-    places = {
-        "place": entry.place if entry.remote else _from_home(entry.path),
-        "machine": _from_home(entry.machine_path),
-        "queues": _from_home(entry.queues_path),
-    }
-    return table | {key: place for key, place in places.items() if getattr(entry, key)}
 
 
 def _from_home(path: Path) -> str:

@@ -154,8 +154,8 @@ class CounterFiles:
             row += len(sampler.metrics)
             table = pa.table([*head, *columns], names=[*_HEAD.split(","), *sampler.metrics])
             with (
-                replacing(self.folder / f"{name}.{times[0]}.gz") as place,
-                place.open("wb") as file,
+                replacing(self.folder / f"{name}.{times[0]}.gz") as temporary,
+                temporary.open("wb") as file,
                 gzip.GzipFile("", "wb", 1, file, mtime=0) as packed,
             ):
                 packed.write(f"{_HEAD},{','.join(sampler.metrics)}\n".encode())

@@ -6,7 +6,6 @@ find them. Variables that are set already take precedence.
 """
 
 import os
-from collections.abc import Set
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -72,24 +71,15 @@ def _take(path: Path) -> None:
             os.environ[VARIABLES[key]] = value
 
 
-def known_table(settings: dict[str, Any], name: str, allowed: Set[str], path: Path) -> dict[str, Any]:
-    """Return the table ``name`` of the settings in ``path``.
-
-    Raises InputError for keys that are not ``allowed``.
-    """
-    table = settings.get(name, {})
-    if not isinstance(table, dict) or (unknown := table.keys() - allowed):
-        what = f"unknown key {shown(min(unknown))} in [{name}]" if isinstance(table, dict) else f"{name} is not a table"
-        raise InputError(f"{path}: {what}; known: {', '.join(sorted(allowed))}")
-    return table
-
-
 def site_table(settings: dict[str, Any], path: Path) -> dict[str, str]:
     """Return the table [site] of the settings in ``path``.
 
     Raises InputError with file and key, never with a value.
     """
-    table = known_table(settings, "site", VARIABLES.keys(), path)
+    table = settings.get("site", {})
+    if not isinstance(table, dict) or (unknown := table.keys() - VARIABLES.keys()):
+        what = f"unknown key {shown(min(unknown))} in [site]" if isinstance(table, dict) else "site is not a table"
+        raise InputError(f"{path}: {what}; known: {', '.join(sorted(VARIABLES))}")
     for key, value in table.items():
         if not isinstance(value, str) or not value.isprintable() or value == "":
             raise InputError(f"{path}: {key} of [site] must be text")

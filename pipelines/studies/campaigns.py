@@ -10,7 +10,6 @@ import hashlib
 import json
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from fcntl import LOCK_EX, LOCK_NB, flock
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -45,7 +44,7 @@ _ANEW = "give --restart to throw it away, or another --out"
 class Journal:
     """The finished points of a campaign, a line of JSON each, so that it can resume.
 
-    It lies beside the output. As a context it is open and locked. ``done`` has the rows of finished points by trace and point. A
+    It lies beside the output. As a context it is open. ``done`` has the rows of finished points by trace and point. A
     process that dies loses no point, a power loss those of the last seconds. When all points are done, the results are written and
     the journal is removed.
     """
@@ -57,11 +56,7 @@ class Journal:
             made_folder(self.path.parent)
             self._file = regular(self.path).open("a+b")
         try:
-            flock(self._file, LOCK_EX | LOCK_NB)
             self._take_up(json.loads(json.dumps(dict(identity))), restart)
-        except BlockingIOError as error:
-            self._file.close()
-            raise InputError(f"{self.path}: another process is running this campaign") from error
         except BaseException:
             self._file.close()
             raise

@@ -50,9 +50,7 @@ class Parity:
     lost: tuple[str, ...]
 
 
-def read_site_jobs(
-    accounting: Path, machine: Path, timezone: str, cluster: str = "", log: Path | None = None
-) -> tuple[Site, SlurmJobs]:
+def read_site_jobs(accounting: Path, machine: Path, timezone: str, log: Path | None = None) -> tuple[Site, SlurmJobs]:
     """Read a site and its accounting; raise InputError if the two do not belong together.
 
     What the site's folder does not have of release, reservations and outages comes from slurmctld's ``log``.
@@ -60,7 +58,7 @@ def read_site_jobs(
     site = load_site(machine, timezone)
     if log is not None:
         site = with_log(log, site, timezone)
-    jobs = read_slurm_jobs(accounting, site, timezone, cluster)
+    jobs = read_slurm_jobs(accounting, site, timezone)
     if unknown := set(jobs.table["qos"]) - set(site.qos):
         raise InputError(
             f"{accounting}: has jobs of the QOS {min(unknown)}, but the site's qos.txt describes only {', '.join(site.qos)}: "

@@ -29,7 +29,6 @@ class SiteSettings(CheckedSettings):
     timezone: str | None = Field(
         default=None, title="time-zone", description="IANA time zone of the local times in all files. [default: UTC]"
     )
-    cluster: str = Field(default="", description="Of accounting of several clusters: the one to read.")
 
 
 class ParitySettings(SiteSettings):

@@ -53,7 +53,7 @@ def site_of(trace: str, night: str = "") -> DatedSite | None:
     if entry is None or entry.site is None:
         return None
     timezone = entry.timezone or "UTC"
-    site, jobs = read_site_jobs(entry.path, entry.site, timezone, entry.cluster)
+    site, jobs = read_site_jobs(entry.path, entry.site, timezone)
     last = int(jobs.table[["submit_s", "end_s"]].to_numpy().max())
     begins = datetime.combine(date.fromisoformat(night), datetime.min.time(), UTC) + BEGINS if night else None
     at_s = last if begins is None else min(int(begins.timestamp()), last)

@@ -90,7 +90,7 @@ class SlurmJobs(NamedTuple):
         return pd.concat([self.table, later]).sort_values("submit_s", kind="stable", ignore_index=True)
 
 
-def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster: str = "") -> SlurmJobs:
+def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC") -> SlurmJobs:
     """Read the jobs of ``path``, output of ``sacct``, for a replay of ``site``.
 
     Times are local to ``timezone``. Raises InputError for missing columns that a replay needs, or a line that cannot be read.
@@ -98,7 +98,7 @@ def read_slurm_jobs(path: str | Path, site: Site, timezone: str = "UTC", cluster
     source, notes, unmodelled = load(path), list[str](), Counter[str]()
     wanted = {name for names in NAMES.values() for name in names} | {"cluster", "jobidraw"}
     table = AccountingTable(as_table(source), wanted, free=FREE_TEXT)
-    lines = read_lines(table, "UTC" if is_json(source) else timezone, cluster, notes)
+    lines = read_lines(table, "UTC" if is_json(source) else timezone, notes)
     rows = [row for at in np.flatnonzero(lines.ran | lines.waited) for row in _rows(lines, int(at), site, unmodelled)]
     jobs, later = _one_row_a_job(_each_row_once(pd.DataFrame(rows), notes), notes)
     jobs = _with_withdrawn(_with_waiting_components(jobs))

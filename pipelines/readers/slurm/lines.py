@@ -13,7 +13,7 @@ from features.errors import InputError
 from pipelines.readers.delimited import NOWHERE, AccountingTable, whole
 from pipelines.readers.localtime import MISSING_TIME, to_unix, zone
 from pipelines.readers.slurm.requests import CPUS, GPUS, NODES, READ, resources
-from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, of_cluster
+from pipelines.readers.slurm.sacct import REQUESTED, RUNTIME, refuse_several_clusters
 from pipelines.readers.slurm.times import END, RAW, START, SUBMIT, JobTimes, count_tasks, job_ids, job_steps, job_times, tasks_in
 from pipelines.readers.text import counted
 
@@ -100,13 +100,13 @@ class JobColumns(NamedTuple):
     waited: np.ndarray
 
 
-def read_lines(table: AccountingTable, timezone: str, cluster: str, notes: list[str]) -> JobColumns:
+def read_lines(table: AccountingTable, timezone: str, notes: list[str]) -> JobColumns:
     """Read the columns of jobs; leave out what contradicts itself or never waited."""
     for name, title in NEEDED.items():
         table.column(*NAMES[name], title=title)
     columns = {name: column for name, names in NAMES.items() if (column := table.find(*names))}
     jobs = ~job_steps(table)
-    jobs &= of_cluster(table, jobs, cluster, notes)
+    refuse_several_clusters(table, jobs)
     number = np.zeros(table.rows, np.int64)
     number[jobs] = job_ids(table, str(table.find(*RAW)), jobs, [])
     jobs &= _single(table, columns["jobid"], jobs, notes)

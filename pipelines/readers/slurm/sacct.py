@@ -119,14 +119,12 @@ _KNOWN = {
 """All columns that are read."""
 
 
-def parse_sacct(
-    source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None, cluster: str = ""
-) -> Trace:
+def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", cpus_per_node: int | None = None) -> Trace:
     """Parse one Slurm accounting file.
 
     ``timezone`` is the IANA name of the cluster's zone. ``processors`` defines a processor: ``cpus``, or ``nodes`` for machines
     that allocate whole nodes; if the file has only one of the two, that is used. With ``cpus_per_node`` each node counts as that
-    many processors, whatever the job requested of it. ``cluster`` must be given for a file of several clusters. Second 0 is the
+    many processors, whatever the job requested of it. Second 0 is the
     earliest submission. A job that has not started, or not ended, has no runtime. The account is the group, the job name the
     executable, the QOS the queue; names are hashed if the site sets a key. Raises InputError with file, line, column and what is
     wrong.
@@ -149,7 +147,7 @@ def parse_sacct(
     jobs = ~steps
     if not jobs.any():
         raise InputError(f"{source.path}: holds no job, only {int(steps.sum())} job steps")
-    jobs &= of_cluster(table, jobs, cluster, notes)
+    refuse_several_clusters(table, jobs)
     if timezone is None and not is_json(source):
         table.times(submitted)  # report a bad time before the missing zone
         raise InputError(f"{source.path}: Slurm writes local times: name their time zone, as in --time-zone America/Denver")
@@ -199,25 +197,12 @@ def parse_sacct(
     return with_hashed_names(trace)
 
 
-def of_cluster(table: AccountingTable, jobs: np.ndarray, cluster: str, notes: list[str]) -> np.ndarray:
-    """Tell which lines are of ``cluster``, bool [rows].
-
-    Raises InputError if none is, or if ``cluster`` is empty and the file has several.
-    """
-    codes, names = table.texts("cluster") if "cluster" in table else (np.zeros(table.rows, np.int64), [""])
-    counts = {name: int((jobs & (codes == code)).sum()) for code, name in enumerate(names)}
-    jobs_by_name = ", ".join(f"{name or 'without a name'} ({count:,} jobs)" for name, count in counts.items() if count)
-    if not cluster:
-        if sum(count > 0 for count in counts.values()) > 1:
-            raise InputError(
-                f"{table.path}: holds jobs of several clusters, each with its own queue: name one with --cluster: {jobs_by_name}"
-            )
-        return np.ones(table.rows, bool)
-    if not counts.get(cluster):
-        raise InputError(f"{table.path}: holds no job of the cluster {cluster!r}, only of {jobs_by_name}")
-    chosen = codes == names.index(cluster)
-    counted(notes, f"Jobs of other clusters than {cluster} are not read", jobs & ~chosen)
-    return chosen
+def refuse_several_clusters(table: AccountingTable, jobs: np.ndarray) -> None:
+    """Raise InputError if the ``jobs`` (bool [rows]) are of several clusters, each with a queue of its own."""
+    names = sorted(set(table.strings("cluster")[jobs])) if "cluster" in table else []
+    if len(names) > 1:
+        named = ", ".join(name or "one without a name" for name in names)
+        raise InputError(f"{table.path}: holds jobs of several clusters, {named}: export one of them (sacct --clusters=NAME)")
 
 
 def _unread(table: AccountingTable, job: str, notes: list[str]) -> tuple[UnreadLine, ...]:

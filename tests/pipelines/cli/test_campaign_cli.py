@@ -164,11 +164,6 @@ def test_a_journal_may_be_taken_up_again_any_number_of_times_and_without_a_point
         assert journal.done == {point: [{"mean_wait_s": 0.1 * number}] for number, point in enumerate(asked)}
 
 
-def test_two_processes_do_not_write_one_journal(easy_id: dict, tmp_path: Path) -> None:
-    with Journal(tmp_path / "out.parquet", easy_id), pytest.raises(InputError, match="another process is running this campaign"):
-        Journal(tmp_path / "out.parquet", easy_id)
-
-
 def test_a_failed_point_leaves_the_last_results_and_what_is_done(workload: CleanTrace, windows: Windows, tmp_path: Path) -> None:
     from models.runtime.protocol import TablePredictor
 

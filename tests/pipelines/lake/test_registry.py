@@ -19,7 +19,7 @@ RULE = "r**a*n-min(wait,2);a=2.0"
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place, area = tmp_path_factory.mktemp("policies"), make_policy("area", "R**a * n - min(wait, 2); a=2", backfill="SQF")
-    for name in ("a-b(1).json", "odd).json", "it's-EASY-SPF.json"):
+    for name in ("a-b(1).json", "it's-EASY-SPF.json"):
         write_policy(place / name, area)
     write_policy(place / "plans.json", make_policy("area", "r", algorithm="EASY(plans=requested)"))
     write_policy(place / "just.json", make_policy("area", "r", algorithm="JustBF", backfill=""))
@@ -48,8 +48,6 @@ def refused(name: str) -> str:
         ("SAF-EASY-SPF", "SAF-EASY-SPF"),
         ("POLICY(a-b(1).json)-EASY-SPF", f"SCORE({RULE})-EASY-SPF"),
         ("policy(it's-EASY-SPF.json)-JustBF", f"SCORE({RULE})-JustBF"),
-        ("EASY-POLICY(odd).json)", f"EASY-SCORE({RULE})"),
-        ("POLICY(./odd).json)-EASY-POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SCORE({RULE})"),
         ("POLICY(a-b(1).json)", f"SCORE({RULE})-EASY-SQF"),
         ("POLICY(a-b(1).json)+RUSH(model=oracle)", f"SCORE({RULE})-EASY-SQF+RUSH(model=oracle)"),
         ("POLICY(plans.json)", "SCORE(r)-EASY(plans=requested)-SPF"),

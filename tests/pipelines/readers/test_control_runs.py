@@ -180,7 +180,7 @@ def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     assert refused(read_accounting_runs, path, "ctl", ZONE) == "--job-name 'ctl': has no group (?P<application>...)"
     assert refused(read_accounting_runs, path, "(", ZONE).startswith("--job-name '(': is not a regular expression: ")
     path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(2)}|B", f"{job(3, 'other')}|C")
-    assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" holds runs of several clusters, A, B: give the")
+    assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(" holds jobs of several clusters, A, B: export")
     path = written(tmp_path, f"{SACCT}|Cluster", f"{job(1)}|A", f"{job(3, 'other')}|C")
     assert len(read_accounting_runs(path, PATTERN, ZONE).runs) == 1
     path = written(tmp_path, "JobID,JobName,Start,End,State", "1,a,Unknown,Unknown,FAILED")

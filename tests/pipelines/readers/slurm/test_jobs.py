@@ -41,11 +41,11 @@ PENDING = {"State": "PENDING", "Start": "Unknown", "End": "Unknown", "ElapsedRaw
 GONE = PENDING | {"State": "CANCELLED by 7", "Start": "None", "End": at(50)}
 
 
-def read(place: Path, *rows: dict[str, str], without: tuple[str, ...] = (), cluster: str = "", zone: str = "UTC") -> SlurmJobs:
+def read(place: Path, *rows: dict[str, str], without: tuple[str, ...] = (), zone: str = "UTC") -> SlurmJobs:
     names = [name for name in rows[0] | USUAL if name not in without]
     lines = ["|".join((USUAL | row)[name] for name in names) for row in rows]
     (place / "sacct.txt").write_text("\n".join(["|".join(names), *lines]) + "\n")
-    return read_slurm_jobs(place / "sacct.txt", SITE, zone, cluster)
+    return read_slurm_jobs(place / "sacct.txt", SITE, zone)
 
 
 def test_what_accounting_says_goes_where_a_replay_reads_it(tmp_path: Path) -> None:
@@ -211,11 +211,9 @@ def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
     assert (log.notes, log.name) == (text.notes, text.name)
 
 
-def test_of_several_clusters_one_must_be_named(tmp_path: Path) -> None:
-    rows = ({"Cluster": "a"}, {"Cluster": "b", "JobID": "8"})
-    with pytest.raises(InputError, match=r"sacct\.txt: holds jobs of several clusters.*: name one with --cluster: a \(1 jobs\), b"):
-        read(tmp_path, *rows)
-    assert read(tmp_path, *rows, cluster="b").table["job_id"].tolist() == ["8"]
+def test_jobs_of_several_clusters_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"sacct\.txt: holds jobs of several clusters, a, b: export one of them"):
+        read(tmp_path, {"Cluster": "a"}, {"Cluster": "b", "JobID": "8"})
 
 
 def test_a_bar_in_the_line_of_submission_is_part_of_it_and_elsewhere_sets_the_line_aside(tmp_path: Path) -> None:
