@@ -150,7 +150,8 @@ def starts_ahead(
         raise InputError(f"the jobs have no column {missing[0]}")
     if runtimes_s.ndim != 2 or runtimes_s.shape[1] != len(jobs):
         raise InputError(f"the runtimes have the shape {runtimes_s.shape}, and should be (scenarios, {len(jobs)})")
-    rows = np.flatnonzero(_waits(jobs, now_s) & (jobs["asked"].to_numpy(bool) if "asked" in jobs else True))
+    waits = jobs["start_s"].isna() & ~jobs["cancel_s"].between(0, now_s)
+    rows = np.flatnonzero(waits & jobs["asked"] if "asked" in jobs else waits)
     if len(rows) * len(runtimes_s) == 0:
         return np.full((len(runtimes_s), len(rows)), np.inf)
     table = jobs if arrivals is None else pd.concat([jobs, arrivals], ignore_index=True)
@@ -187,12 +188,6 @@ def starts_ahead(
         starts[numbers] = own_starts_s
     starts[starts > within_s] = np.inf
     return starts
-
-
-def _waits(jobs: pd.DataFrame, now_s: float) -> np.ndarray:
-    """Tell which jobs have neither started nor been cancelled by ``now_s``."""
-    gone = jobs["cancel_s"].to_numpy(np.float64)
-    return np.asarray(np.isnan(jobs["start_s"].to_numpy(np.float64)) & ~((gone >= 0) & (gone <= now_s)))
 
 
 def lead(site: Site, table: pd.DataFrame, recorded: int, now_s: float, phases: Phases, usage_s: float | None) -> Moment:

@@ -117,7 +117,7 @@ def used_limits(site: Site, requests: pd.DataFrame, runs: np.ndarray, rows: Iter
             continue
         what, slot, amount = over
         left = f"{taken.get(slot, 0):,} of {counters.most[slot]:,} used, it asks for {amount:,}"
-        limits.append(UsedUp(f"{counters.owner(slot)}, {what}: {left}", counters.key(slot)))
+        limits.append(UsedUp(f"{counters.owner(slot)}, {what}: {left}", counters.keys[slot]))
     return limits
 
 

@@ -144,13 +144,12 @@ _UNREAD = (
     "PreemptExemptTime",
 )
 """Limits of a QOS or an account that are not modelled: of minutes that are used or may be, and of preemption."""
-_NONE = (None, "", "-1", "00:00:00")
 
 
 def unread_limits(texts: Mapping[str, str]) -> list[str]:
     """Return limits of QOS and accounts that are not modelled, for warnings."""
     rows = [row for _, row in _table(texts[QOS], QOS, ("Name",))] if QOS in texts else []
-    of_qos = [f"{name} in {QOS}" for name in _UNREAD if any(row.get(name) not in _NONE for row in rows)]
+    of_qos = [f"{name} in {QOS}" for name in _UNREAD if any((row.get(name) or "-1") not in ("-1", "00:00:00") for row in rows)]
     dump = "\n".join(line for line in texts.get(ACCOUNTS, "").splitlines() if not line.startswith("#"))
     return of_qos + [f"{name} in {ACCOUNTS}" for name in _UNREAD if f":{name}=" in dump]
 

@@ -24,11 +24,13 @@ def wanted(row: Any) -> dict[str, int]:
 class Slots:
     """Limits as counters: each (owner, resource) is a slot with its max value.
 
-    QOS come before associations, and the first that sets a limit counts.
+    QOS come before associations, and the first that sets a limit counts. ``keys`` say whose jobs a slot counts: they begin with
+    the name of a QOS or the row of an association, and end with the resource.
     """
 
     def __init__(self, site: Site) -> None:
         self.most: list[int] = []
+        self.keys: list[tuple[object, ...]] = []
         self._site = site
         self._rows: dict[tuple[object, ...], int] = {}
 
@@ -63,19 +65,15 @@ class Slots:
                     if name in values and (scope, name) not in (by_qos if scope == "group" else held):
                         held.add((scope, name))  # an account's limit per user holds for users without their own
                         slots.append((name, self._slot((key, scope, name), values[name]), amounts[name]))
-        never = [name for name, most in self._per_job(row) if {**amounts, "wall": row.limit_s // 60}[name] > most]
+        most_of_one, wanted_of_one = dict[str, int](), {**amounts, "wall": row.limit_s // 60}
+        for limits in (*(qos.limits for qos in self._qos_of(row)), *(limits for _, limits in self._associated(row))):
+            most_of_one = {**limits.job, **most_of_one}  # the first that sets a limit counts
+        never = [name for name, most in most_of_one.items() if wanted_of_one.get(name, 0) > most]
         return slots + [("jobs" if "wall" in never else "job", self._slot(("never",), 0), 1)] * bool(never)
-
-    def key(self, slot: int) -> tuple[object, ...]:
-        """Return whose jobs a slot counts, and by what.
-
-        The key begins with the name of a QOS or the row of an association, and ends with the resource.
-        """
-        return next(key for key, number in self._rows.items() if number == slot)
 
     def owner(self, slot: int) -> str:
         """Return in words whose jobs a slot counts, and by what."""
-        key = self.key(slot)
+        key = self.keys[slot]
         if key[0] in ("license", "never"):
             return f"licence {key[1]}" if key[0] == "license" else "limits of one job"
         whose, scope = key[0], str(key[1])
@@ -96,16 +94,9 @@ class Slots:
             yield at, self._site.associations[at].limits
             at = self._site.rows.get((self._site.associations[at].parent, "")) if at else None
 
-    def _per_job(self, row: Any) -> Iterator[tuple[str, int]]:
-        held = set[str]()
-        for limits in [*(qos.limits for qos in self._qos_of(row)), *(limits for _, limits in self._associated(row))]:
-            for name, most in limits.job.items():
-                if name in (*FACTORS, "wall") and name not in held:
-                    held.add(name)
-                    yield name, most
-
     def _slot(self, key: tuple[object, ...], most: int) -> int:
         if key not in self._rows:
             self._rows[key] = len(self.most)
             self.most.append(most)
+            self.keys.append(key)
         return self._rows[key]
