@@ -198,7 +198,7 @@ def parse_sacct(source: Source, timezone: str | None, processors: str = "cpus", 
 
 
 def refuse_several_clusters(table: AccountingTable, jobs: np.ndarray) -> None:
-    """Raise InputError if the ``jobs`` (bool [rows]) are of several clusters, each with a queue of its own."""
+    """Raise InputError if the ``jobs`` (bool [rows]) are of several clusters."""
     names = sorted(set(table.strings("cluster")[jobs])) if "cluster" in table else []
     if len(names) > 1:
         named = ", ".join(name or "one without a name" for name in names)

@@ -156,7 +156,6 @@ def test_a_table_with_commas_and_seconds_is_read_too(tmp_path: Path) -> None:
             "15_[1,7,...]|PENDING|a|b|4|30:00|2026-03-29T00:10:00|N/A",
             r"line 6: .*does not name all its tasks; run squeue with --array",
         ),
-        (r"line 6: '15_\[9-1\]' is not an array of at most 1,000,000 tasks",),
     ],
 )
 def test_what_is_wrong_is_said_with_file_and_line(tmp_path: Path, row: str, what: str) -> None:
