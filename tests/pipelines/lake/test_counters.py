@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import hashlib
-import json
 import os
 import tracemalloc
 from pathlib import Path
@@ -12,7 +11,6 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 import pyarrow as pa
-import pyarrow.dataset as ds
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -20,7 +18,6 @@ from hypothesis import strategies as st
 from features.errors import InputError
 from pipelines.lake import counters, places
 from pipelines.lake.counters import KEYS, CountersStore, schema_of
-from pipelines.lake.version import FILES, PARTS
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms.ingest import IngestReport, ingest_counters
@@ -71,20 +68,6 @@ def test_rows_land_in_their_sampler_and_day_sorted_by_time_and_node(tmp_path: Pa
     assert (tally.nodes, len(tally.days)) == ({"a", "b"}, 3)
     schema = next(store(tmp_path).batches("s")).schema
     assert [schema.field(0).type, schema.field(1).type, schema.field(2).type] == [KEYS[0].type, KEYS[1].type, pa.float64()]
-
-
-def test_the_pointer_lists_the_parts_that_other_programs_read_with_days_and_without_doubles(tmp_path: Path) -> None:
-    ingest(tmp_path, log(tmp_path / "log", [(1, "a", 1), (DAY_S, "a", 2)]))
-    ingest(tmp_path, log(tmp_path / "more", [(1, "b", 3)]))
-    assert len([*store(tmp_path).root.rglob("part-*.parquet")]) == 3, "replaced parts stay for readers"
-    pointer = json.loads((tmp_path / "lake/current/counters-quartz.json").read_text())
-    files = [str(tmp_path / "lake" / file) for entry, file in pointer["current"]["files"].items() if entry.startswith("s/")]
-    frame = ds.dataset(files, partitioning="hive").to_table().to_pandas().sort_values(["time_s", "node"])
-    assert frame[["day", "node", "a"]].astype({"day": str, "node": str}).to_numpy().tolist() == [
-        ["1970-01-01", "a", 1],
-        ["1970-01-01", "b", 3],
-        ["1970-01-02", "a", 2],
-    ]
 
 
 rows_of_a_log = st.lists(
@@ -283,18 +266,6 @@ def test_damaged_lines_and_columns_of_text_are_counted(tmp_path: Path) -> None:
         file.write("201,0,n,1,0,5,mlx5_1\n")  # a column once known to hold text is text, though it is one cell
     assert ingest(tmp_path, path).quarantined == []
     assert len(content(tmp_path)) == 200
-
-
-def test_a_damaged_ledger_is_refused(tmp_path: Path) -> None:
-    ingest(tmp_path, log(tmp_path / "log", [(1, "a", 1)]))
-    lake = store(tmp_path).lake
-    for path in (lake.path(PARTS, "quartz"), lake.path(FILES, "quartz"), lake.root / "current" / "counters-quartz.json"):
-        whole = path.read_bytes()
-        path.write_bytes(whole[:-5])
-        with pytest.raises(InputError, match=r"is damaged: .*; queuecast doctor says what is whole"):
-            store(tmp_path)
-        path.write_bytes(whole)
-    assert len(content(tmp_path)) == 1
 
 
 @pytest.mark.slow

@@ -62,12 +62,6 @@ def test_a_lock_that_another_process_holds_is_busy(database: Connection) -> None
     assert database.closed
 
 
-def test_a_database_that_goes_away_is_told_without_its_password(database: Connection) -> None:
-    database.raising["pg_advisory_lock"] = psycopg2.OperationalError("terminating connection")
-    with pytest.raises(InputError, match="at host:5432 does not answer: terminating connection"), held(Path("x.lock")):
-        pass
-
-
 SECRET = "hunter2-planted"
 
 

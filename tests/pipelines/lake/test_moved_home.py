@@ -11,7 +11,6 @@ import mlflow
 import pandas as pd
 import pytest
 
-from features.errors import InputError
 from models.registry import tracking
 from models.registry.tracking import all_versions, prune, remove
 from pipelines.lake.registry import predict_registered
@@ -94,17 +93,3 @@ def test_pruning_removes_no_file_and_no_run_that_is_not_the_homes(original: Path
     assert foreign.version not in {version.version for version in all_versions(store, NAME)}
     assert (Path(run.artifact_uri.removeprefix("file://")) / "model" / "weights.txt").read_text() == "kept"
     assert store.client.get_run(run.run_id).info.lifecycle_stage == "active"
-
-
-def test_missing_files_are_called_missing_and_changed_ones_damaged(original: Path, tmp_path: Path) -> None:
-    home = Path(shutil.copytree(original, tmp_path / "home"))
-    store = own_registry(home)
-    champion = store.client.get_model_version_by_alias(NAME, "champion")
-    model = home / "mlartifacts" / "models" / champion.source.removeprefix("models:/") / "artifacts"
-    data = next(model.rglob("model.json"))
-    data.write_text(data.read_text() + " ")
-    with pytest.raises(InputError, match="damaged or was tampered with"):
-        predicted(home)
-    shutil.rmtree(model)
-    with pytest.raises(InputError, match="its files are missing"):
-        predicted(home)

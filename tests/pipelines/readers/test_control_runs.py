@@ -153,17 +153,6 @@ def test_completed_jobs_whose_name_matches_are_control_runs_and_others_are_count
     }
 
 
-def test_the_elapsed_time_tells_which_of_two_instants_a_start_is(tmp_path: Path) -> None:
-    early, late = (
-        job(number, start="2025-11-02T01:30:00", end="2025-11-02T02:05:00", elapsed=elapsed)
-        for number, elapsed in ((1, "01:35:00"), (2, "00:35:00"))
-    )
-    control = read_accounting_runs(sacct(tmp_path, early, late, job(3, "other", start="2025-11-02T01:30:00")), PATTERN, ZONE)
-    end = int(datetime(2025, 11, 2, 2, 5, tzinfo=ZoneInfo(ZONE)).timestamp())
-    assert control.runs["start_s"].tolist() == [end - 5700, end - 2100]
-    assert control.notes == ("Jobs with a local time that the clocks showed twice, told apart by elapsed times or by order: 2.",)
-
-
 def test_errors_in_accounting_are_one_line(tmp_path: Path) -> None:
     path = sacct(tmp_path, job(1), job(2, state="WHAT"))
     assert refused(read_accounting_runs, path, PATTERN, ZONE).startswith(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pandas as pd
 import pytest
 
@@ -120,12 +119,3 @@ def test_a_stored_table_is_read_with_its_key_and_refused_with_another(both, acco
     assert read(tmp_path / "site.parquet", KEY).jobs["user"].tolist() == both[1].jobs["user"].tolist()
     with pytest.raises(InputError, match="another key"):
         read(tmp_path / "site.parquet", OTHER)
-
-
-def test_a_name_that_is_stored_already_and_the_same_name_plain_are_one(tmp_path):
-    rows = [
-        f"{number}|{user}|2026-03-0{number}T09:00:00|60|4|5|COMPLETED" for number, user in ((1, "ada"), (2, hashed("ada", KEY)))
-    ]
-    path = tmp_path / "two.txt"
-    path.write_text("\n".join(["JobIDRaw|User|Submit|ElapsedRaw|ReqCPUS|TimelimitRaw|State", *rows]) + "\n")
-    assert np.unique(read(path, KEY).jobs["user"]).tolist() == [hashed("ada", KEY)]

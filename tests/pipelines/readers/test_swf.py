@@ -148,7 +148,6 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
     ("header", "procs", "zone", "note"),
     [
         ("; MaxNodes: 50", 50, None, NODES_TAKEN),
-        ("; MaxProcs: 0\n; MaxNodes: 50", 50, None, NODES_TAKEN),
         (
             "; MaxProcs: 1,024",
             None,
@@ -163,11 +162,8 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
             "The header's TimeZoneString 'Mars/Olympus' is not a zone of the IANA database: not used.",
         ),
         ("; TimeZone: US/Pacific", None, "US/Pacific", "The header's TimeZone, US/Pacific, is taken as the name of the time zone."),
-        ("; TimeZone: local", None, None, "The header's TimeZone 'local' is not a whole number of hours: not used."),
         ("; TimeZone: 12345", None, None, "The header's TimeZone '12345' is not a whole number of hours: not used."),
         ("; TimeZone: 3600", None, "Etc/GMT-1", OFFSET_TAKEN.format("3600", "Etc/GMT-1")),
-        ("; TimeZone: -25200", None, "Etc/GMT+7", OFFSET_TAKEN.format("-25200", "Etc/GMT+7")),
-        ("; TimeZone: 0", None, "Etc/UTC", OFFSET_TAKEN.format("0", "Etc/UTC")),
     ],
 )
 def test_what_the_header_leaves_open_is_said(header: str, procs: int | None, zone: str | None, note: str | None) -> None:
@@ -220,30 +216,17 @@ def test_an_origin_is_a_whole_number(header: str, origin: int | None, note: str 
 
 BAD = {
     "not a number": (f"; header\n{job(f9='1h')}\n", ":2: field 9 (requested time) is '1h', not a number"),
-    "NaN": (job(f4="nan"), ":1: field 4 (run time) is 'nan', not a number"),
-    "a lone sign": (job(f4="-"), ":1: field 4 (run time) is '-', not a number"),
-    "an exponent without digits": (job(f4="1e"), ":1: field 4 (run time) is '1e', not a number"),
     "in a field that is not kept": (job(f6="x"), ":1: field 6 (average CPU time) is 'x', not a number"),
     "a long text": (job(f5="a" * 100), f":1: field 5 (allocated processors) is '{'a' * 40}...', not a number"),
     "half a processor": (job(f8="1.5"), ":1: field 8 (requested processors) is '1.5', not a whole number"),
-    "half a user": (job(f12="1e-1"), ":1: field 12 (user) is '1e-1', not a whole number"),
     "more than fits": (job(f4="1" + "0" * 18), f":1: field 4 (run time) is '1{'0' * 18}', too large a number"),
-    "an exponent too far": (job(f4="1e18"), ":1: field 4 (run time) is '1e18', too large a number"),
-    "milliseconds": (
-        job(f2=1_700_000_145_000),
-        ": field 2 (submit time) is 1700000145000: these are Unix milliseconds, but SWF counts seconds",
-    ),
     "another clock": (
         f"; UnixStartTime: 5\n{LINE}\n\n; Version: 2\n; UnixStartTime: 9\n{LINE}",
         ":5: a second header with UnixStartTime '9', where the first has 5: its jobs count from another second; split the file at this header",
     ),
     "too few fields": (f"{LINE}\n\n1 2 3\n{LINE}", ":3: 3 fields, where SWF has 18"),
-    "a comment before the 18th field": (f"{LINE[:-3]} ; -1", ":1: 17 fields, where SWF has 18"),
-    "a truncated last line": (f"{LINE}\n{LINE}\n{LINE[:30]}", ":3: 11 fields, where SWF has 18"),
-    "comma separated": (LINE.replace(" ", ","), f":1: field 1 (job number) is '{LINE.replace(' ', ',')[:40]}...', not a number"),
     "binary rubbish": ("\x00\x01\x02\ufffd", r":1: field 1 (job number) is '\x00\x01\x02�', not a number"),
     "nothing": ("", ": is empty"),
-    "only comments": ("; MaxProcs: 5\n\n;\n", ": holds no job, only comments and blank lines"),
 }
 
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-import numpy as np
 import pandas as pd
 import pytest
 from hypothesis import given, settings
@@ -17,7 +16,6 @@ from pipelines.readers import swf, text
 from pipelines.readers.control_runs import read_types
 from pipelines.readers.ldms.files import scan
 from pipelines.readers.read import read_trace
-from pipelines.readers.slurm import sacct as slurm
 from pipelines.readers.slurm.sacct import parse_sacct
 from pipelines.readers.swf import parse_swf, read_swf
 from pipelines.readers.text import Source, load
@@ -60,25 +58,6 @@ def test_blocks_make_no_difference_to_swf(pieces: list[tuple[str, str]], block: 
     assert cut.notes == whole.notes
     assert cut.header == whole.header
     pd.testing.assert_frame_equal(cut.jobs, whole.jobs)
-
-
-@settings(max_examples=10)
-@given(
-    st.lists(st.sampled_from(["1,2,a,x", "12,2,,b,x", '3,4,,"', 'x"', "bad", ""]), min_size=1, max_size=60), st.integers(40, 400)
-)
-def test_blocks_make_no_difference_to_accounting(lines: list[str], block: int) -> None:
-    content = "\n".join(["JobID,Elapsed,State,JobName", "9,1,COMPLETED,zeta", *lines]).encode()
-
-    def read() -> tuple:
-        table = accounting.AccountingTable(Source("a.txt", content), {"jobid", "elapsed", "jobname"}, free=slurm.FREE_TEXT)
-        columns = [table.category(name, np.ones(table.rows, bool)) for name in ("jobid", "elapsed", "jobname")]
-        return [list(column) for column in columns], table.set_aside, table.lines.tolist()
-
-    with pytest.MonkeyPatch.context() as patch:
-        whole = read()
-        patch.setattr(text, "BLOCK", block)
-        patch.setattr(accounting, "_ROWS", block // 40)
-        assert read() == whole
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])

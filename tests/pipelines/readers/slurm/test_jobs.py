@@ -5,7 +5,6 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from pathlib import Path
 
-import pandas as pd
 import pytest
 
 from features.errors import InputError
@@ -14,7 +13,6 @@ from pipelines.readers.slurm.site import load_site
 from sim.site.replay import replay
 from sim.slurm.files import read_site
 from tests.conftest import SHARED, needs_shared
-from tests.pipelines.readers.slurm.test_as_json import document
 from tests.support.refusals import refusal
 
 BEGIN = 1_772_359_200  # 2026-03-01T10:00:00 UTC
@@ -195,20 +193,6 @@ def test_a_requeued_job_is_one_job_and_its_later_runs_are_kept(tmp_path: Path) -
     assert log.runs["nodes"].tolist()[1] == "n2"
     assert log.runs["limit_s"].nunique() == 1
     assert log._replace(table=log.table.tail(1)).runs["job_id"].tolist() == ["8"]
-
-
-def test_json_gives_the_table_that_text_gives(tmp_path: Path) -> None:
-    rows = [
-        {"ReqMem": ""},
-        GONE | {"JobID": "8", "JobIDRaw": "8", "Flags": "", "ReqMem": ""},
-        PENDING | {"JobID": "9_[4-5]", "JobIDRaw": "9", "ReqMem": ""},
-    ]
-    rows[0] |= {"Eligible": at(20), "Constraints": "big", "Reservation": "maint", "SubmitLine": "sbatch --nice=5 run.sh"}
-    text = read(tmp_path, *rows)
-    (tmp_path / "sacct.json").write_text(document([USUAL | row for row in rows], "UTC"))
-    log = read_slurm_jobs(tmp_path / "sacct.json", SITE, "Europe/Berlin")  # its times need no zone
-    pd.testing.assert_frame_equal(log.table, text.table)
-    assert (log.notes, log.name) == (text.notes, text.name)
 
 
 def test_jobs_of_several_clusters_are_refused(tmp_path: Path) -> None:
