@@ -212,7 +212,7 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
     """Return a policy that can be simulated.
 
     Its formula is as tables write it, and all its features are described. Raises InputError, with ``where`` the policy is from,
-    for an unknown feature, algorithm or order, and for a feature in another unit.
+    for an unknown feature, algorithm or order.
     """
     try:
         order = score(policy.score)
@@ -226,16 +226,7 @@ def checked(policy: PolicyFile, where: str) -> PolicyFile:
         problem = f"algorithm {shown(policy.algorithm)} with backfill {shown(policy.backfill)} cannot serve a queue in this order"
         raise InputError(f"{where}: {problem}: EASY with SPF can, and JustBF with an empty backfill")
     used = {name: Feature(UNITS[name], FEATURES[name][1]) for name in order.features()}
-    for name, feature in policy.features.items():
-        if name not in used:
-            raise InputError(
-                f"{where}: features.{one_line(name, 40)} is not in the formula {shown(order.formula)}, which uses {', '.join(used)}"
-            )
-        if feature.unit != used[name].unit:
-            raise InputError(f"{where}: features.{name}: unit must be {used[name].unit!r}, not {shown(feature.unit)}")
-    if policy.features and (absent := used.keys() - policy.features.keys()):
-        raise InputError(f"{where}: features lacks {min(absent)}, which the formula uses")
-    return replace(policy, formula=order.formula, features=policy.features or used)
+    return replace(policy, formula=order.formula, features=used)
 
 
 def read_policy(path: str | Path) -> PolicyFile:

@@ -39,7 +39,7 @@ _NUMBERS = {  # canonical column: SWF field, counted from 0
     "think_s": 17,
 }
 _IDENTITIES = {"user": 11, "group": 12, "executable": 13, "queue": 14, "partition": 15}
-_READ = "MaxRecords|MaxProcs|MaxNodes|UnixStartTime|TimeZone|TimeZoneString"
+_READ = "MaxProcs|MaxNodes|UnixStartTime|TimeZone|TimeZoneString"
 _KEY = re.compile(rf"(\s*)((?:{_READ})(?=\s*:)|[A-Za-z][\w-]*(?=\s*:(?:\s|$)))\s*:\s*(.*)$")
 """A key of the header: only those that are read need no blank after their colon, which may be that of a time or an address."""
 
@@ -68,9 +68,6 @@ def parse_swf(source: Source) -> Trace:
     notes += _value_notes(lines)
     header = _Header(source.path, lines.head.decode("utf-8", "replace"), notes)
     header.check_one_clock(lines.clocks)
-    announced = header.number("MaxRecords", limits.JOBS)
-    if announced is not None and announced != lines.jobs:
-        notes.append(f"The header announces MaxRecords {announced:,}, the file holds {lines.jobs:,} jobs.")
     return Trace(
         name=source.name,
         procs=_procs(header, notes),

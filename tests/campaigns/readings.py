@@ -33,7 +33,7 @@ from models.policies import dumps, loads
 from pipelines.lake.registry import read_policy
 from pipelines.readers.catalogue import load_catalogue
 from pipelines.readers.control_runs import read_accounting_runs, read_probes, read_runs, read_types
-from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
+from pipelines.readers.ldms.blocks import Block, LdmsReader
 from pipelines.readers.ldms.files import Header, scan
 from pipelines.readers.people_tables import read_submissions
 from pipelines.readers.read import read_file, read_trace
@@ -185,25 +185,26 @@ def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
 
 
 def _read_ldms(path: Path) -> Any:
-    nodes = NodeTable()
     scanned = scan(path, {})
-    reader = LdmsReader(path, nodes, sampler="s", stop=scanned.length)
+    reader = LdmsReader(path, sampler="s", stop=scanned.length)
     blocks = list(reader.blocks())
     return reader, blocks
 
 
-def ldms_rows(reader: LdmsReader, blocks: Iterable[Block]) -> list[tuple[int, str, tuple[float, ...]]]:
-    """Return the rows of a reader's blocks: microseconds, node and metrics."""
+def ldms_rows(blocks: Iterable[Block]) -> list[tuple[int, str, tuple[float, ...]]]:
+    """Return the rows of blocks: microseconds, node and metrics."""
     return [
-        (int(time), reader.nodes.names[code], tuple(values))
+        (int(time), node, tuple(values))
         for block in blocks
-        for time, code, values in zip(block.time_us, block.node, np.concatenate([*block.values.values()]).T, strict=True)
+        for time, node, values in zip(
+            block.time_us, block.node.to_pylist(), np.concatenate([*block.values.values()]).T, strict=True
+        )
     ]
 
 
 def _check_ldms(parsed: Any, content: bytes) -> None:
     reader, blocks = parsed
-    rows = ldms_rows(reader, blocks)
+    rows = ldms_rows(blocks)
     assert len(rows) == reader.rows, f"{len(rows)} rows and {reader.rows} counted"
     assert all(0 < time < 2 * 10**6 * 2**33 for time, _, _ in rows), "a time is out of range"
     headers = {ldms_places(block.header) for block in blocks}

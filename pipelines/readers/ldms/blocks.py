@@ -32,33 +32,17 @@ _NUMBER = rb"(?:[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?|[-+]?[nN][aA][nN])
 _CELL = rb'(?>[ \t]*"[^"\r\n]*"[ \t]*|[^,"\r\n]*)'
 
 
-class NodeTable:
-    """Names of nodes and their codes, from 0 in order of appearance."""
-
-    def __init__(self) -> None:
-        self._codes: dict[str, int] = {}
-
-    @property
-    def names(self) -> list[str]:
-        return list(self._codes)
-
-    def codes(self, column: pa.DictionaryArray) -> np.ndarray:
-        """Return the codes of a column of names, int64 [rows]; a new name gets a new code."""
-        codes = [self._codes.setdefault(name.strip(_BLANK), len(self._codes)) for name in column.dictionary.to_pylist()]
-        return np.array(codes, np.int64)[column.indices.to_numpy()]
-
-
 @dataclass
 class Block:
     """Rows under one header.
 
-    ``time_us`` int64 [rows] Unix microseconds, ``node`` int64 [rows] codes; ``values`` by sampler float64 [metrics, rows], NaN for
-    null.
+    ``time_us`` int64 [rows] Unix microseconds, ``node`` a dictionary of names; ``values`` by sampler float64 [metrics, rows], NaN
+    for null.
     """
 
     header: Header
     time_us: np.ndarray
-    node: np.ndarray
+    node: pa.DictionaryArray
     values: Mapping[str, np.ndarray]
 
 
@@ -72,7 +56,6 @@ class LdmsReader:
     """
 
     path: Path
-    nodes: NodeTable
     sampler: str | None = None
     header: str | None = None
     start: int = 0
@@ -152,7 +135,7 @@ class LdmsReader:
         values = {
             sampler: np.stack([rows.metrics[place] for place in places.values()]) for sampler, places in header.samplers.items()
         }
-        return Block(header, rows.time_us, self.nodes.codes(rows.node), values)
+        return Block(header, rows.time_us, rows.node, values)
 
     def _undamaged(self, header: Header, text: bytes) -> _Rows:
         """Return the rows of a text of which some lines are damaged; count these."""
@@ -225,7 +208,11 @@ def _parsed(header: Header, text: bytes) -> tuple[_Rows, np.ndarray]:
         more = table[str(header.microseconds)].fill_null(0).to_numpy()
         good &= (more >= 0) & (more < 1_000_000 // header.per_second)
     node = table[str(header.node)].unify_dictionaries().combine_chunks()
-    named = np.array([_NODE.fullmatch(name.strip(_BLANK)) is not None for name in node.dictionary.to_pylist()], bool)
+    names = [name.strip(_BLANK) for name in node.dictionary.to_pylist()]
+    if names != node.dictionary.to_pylist():
+        node = pa.array(names, pa.string()).take(node.indices).dictionary_encode()
+        names = node.dictionary.to_pylist()
+    named = np.array([_NODE.fullmatch(name) is not None for name in names], bool)
     good &= named[node.indices.to_numpy()]
     metrics = {place: table[str(place)].to_numpy() for place in header.metrics}
     for values in metrics.values():

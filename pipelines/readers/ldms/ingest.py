@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from features.errors import InputError
 from pipelines.lake.counters import DAY_US, TIME_US, Change, CountersStore, day_of
-from pipelines.readers.ldms.blocks import Block, LdmsReader, NodeTable
+from pipelines.readers.ldms.blocks import Block, LdmsReader
 from pipelines.readers.ldms.files import Scanned, counter_files, scan
 
 
@@ -101,7 +101,6 @@ class Intake:
         self.store, self.change, self.sampler = store, change, sampler
         self.report = IngestReport()
         self.changed = False
-        self._nodes = NodeTable()
         self._lengths: dict[str, dict[int, str]] = {}
         for entry in store.files.values():
             self._remember(entry)
@@ -120,7 +119,6 @@ class Intake:
         base = self.store.files.get(continued, {})
         reader = LdmsReader(
             path,
-            self._nodes,
             sampler=self.sampler,
             header=base.get("header"),
             start=scanned.known_length,
@@ -149,7 +147,7 @@ class Intake:
                 rows = block.time_us.size
                 if not rows:
                     continue
-                table = _table(block, sampler, tuple(places), reader.nodes.names)
+                table = _table(block, sampler)
                 nulls = sum(table[name].null_count for name in places)
                 for name, count in (("rows", rows), ("values", rows * len(places) - nulls), ("nulls", nulls)):
                     setattr(tally, name, getattr(tally, name) + count)
@@ -174,13 +172,10 @@ def _blocks(reader: LdmsReader) -> Iterator[Block]:
         raise BrokenFileError(str(error)) from error
 
 
-def _table(block: Block, sampler: str, metrics: tuple[str, ...], all_names: Sequence[str]) -> pa.Table:
+def _table(block: Block, sampler: str) -> pa.Table:
     """Return the rows of one sampler as :meth:`pipelines.lake.counters.Change.add` takes them."""
-    codes, node = np.unique(block.node, return_inverse=True)
-    present = pa.array([all_names[code] for code in codes], pa.string())
-    keys = [pa.array(block.time_us), pa.DictionaryArray.from_arrays(node.astype(np.int32), present)]
     values = [pa.array(column, from_pandas=True) for column in block.values[sampler]]
-    return pa.table([*keys, *values], names=[TIME_US, "node", *metrics])
+    return pa.table([pa.array(block.time_us), block.node, *values], names=[TIME_US, "node", *block.header.samplers[sampler]])
 
 
 def _entry(

@@ -95,9 +95,6 @@ def test_an_unknown_policy_is_refused(name: str, error: str) -> None:
         ({"parameters": {"n": 2}}, "'n=2.0' is not of the form NAME=VALUE"),
         ({"backfill": "EASY"}, "algorithm 'EASY' with backfill 'EASY' cannot serve a queue in this order: EASY with SPF can"),
         ({"algorithm": "PlanRS", "backfill": ""}, "algorithm 'PlanRS' with backfill '' cannot serve"),
-        ({"features": {"r": {"unit": "h", "meaning": ""}}}, "features.r: unit must be 's', not 'h'"),
-        ({"features": {"free": {"unit": "s", "meaning": ""}}}, "features.free is not in the formula"),
-        ({"features": {"r": {"unit": "s", "meaning": ""}}}, "features lacks n, which the formula uses"),
     ],
 )
 def test_a_file_that_cannot_be_simulated_is_refused(changes: dict[str, object], error: str) -> None:

@@ -154,7 +154,6 @@ OFFSET_TAKEN = "The header names no time zone: its TimeZone, {} s, is taken as {
             None,
             "The header's MaxProcs says '1,024', which is not a whole number up to 100,000,000: not used.",
         ),
-        ("; MaxRecords: 3", None, None, "The header announces MaxRecords 3, the file holds 1 jobs."),
         (
             "; TimeZoneString: Mars/Olympus",
             None,

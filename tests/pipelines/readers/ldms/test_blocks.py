@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
-from pipelines.readers.ldms.blocks import LdmsReader, NodeTable
+from pipelines.readers.ldms.blocks import LdmsReader
 from pipelines.readers.ldms.files import read_header, scan
 from tests.campaigns.readings import ldms_places, ldms_rows
 from tests.conftest import SHARED, needs_shared
@@ -25,13 +25,12 @@ NO_ROW = "'{}' is no row of a time, a node and numbers"
 def read(path: Path, sampler: str | None = "s", cut: int | None = None) -> tuple[list[LdmsReader], list[tuple]]:
     """The readers of a file, read on from ``cut`` if there is one, and its rows: microseconds, node, metrics."""
     scanned = scan(path, {})
-    nodes = NodeTable()
-    first = LdmsReader(path, nodes, sampler, None, 0, scanned.length if cut is None else cut)
-    rows = ldms_rows(first, first.blocks())
+    first = LdmsReader(path, sampler, None, 0, scanned.length if cut is None else cut)
+    rows = ldms_rows(first.blocks())
     if cut is None:
         return [first], rows
-    second = LdmsReader(path, nodes, sampler, first.header, cut, scanned.length, first.line)
-    return [first, second], rows + ldms_rows(second, second.blocks())
+    second = LdmsReader(path, sampler, first.header, cut, scanned.length, first.line)
+    return [first, second], rows + ldms_rows(second.blocks())
 
 
 def by_a_second_reader(text: str) -> list[tuple]:
