@@ -186,6 +186,18 @@ def catalogue_entry(name: str, table: dict[str, Any], path: Path) -> Entry:
     entry = Entry(name=name, stated_in=path, **table)
     if entry.remote and not re.match(r"https?://[^/\s]+/.*[^/\s]", entry.place):
         refuse("place", f"{shown(masked(entry.place))} is no address of a file, such as https://example.org/logs/site.swf.gz")
+    if entry.place and not _can_be_a_file(entry):
+        refuse("place", f"{shown(masked(entry.place))} is no place of a file")
     if (entry.format in MADE) == bool(entry.place):
         refuse("place", "is missing" if not entry.place else f"has no meaning for a {entry.format} workload")
     return entry
+
+
+def _can_be_a_file(entry: Entry) -> bool:
+    """Tell whether a path, or the name and port of an address, can be those of a file."""
+    try:
+        entry.path.exists()  # raises OSError for a name that is too long
+        port = urlsplit(entry.place).port if entry.remote else None
+    except (ValueError, RuntimeError, OSError):  # such as a port of eight digits, or the home of nobody
+        return False
+    return entry.place.isprintable() and entry.path.name not in ("", "..") and port != 0

@@ -179,9 +179,10 @@ class JobLines:
         for field in range(len(FIELDS)):
             if field in _UNREAD:
                 continue
-            values = np.clip(table[:, field], -LARGE, LARGE)
-            whole = np.copysign(np.floor(np.abs(values) + 0.5), values).astype(np.int64)
-            self.rounded[field] += np.count_nonzero(values % 1)
+            part, whole = np.modf(np.clip(table[:, field], -LARGE, LARGE))
+            # halves away from 0; a half more would round numbers near 2^53 up
+            whole = (whole + np.sign(part) * (np.abs(part) >= 0.5)).astype(np.int64)
+            self.rounded[field] += np.count_nonzero(part)
             self.negative[field] += np.count_nonzero(whole < -1)
             self._columns[field].append(_narrow(whole))
         return len(table)
@@ -193,7 +194,7 @@ class JobLines:
         self.words = self.words + words if self.words is not None and len(words) == len(lines) else None
         self.extra += sum(len(fields) > len(FIELDS) for fields in lines)
         try:
-            return np.array([[float(field) for field in fields[: len(FIELDS)]] for fields in lines], np.float64, ndmin=2)
+            return np.array([[_float(field) for field in fields[: len(FIELDS)]] for fields in lines], np.float64, ndmin=2)
         except ValueError:
             raise self._error(block) from None
 
@@ -208,6 +209,13 @@ class JobLines:
             if 0 < len(fields) < len(FIELDS):
                 return InputError(f"{self.path}:{number}: {len(fields)} fields, where SWF has {len(FIELDS)}")
         raise AssertionError("no line of the block is wrong")
+
+
+def _float(text: bytes) -> float:
+    """Return the number that a text writes; ValueError for others, and for Python's own 1_000."""
+    if b"_" in text:
+        raise ValueError("a number has no underscore")
+    return float(text)
 
 
 def _line_ends(text: bytes) -> int:
@@ -227,7 +235,7 @@ def _wrong(table: np.ndarray) -> np.ndarray:
 def _complaint(field: int, text: bytes) -> str:
     """Return what is wrong with the text of a field, "" for a number that can be read."""
     try:
-        number = float(text)
+        number = _float(text)
     except ValueError:
         number = math.nan
     if math.isnan(number):

@@ -179,7 +179,7 @@ def _check_submissions(table: pd.DataFrame, content: bytes) -> None:
     for row, job in zip(rows, table.to_dict("records"), strict=True):
         same = float(row["procs"]) == job["procs"] and float(row["requested_s"]) == job["requested_s"]
         with suppress(ValueError):
-            submit = datetime.fromisoformat(row["submit_time"].strip())
+            submit = datetime.fromisoformat((row.get("submit_time") or "").strip())
             same = same and submit.replace(tzinfo=None) == job["submit_time"].to_pydatetime()
         assert same, f"{row} is read as {job}"
 

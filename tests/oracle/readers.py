@@ -22,13 +22,13 @@ _SWF_COUNTS = {2: "wait_s", 3: "runtime_s", 4: "allocated_procs", 7: "procs", 8:
 
 
 def swf(content: bytes) -> list[dict[str, int | str | None]]:
-    """Read the job lines of SWF: 18 numbers, -1 for unknown; a comment begins with ; where a field would.
+    """Read the job lines of SWF: 18 numbers, -1 for unknown; a comment begins with ; anywhere in a line.
 
     A mark of the byte order before the first line is none of its fields.
     """
     jobs = []
     for line in re.split(rb"\r\n|\r|\n", content.removeprefix(b"\xef\xbb\xbf")):
-        fields = _swf_fields(line)
+        fields = [text.encode("latin-1") for text in line.decode("latin-1").partition(";")[0].split()]
         if not fields:
             continue
         if len(fields) < 18:
@@ -42,23 +42,14 @@ def swf(content: bytes) -> list[dict[str, int | str | None]]:
     return jobs
 
 
-def _swf_fields(line: bytes) -> list[bytes]:
-    fields = re.findall(rb"[^ \t\x0b\x0c]+", line)
-    comment = next((place for place, text in enumerate(fields) if text.startswith(b";")), len(fields))
-    return fields[:comment]
-
-
 def _swf_number(text: bytes, place: int) -> int:
+    if place in _SWF_UNREAD:
+        if math.isnan(float(text)):
+            raise ValueError(f"{text!r}")
+        return -1
     if not _NUMBER.fullmatch(text):
         raise ValueError(f"{text!r}")
-    if place in _SWF_UNREAD:
-        return -1
-    mantissa, _, exponent = text.lower().partition(b"e")
-    number = Decimal(mantissa.decode())
-    if exponent:  # beyond 400 either way nothing is a number of this world
-        number = number.scaleb(max(-400, min(400, int(exponent[:8])))) if number else number
-        if number != int(number) and abs(number - round(number)) < Decimal("1e-9"):
-            number = Decimal(round(number))  # such a number may be read as a float64
+    number = Decimal(float(text)) if math.isfinite(float(text)) else Decimal(10) ** 400
     whole = int(number.quantize(Decimal(1), ROUND_HALF_UP)) if abs(number) < 10**20 else int(number)
     if abs(whole) >= 10**18 or (place not in _SWF_TIMES and whole != number):
         raise ValueError(f"{text!r}")
@@ -69,7 +60,10 @@ _UNKNOWN = {"", "unknown", "none", "n/a"}
 
 
 def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
-    """Return names of columns in lower case, the whole rows, and how many lines have another number of fields."""
+    """Return names of columns in lower case, the whole rows, and how many lines have another number of fields.
+
+    A header that stands there again, as where files were joined, is no row.
+    """
     text = "\n".join(map(_utf8_or_latin1, content.removeprefix(codecs.BOM_UTF8).split(b"\n")))
     lines = re.split(r"\r\n|\r|\n", text)
     first = next(place for place, line in enumerate(lines) if line.strip())
@@ -82,6 +76,7 @@ def accounting(content: bytes) -> tuple[list[str], list[list[str]], int]:
         text, left = "\n".join(left[:taken]), left[taken:]
         cells = _cells(text, delimiter) if delimiter in ",;\t" else []
         rows.append(cells if len(cells) == len(names) else text.split(delimiter))
+    rows = [row for row in rows if [cell.strip(' "').lower() for cell in row] != names]
     whole = [[cell.strip() for cell in row] for row in rows if len(row) == len(names)]
     return names, whole, len(rows) - len(whole)
 
@@ -173,8 +168,9 @@ def _lasting(text: str) -> int | None:
 
 
 def table(content: bytes) -> list[dict[str, str]]:
-    """Read CSV with a header line as rows of text by column."""
-    return list(csv.DictReader(_keeping_ends(content.decode("utf-8-sig")), strict=True))
+    """Read CSV with a header line as rows of text by column; a line of blanks is no row."""
+    lines = [line for line in _keeping_ends(content.decode("utf-8-sig")) if line.strip()]
+    return list(csv.DictReader(lines, strict=True))
 
 
 def ldms_rows(

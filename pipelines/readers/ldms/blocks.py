@@ -140,7 +140,7 @@ class LdmsReader:
     def _undamaged(self, header: Header, text: bytes) -> _Rows:
         """Return the rows of a text of which some lines are damaged; count these."""
         lines, form = text.split(b"\n"), _form(header)
-        numbers = [number for number, line in enumerate(lines) if line.strip() and form.fullmatch(line)]
+        numbers = [number for number, line in enumerate(lines) if line.strip() and form.fullmatch(line) and _is_text(line)]
         rows, good = _parsed(header, b"".join(lines[number] + b"\n" for number in numbers))
         kept = set(np.array(numbers, np.int64)[good].tolist())
         damaged = [number for number, line in enumerate(lines) if line.strip() and number not in kept]
@@ -233,6 +233,15 @@ def _form(header: Header) -> re.Pattern[bytes]:
     if header.microseconds is not None:
         cells[header.microseconds] = rb"[ \t]*-?\d{0,18}[ \t]*"
     return re.compile(b",".join(cells) + b"\r?")
+
+
+def _is_text(line: bytes) -> bool:
+    """Tell whether a line is UTF-8, which Arrow reads alone."""
+    try:
+        line.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _complaint(header: Header, line: bytes) -> str:
