@@ -198,6 +198,6 @@ def _can_be_a_file(entry: Entry) -> bool:
     try:
         entry.path.exists()  # raises OSError for a name that is too long
         port = urlsplit(entry.place).port if entry.remote else None
-    except (ValueError, RuntimeError, OSError):  # such as a port of eight digits, or the home of nobody
+    except (ValueError, RuntimeError, OSError):  # such as a port of eight digits, or the home of an unknown user
         return False
     return entry.place.isprintable() and entry.path.name not in ("", "..") and port != 0
