@@ -12,7 +12,7 @@ import pandas as pd
 import pytest
 
 from models.registry import tracking
-from models.registry.tracking import all_versions, prune, remove
+from models.registry.tracking import prune
 from pipelines.lake.registry import predict_registered
 from pipelines.studies.doctor import examine
 from pipelines.training.night import own_registry
@@ -78,18 +78,3 @@ def test_a_displaced_home_predicts_runs_and_prunes_in_its_own_files(
         assert predicted(first) == answer
     elif displace is moved:
         assert not first.exists()
-
-
-@pytest.mark.thorough
-def test_pruning_removes_no_file_and_no_run_that_is_not_the_homes(original: Path, tmp_path: Path) -> None:
-    home = Path(shutil.copytree(original, tmp_path / "home"))
-    store = own_registry(home)
-    elsewhere = tmp_path / "elsewhere"
-    experiment = store.client.create_experiment("a user's own", elsewhere.as_uri())
-    run = store.client.create_run(experiment).info
-    store.client.log_text(run.run_id, "kept", "model/weights.txt")
-    foreign = store.client.create_model_version(NAME, f"{run.artifact_uri}/model", run.run_id)
-    remove(store, foreign)
-    assert foreign.version not in {version.version for version in all_versions(store, NAME)}
-    assert (Path(run.artifact_uri.removeprefix("file://")) / "model" / "weights.txt").read_text() == "kept"
-    assert store.client.get_run(run.run_id).info.lifecycle_stage == "active"

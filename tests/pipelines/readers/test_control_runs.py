@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from concurrent.futures import ThreadPoolExecutor
 from datetime import datetime
 from pathlib import Path
 from zoneinfo import ZoneInfo
@@ -221,23 +219,6 @@ def test_rows_are_kept_once_and_what_was_first_stays(tmp_path: Path) -> None:
     counted = ControlRuns(runs.assign(run_id=["8", "9"], nodes=None)).runs
     assert keep(lake, RUNS, "q", counted).added == 2
     assert stored(lake, RUNS, "q")["nodes"].tolist() == [["quartz1", "quartz2"], ["quartz7"], None, None]
-
-
-@pytest.mark.slow
-def test_two_that_add_control_runs_at_once_lose_none(tmp_path: Path) -> None:
-    by_number = {number: read_accounting_runs(sacct(tmp_path, job(number)), PATTERN, ZONE).runs for number in (1, 2)}
-    for trial in range(10):
-        lake, ready = Lake(tmp_path / str(trial)), threading.Barrier(2)
-
-        def add(number: int, lake: Lake = lake, ready: threading.Barrier = ready) -> int:
-            runs = by_number[number]
-            ready.wait(60)
-            return keep(lake, RUNS, "q", pd.concat([runs.assign(run_id=f"{number}-{row}") for row in range(50)])).added
-
-        with ThreadPoolExecutor(2) as pool:
-            assert list(pool.map(add, (1, 2))) == [50, 50]
-        assert len(stored(lake, RUNS, "q")) == 100
-        assert len([*lake.path(RUNS, "q").parent.iterdir()]) == 2, "the version that is current, and the one before"
 
 
 def refused_topology(path: Path, text: str) -> str:

@@ -202,14 +202,6 @@ def test_a_broken_first_header_is_refused(tmp_path: Path, line: str, message: st
     assert refused(written(tmp_path, line)) == f"1: {message}"
 
 
-def test_files_that_are_no_text_are_refused(tmp_path: Path) -> None:
-    path = tmp_path / "log"
-    path.write_bytes(b"")
-    assert refused(path) == " is empty"
-    path.write_bytes(bytes(range(256)) * 3 + b"\n")
-    assert "no header line" in refused(path)
-
-
 def test_an_unfinished_last_line_waits(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_text(f"{HEAD},a\n1,0,n,1,0,1\n2,0,n,1,0,12")

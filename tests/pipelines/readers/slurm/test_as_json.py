@@ -81,20 +81,6 @@ def test_json_gives_the_jobs_that_text_gives(written: Callable[[Any], Any], tmp_
     assert read_trace(tmp_path / "a.json").origin_unix_s == text.origin_unix_s  # its times need no zone
 
 
-def test_a_name_of_many_lines_and_commas_is_one_jobs(tmp_path: Path) -> None:
-    names, row, _ = (line.split("|", 17) for line in TEXT.splitlines())
-    job = dict(zip(names, row, strict=True)) | {"JobName": '"a\n' + "," * 30}
-    (tmp_path / "a.json").write_text(document([job, job | {"JobID": "8", "JobIDRaw": "8"}], ZONE))
-    assert read_trace(tmp_path / "a.json").jobs["executable"].tolist() == ['"a ' + "," * 30] * 2
-
-
-def test_a_job_without_a_state_is_read(tmp_path: Path) -> None:
-    names, row, _ = (line.split("|", 17) for line in TEXT.splitlines())
-    text = document([dict(zip(names, row, strict=True))], ZONE, newer).replace('"current": ["COMPLETED"]', '"current": []')
-    (tmp_path / "a.json").write_text(text)
-    assert read_trace(tmp_path / "a.json").jobs["status"].isna().all()
-
-
 @pytest.mark.parametrize(
     ("content", "words"),
     [

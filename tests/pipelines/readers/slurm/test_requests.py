@@ -56,12 +56,6 @@ def test_requested_memory_is_of_a_node_a_processor_or_the_job() -> None:
     assert lists(trace) == {"nodes": [2] * 6 + [None], "memory_kib": kib, "gpus": [None] * 7}
 
 
-def test_requested_memory_that_cannot_be_read_is_missing_and_counted() -> None:
-    trace = parse("ReqCPUS|ReqMem", "1|16?", "1|4G")
-    assert lists(trace)["memory_kib"] == [None, 4 * 2**20]
-    assert trace.notes == ("Memory requests that cannot be read, such as ReqMem 16?, are taken as missing: 1.",)
-
-
 def test_allocated_nodes_are_taken_where_none_are_requested() -> None:
     trace = parse("ReqCPUS|NNodes|ReqMem", "8|2|4Gn", "8|1|4Gn")
     assert lists(trace) == {"nodes": [2, None], "memory_kib": [8 * 2**20, 4 * 2**20], "gpus": [None, None]}

@@ -91,15 +91,6 @@ def test_parsable_parsable2_byte_order_mark_crlf_and_blank_lines_read_alike() ->
     assert parse(plain.replace(COLUMNS, COLUMNS.upper())).jobs.equals(parse(plain).jobs)
 
 
-def test_steps_are_skipped_and_counted() -> None:
-    steps = [job(jobid=f"7{step}", jobidraw=f"7{step}", user="", timelimit="") for step in (".batch", ".extern", ".0")]
-    trace = parse(sacct(JOB, *steps, job(jobid="8_3", jobidraw="12"), job(jobid="8_3.0", jobidraw="12.0")))
-    assert trace.jobs["job_id"].tolist() == [7, 12]
-    assert trace.notes == ("Job steps are not read: 4 of 6 lines.",)
-    with pytest.raises(InputError, match=r"^sacct\.txt: holds no job, only 3 job steps$"):
-        parse(sacct(*steps))
-
-
 def test_array_and_heterogeneous_jobs_without_raw_ids_are_numbered_anew() -> None:
     columns = "JobID|Submit|Elapsed|ReqCPUS"
     rows = [f"{name}|2024-05-01T10:00:00|00:00:10|1" for name in ("123_4", "123+1", "9", "123_[5-10%2]", "9.batch")]
@@ -128,13 +119,6 @@ def test_raw_columns_come_first_minutes_are_minutes_and_nodes_stand_in_for_missi
     trace = parse(table(columns, "1|2024-05-01T10:00:00|00:01:00|61|01:00:00|90|3|4"))
     assert trace.jobs[["runtime_s", "requested_s", "procs", "allocated_procs"]].iloc[0].tolist() == [61, 5400, 3, 4]
     assert trace.notes == ("The file states no cpus: nodes are taken as processors.",)
-
-
-def test_limits_that_are_no_number_are_missing_and_counted() -> None:
-    limits = ["UNLIMITED", "Partition_Limit", "", "01:00"]
-    trace = parse(sacct(*(job(jobid=str(number), timelimit=limit) for number, limit in enumerate(limits))))
-    assert trace.jobs["requested_s"].isna().tolist() == [True, True, True, False]
-    assert trace.notes == ("Time limits UNLIMITED or Partition_Limit are taken as missing: 2.",)
 
 
 def test_states_become_swf_status_and_what_has_not_ended_has_no_runtime() -> None:
@@ -183,13 +167,6 @@ def test_ended_runs_of_requeued_jobs_are_jobs() -> None:
         "Ended runs of jobs that were requeued or resized are read as jobs of their own: 2.",
         "Jobs that never started, so that they have no runtime: 1.",
     )
-
-
-def test_components_of_heterogeneous_jobs_are_named() -> None:
-    parts = [job(jobid=f"123+{part}", jobidraw=str(123 + part)) for part in range(3)]
-    trace = parse(sacct(*parts, job(jobid="130+0", jobidraw="130"), job(jobid="7_2+1", jobidraw="140"), JOB))
-    assert trace.jobs["job_id"].tolist() == [123, 124, 125, 130, 140, 7]
-    assert trace.notes == ("Components of heterogeneous jobs are read as jobs of their own: 5.",)
 
 
 @pytest.mark.parametrize(
@@ -289,12 +266,6 @@ def test_errors_name_the_line_behind_dropped_ones() -> None:
         parse(sacct("8|8", "9|9"))
 
 
-def test_messages_of_sacct_before_the_header_are_counted() -> None:
-    trace = parse("sacct: error: slurmdbd: Unknown error 1021\nsacct: warning: x | y\n" + sacct(JOB))
-    assert len(trace.jobs) == 1
-    assert trace.notes == ("Lines of sacct's messages before the header are not read: 2.",)
-
-
 @pytest.mark.parametrize(
     ("first", "what"),
     [
@@ -325,24 +296,6 @@ def test_lines_whose_times_contradict_each_other_are_dropped_by_rule(tmp_path: P
     assert read_canonical(tmp_path / "sacct.parquet").unread == trace.unread
     with pytest.raises(InputError, match=r"^sacct\.txt: holds no job whose times agree: end-before-start 1, elapsed-beyond-end 1$"):
         parse(sacct(backwards, endless))
-
-
-def test_processors_that_no_column_states_are_those_of_the_resources() -> None:
-    columns = "JobID|Submit|Elapsed|NCPUS|AllocTRES|ReqTRES"
-    counts = ("2||cpu=8", "0|cpu=16|cpu=8", "||cpu=8", "0||")
-    trace = parse(table(columns, *(f"{n}|{TIME}|00:00:10|{count}" for n, count in enumerate(counts))))
-    assert clean(trace, 64, "runtime").jobs["procs"].tolist() == [2, 16, 8]
-    assert trace.notes == (
-        "Processors that no column states are taken from AllocTRES: 1.",
-        "Processors that no column states are taken from ReqTRES: 1.",
-    )
-
-
-def test_a_line_without_a_state_is_a_job_of_unknown_status() -> None:
-    trace = parse(sacct(job(state=""), job(jobid="8", state="", end="Unknown")))
-    assert trace.jobs["status"].isna().all()
-    assert trace.jobs["runtime_s"].fillna(-1).tolist() == [3600, -1]
-    assert trace.notes[0] == "Jobs without a state are read as jobs of unknown status: 2."
 
 
 def test_an_export_with_quoted_values_and_seconds_with_fractions() -> None:
@@ -482,12 +435,3 @@ def test_lines_that_are_not_utf8_are_read_as_latin1_and_counted_and_gzip_is_read
     assert "Lines with bytes that are not UTF-8 are read as Latin-1: 1 (3)." in read.notes
     path.write_bytes(gzip.compress(sacct(JOB, job(jobname="Köln")).encode()))
     assert parse_sacct(load(path), ZONE).jobs["executable"].tolist() == ["sim", "Köln"]
-
-
-def test_exports_one_behind_the_other_are_read_and_their_further_headers_are_counted() -> None:
-    head = "JobID|User|Submit|Start|End|State|Timelimit|ReqCPUS"
-    row = "{}|u|2026-02-01T00:00:00|2026-02-01T00:00:00|2026-02-01T00:10:00|COMPLETED|01:00:00|2"
-    text = "\n".join([head, row.format(1), head, row.format(2)]) + "\n"
-    trace = parse_sacct(Source(Path("two.txt"), text.encode()), timezone="UTC")
-    assert trace.jobs["job_id"].tolist() == [1, 2]
-    assert "Header lines of further exports are not read: 1." in trace.notes
