@@ -31,11 +31,11 @@ from pipelines.lake.version import subject_of
 from pipelines.readers import SIMULATED
 from sim.cluster.presets import CONGESTED_SMALL, SimulatedCluster
 from sim.cluster.recorded import GAUGES, ORIGIN_S, Recorded, node_names, record, topology
-from sim.cluster.users import CONTROL, LOAD
+from sim.cluster.users import LOAD
 
 ROTATE = 120
 """Samples of a sampler in one file: an hour of them at 30 s."""
-COUNTERS, RUNS, PROBE_RESULTS, TYPES, README = "counters", "runs.csv", "probes.csv", "types.csv", "README.txt"
+COUNTERS, RUNS, PROBE_RESULTS, TYPES = "counters", "runs.csv", "probes.csv", "types.csv"
 TOPOLOGY, JOBS, SETTINGS = "topology.conf", "jobs.csv", "settings.json"
 _HEAD = "#Time,Time_usec,ProducerName,component_id,job_id"
 _PLAIN = csv.WriteOptions(include_header=False, quoting_style="none")
@@ -83,7 +83,6 @@ def emit(
     _write(folder / PROBE_RESULTS, csv_text(recorded.probes))
     _write(folder / TYPES, csv_text(recorded.types))
     _write(folder / TOPOLOGY, topology(cluster))
-    _write(folder / README, _readme(cluster, days, seed, origin_s, len(runs)))
     _write(folder / SETTINGS, json.dumps({**settings, "days": days}, indent=1))
     return recorded
 
@@ -165,19 +164,6 @@ class CounterFiles:
 def _write(path: Path, text: str) -> None:
     with replacing(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
-
-
-def _readme(cluster: SimulatedCluster, days: float, seed: int, origin_s: int, runs: int) -> str:
-    return (
-        f"SIMULATED. Nothing here was measured on a machine.\n\nThe simulated cluster {cluster.name}, {cluster.nodes} nodes, {days:g} days of users at load "
-        f"{LOAD:g} from Unix time {origin_s} on, seed {seed}, EASY.\n\n"
-        f"{COUNTERS}/     LDMS CSV of {', '.join(SAMPLERS)}, every {cluster.interval_s} s; a sample can be read {cluster.lag_s} s after its time\n"
-        f"{JOBS}      accounting of all jobs that started, with the columns of sacct, in UTC\n"
-        f"{RUNS}      {runs:,} control runs, which are the jobs of user {CONTROL}\n"
-        f"{PROBE_RESULTS}    probe results: min, max and mean wait of a run are the simulator's, which node waited how long is made up\n"
-        f"{TYPES}     types of the applications, and GB/s that a node of each usually reads, writes and sends\n"
-        f"{TOPOLOGY} leaf switches of the nodes\n"
-    )
 
 
 CLUSTER, DAYS, MONITORED_FROM, SEED = CONGESTED_SMALL, 16.5, 14.0, 0

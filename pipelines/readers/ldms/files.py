@@ -25,7 +25,6 @@ class Scanned:
     longest known text with which the file begins, 0 if there is none.
     """
 
-    path: Path
     length: int
     rest: int
     sha256: str
@@ -77,7 +76,7 @@ def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:
                 length += len(block)
             if length == stop and digest.hexdigest() == lengths_of[first][stop]:
                 known_length = stop
-    return Scanned(path, length, rest, digest.hexdigest(), first, known_length)
+    return Scanned(length, rest, digest.hexdigest(), first, known_length)
 
 
 _MILLISECONDS = "time_msec"

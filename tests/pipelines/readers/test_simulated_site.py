@@ -20,7 +20,7 @@ from pipelines.lake.tables import Lake
 from pipelines.readers.control_runs import read_accounting_runs, read_runs
 from pipelines.readers.ldms.ingest import ingest_counters
 from pipelines.readers.read import read_file
-from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, README, RUNS, TOPOLOGY, TYPES, emit
+from pipelines.readers.simulated_site import COUNTERS, JOBS, PROBE_RESULTS, RUNS, TOPOLOGY, TYPES, emit
 from pipelines.readers.systems import remember_system
 from pipelines.studies.monitored import pack_table, read_counters, read_tables, training_table
 from sim.cluster.presets import CONGESTED
@@ -73,10 +73,9 @@ def test_the_accounting_read_back_is_what_users_submitted_and_when_it_ran(site: 
     assert trace.jobs["user"].nunique() > 3
 
 
-def test_runs_keep_their_exact_runtime_and_the_folder_says_what_it_is(site: Site) -> None:
+def test_runs_keep_their_exact_runtime(site: Site) -> None:
     recorded = site.recorded
     assert read_runs(site.folder / RUNS).runs["runtime_s"].tolist() == recorded.runs["runtime_s"].tolist()
-    assert "SIMULATED" in (site.folder / README).read_text()
     assert (recorded.jobs["Cluster"] == "simulated-small").all()
     assert (recorded.run.own[counter_features()[0]] != recorded.run.all[counter_features()[0]]).any()
 
