@@ -66,7 +66,7 @@ class Part:
     """One file of a sampler and day.
 
     ``file`` is relative to the store's root, ``values`` counts those that are not null, ``first_us`` and ``last_us`` are its time
-    span in Unix microseconds, ``bytes`` is its size.
+    span in Unix microseconds.
     """
 
     file: str
@@ -75,7 +75,6 @@ class Part:
     values: int
     first_us: int
     last_us: int
-    bytes: int
 
     @property
     def sampler(self) -> str:
@@ -313,7 +312,7 @@ class Change:
             content.flush()
             os.fsync(content.fileno())
         values = sum(rows.num_rows - rows[name].null_count for name in metrics)
-        return Part(file, day, rows.num_rows, values, int(time_us[0]), int(time_us[-1]), path.stat().st_size)
+        return Part(file, day, rows.num_rows, values, int(time_us[0]), int(time_us[-1]))
 
 
 _OF_ROWS = (TIME_US, _NODE.name)

@@ -52,26 +52,17 @@ def keep(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
 
 def _added(lake: Lake, table: str, system: str, frame: pd.DataFrame) -> KeptRows:
     keys = _KEYS[table]
-    old = stored(lake, table, system)
-    old_rows = {_key(row, keys): row for row in old.to_dict("records")}
-    added, same, other = [], 0, []
-    for row in frame.to_dict("records"):
-        key = _key(row, keys)
-        if key not in old_rows:
-            added.append(row)
-        elif _equal(old_rows[key], row):
-            same += 1
-        else:
-            other.append(" of ".join(reversed(key)))
-            if table in REPLACED:
-                old_rows[key] = row
-    gone = old_rows.keys() - {_key(row, keys) for row in frame.to_dict("records")} if table == TOPOLOGY else set()
-    for key in gone:
-        del old_rows[key]
-    if added or gone or (table in REPLACED and other):
-        rows = pd.DataFrame([*old_rows.values(), *added], columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True)
-        lake.write(table, system, rows)
-    return KeptRows(len(added), same, tuple(other))
+    rows = {_key(row, keys): row for row in stored(lake, table, system).to_dict("records")}
+    new = {_key(row, keys): row for row in frame.to_dict("records")}
+    added = [key for key in new if key not in rows]
+    other = [key for key, row in new.items() if key in rows and not _equal(rows[key], row)]
+    gone = rows.keys() - new.keys() if table == TOPOLOGY else set()
+    replaced = other if table in REPLACED else []
+    if added or gone or replaced:
+        rows |= {key: new[key] for key in (*added, *replaced)}
+        kept = [row for key, row in rows.items() if key not in gone]
+        lake.write(table, system, pd.DataFrame(kept, columns=list(_COLUMNS[table])).sort_values(keys, ignore_index=True))
+    return KeptRows(len(added), len(new) - len(added) - len(other), tuple(" of ".join(reversed(key)) for key in other))
 
 
 def stored(lake: Lake, table: str, system: str) -> pd.DataFrame:
