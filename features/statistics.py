@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import lru_cache
-from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
@@ -295,13 +294,3 @@ def drawn(blocks: int, resamples: int, seed: int) -> np.ndarray:
     draws = np.random.default_rng(seed).multinomial(blocks, np.full(blocks, 1.0 / blocks), size=resamples).astype(np.float64)
     draws.flags.writeable = False
     return draws
-
-
-def tail(confidence: float, blocks: int) -> float:
-    """Return the probability to cut off at each side of a percentile interval.
-
-    For resampled statistics that are not ratios of sums: percentiles of n = ``blocks`` blocks then cover as a t interval would
-    (Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015).
-    """
-    t = float(_quantile(confidence, blocks - 1.0))
-    return NormalDist().cdf(-t * (blocks / (blocks - 1)) ** 0.5)

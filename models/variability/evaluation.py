@@ -2,8 +2,7 @@
 
 Folds are blocks of time. The paper does not mention time, but runs minutes apart share the machine's state: training runs lie in
 other stretches of time than judged ones, with a gap between. Baselines, labels, medians,
-cutoff and the choice of columns come from the training part alone. Intervals resample days, whose runs share the machine's state
-(``features.statistics``).
+cutoff and the choice of columns come from the training part alone.
 
 Recursive feature elimination drops the least important columns step by step (Guyon et al., "Gene selection for cancer
 classification", Machine Learning 46, 2002). At each size the classifier is judged by F1 on folds that are blocks of time; the best
@@ -26,7 +25,6 @@ from features.clock import DAY_S
 from features.errors import InputError
 from features.monitoring.labels import BINARY, baselines, labels, variation_class, z_scores
 from features.monitoring.samplers import DELAY_FEATURES, MORE_FEATURES, SITUATION_FEATURES, WINDOW_S
-from features.statistics import FEWEST_BLOCKS, drawn, tail
 from models.variability.classifiers import NEAREST, ORDINAL, ORDINAL_CUTOFF, PUBLISHED
 from models.variability.model import (
     NO_BASELINES,
@@ -113,13 +111,8 @@ def _best_f1(probability: np.ndarray, varies: np.ndarray) -> float:
 
 PARTS = 5
 """Number of stretches of time."""
-MEASURES = ("f1", "precision", "recall", "average_precision")
 FIRST_BLOCK_DAYS = 7
 """Days after a champion's training until classifiers are first retrained to judge it; each later step takes twice as many."""
-_RESAMPLES = 1000
-_AT_ONCE = 100
-"""Resamples computed together."""
-_CONFIDENCE = 0.95
 
 
 @dataclass(frozen=True)
@@ -289,63 +282,18 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
     return pd.concat(parts, ignore_index=True) if parts else pd.DataFrame(columns=["row", "start_s", "varied", *learning.names])
 
 
-def measured(predicted: pd.DataFrame, seed: int = 0) -> pd.DataFrame:
-    """Return F1, precision, recall and average precision of :func:`predictions`.
+def measured(predicted: pd.DataFrame) -> dict[str, float]:
+    """Return F1, precision, recall and average precision of one classifier's :func:`predictions`.
 
-    They are pooled over folds. One row for each ``features classifier measure``: ``value low high`` (95 % over days; NaN with fewer than five, or if some
-    resample has nothing to count), ``runs``, ``varied`` (how many of them), ``predicted`` (how many to vary) and ``days``.
+    They are pooled over the folds; NaN where there is nothing to count.
     """
-    rows = []
-    for (kind, name), part in predicted.groupby(["features", "classifier"], sort=False):
-        day = np.unique(part["start_s"].to_numpy(np.int64) // DAY_S, return_inverse=True)[1]
-        values, low, high = _with_intervals(_terms(part), day, seed)
-        counts = {"runs": len(part), "varied": int(part["varied"].sum()), "predicted": int(part["varies"].sum())}
-        for place, measure in enumerate(MEASURES):
-            figures = {"value": values[place], "low": low[place], "high": high[place]}
-            rows.append({"features": kind, "classifier": name, "measure": measure, **figures, **counts, "days": int(day.max()) + 1})
-    return pd.DataFrame(rows)
+    from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
-
-@dataclass(frozen=True)
-class _Terms:
-    """Terms of the measures by run: hits, predictions and truths, and the order of probabilities."""
-
-    sums: np.ndarray
-    """float64 [runs, 3]: hit, predicted, varied."""
-    order: np.ndarray
-    last: np.ndarray
-    """Last places in ``order`` of each probability."""
-
-    def __call__(self, weight: np.ndarray) -> np.ndarray:
-        """Return measures with runs counted ``weight`` times: float64 [resamples, measures].
-
-        ``weight`` is [resamples, runs]; NaN where there is nothing to count.
-        """
-        hit, predicted, varied = (weight @ self.sums).T
-        with np.errstate(invalid="ignore", divide="ignore"):
-            ranked = weight[:, self.order]
-            hits_so_far = np.cumsum(ranked * self.sums[self.order, 2], axis=1)[:, self.last]
-            precision = hits_so_far / np.cumsum(ranked, axis=1)[:, self.last]
-            steps = np.diff(hits_so_far, axis=1, prepend=0.0)
-            average = np.where(steps > 0, steps * precision, 0.0).sum(axis=1) / varied
-            return np.column_stack([2 * hit / (predicted + varied), hit / predicted, hit / varied, average])
-
-
-def _terms(predicted: pd.DataFrame) -> _Terms:
-    varies, varied = (predicted[name].to_numpy(bool) for name in ("varies", "varied"))
-    probability = predicted["probability"].to_numpy(np.float64)
-    order = np.argsort(-probability, kind="stable")
-    last = np.flatnonzero(np.append(np.diff(probability[order]) < 0, True))
-    return _Terms(np.column_stack([varies & varied, varies, varied]).astype(np.float64), order, last)
-
-
-def _with_intervals(terms: _Terms, day: np.ndarray, seed: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Return values of all measures and ends of their intervals, float64 [measures] each."""
-    measures, days = terms(np.ones((1, len(day))))[0], int(day.max()) + 1
-    if days < FEWEST_BLOCKS:
-        return measures, np.full(len(measures), np.nan), np.full(len(measures), np.nan)
-    draws = drawn(days, _RESAMPLES, seed)
-    resampled = np.concatenate([terms(draws[first : first + _AT_ONCE][:, day]) for first in range(0, len(draws), _AT_ONCE)])
-    cut = tail(_CONFIDENCE, days)
-    low, high = np.quantile(resampled, [cut, 1.0 - cut], axis=0)  # NaN where a resample has nothing to count
-    return measures, low, high
+    varied, varies = predicted["varied"].to_numpy(bool), predicted["varies"].to_numpy(bool)
+    ranked = average_precision_score(varied, predicted["probability"]) if varied.any() else np.nan
+    return {
+        "f1": float(f1_score(varied, varies, zero_division=np.nan)),
+        "precision": float(precision_score(varied, varies, zero_division=np.nan)),
+        "recall": float(recall_score(varied, varies, zero_division=np.nan)),
+        "average_precision": float(ranked),
+    }

@@ -112,8 +112,7 @@ class ClassifierJudge:
         scores = {}
         for name in self.learning.names:
             rows = answers[answers["classifier"] == name]
-            pooled = measured(rows, self.learning.seed)
-            numbers = {f"blocked_{row['measure']}": float(row["value"]) for row in pooled.to_dict("records")}
+            numbers = {f"blocked_{measure}": value for measure, value in measured(rows).items()}
             f1 = float(f1_scores(rows["varies"].to_numpy(bool), rows["varied"].to_numpy(bool)).mean())
             scores[name] = CandidateScore(f1, len(rows), numbers, below=self._below(rows))
         return scores

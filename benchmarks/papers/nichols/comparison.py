@@ -10,8 +10,9 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from scipy.special import ndtr, stdtrit
 
-from features.statistics import FEWEST_BLOCKS, drawn, remark, tail
+from features.statistics import FEWEST_BLOCKS, drawn, remark
 from sim.metrics.names import Metric
 
 NICHOLS = "Nichols et al., Resource utilization aware job scheduling to mitigate performance variability"
@@ -28,6 +29,16 @@ TRIAL: dict[str, Metric] = {
 ALL = "all"
 _RESAMPLES = 2000
 _CONFIDENCE = 0.95
+
+
+def tail(confidence: float, blocks: int) -> float:
+    """Return the probability to cut off at each side of a percentile interval.
+
+    For resampled statistics that are not ratios of sums: percentiles of n = ``blocks`` blocks then cover as a t interval would
+    (Hesterberg, "What teachers should know about the bootstrap", The American Statistician 69(4), 2015).
+    """
+    t = stdtrit(blocks - 1.0, (1.0 + confidence) / 2.0)
+    return float(ndtr(-t * (blocks / (blocks - 1)) ** 0.5))
 
 
 def by_trial(runs: pd.DataFrame) -> pd.DataFrame:
