@@ -283,9 +283,9 @@ def forward(features: pd.DataFrame, runs: pd.DataFrame, since_s: int, learning: 
 
 
 def measured(predicted: pd.DataFrame) -> dict[str, float]:
-    """Return F1, precision, recall and average precision of one classifier's :func:`predictions`.
+    """Return F1, precision, recall and average precision of a classifier's predictions.
 
-    They are pooled over the folds; NaN where there is nothing to count.
+    ``predicted`` are those of :func:`predictions`, pooled over the folds. NaN where there is nothing to count.
     """
     from sklearn.metrics import average_precision_score, f1_score, precision_score, recall_score
 
