@@ -57,15 +57,6 @@ def write_views(lake: Path) -> Path:
     return place
 
 
-def write_views_if_possible(lake: Path) -> None:
-    """Call :func:`write_views`; if it fails, the next publication does it.
-
-    So does ``queuecast lake``.
-    """
-    with suppress(OSError, InputError):
-        write_views(lake)
-
-
 def views(lake: Path) -> str:
     """Return one statement a view; raise InputError for a damaged pointer."""
     tables: dict[str, list[str]] = {}
@@ -204,7 +195,7 @@ class Versions:
             for part in entries.values():
                 part.unlink(missing_ok=True)
         self._show(version, kept[0])
-        write_views_if_possible(self.root)
+        self._write_views()
         return version
 
     def publish(
@@ -225,7 +216,7 @@ class Versions:
             files = {entry: file for entry, file in draft.files.items() if not entry.startswith(DATED)}
             self._put_draft(replace(draft, files=files))
         problem = self.follow(None if aliases_stay else set_aliases)
-        write_views_if_possible(self.root)
+        self._write_views()
         self.sweep()
         return Published(version, {entry: why for entry, why in left_out.items() if not entry.startswith(DATED)}, problem)
 
@@ -251,6 +242,10 @@ class Versions:
         with self._locked():
             self._put(kept, False)
             remove(self._draft)
+
+    def _write_views(self) -> None:
+        with suppress(OSError, InputError):  # the next publication writes them, and so does queuecast lake
+            write_views(self.root)
 
     def sweep(self) -> None:
         """Remove files older than a day that neither the pointer nor the draft names.
