@@ -89,7 +89,7 @@ _TRANSACTION = {"consistent", "duration", "arrival", "trip", "datagn", "metagn",
 _PREFIXES = ("client.lstats.", "ib.")
 """Prefixes of metric names of the samplers lustre2_client and sysclassib."""
 _SAFE = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_.-]*")
-_ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})$", re.IGNORECASE)
+_ROTATED = re.compile(r"(\.(gz|csv|txt|log)|[.-]\d{6,})+$", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -162,12 +162,8 @@ def read_header(line: str, *, sampler: str | None = None, file_name: str = "") -
 
 def sampler_of(file_name: str) -> str | None:
     """Return the known sampler that a file is named after, as ``sysclassib.1507711419.gz`` is."""
-    stem = file_name
-    while shorter := _ROTATED.sub("", stem):
-        if shorter == stem:
-            break
-        stem = shorter
-    return next((name for name in SAMPLERS if name == stem), None)
+    stem = _ROTATED.sub("", file_name)
+    return stem if stem in SAMPLERS else None
 
 
 def _names(line: str) -> list[str]:
@@ -176,41 +172,30 @@ def _names(line: str) -> list[str]:
 
 
 def _by_sampler(columns: Mapping[int, str], option: str | None, file_name: str) -> dict[str, dict[str, int]]:
-    """Return sampler -> metric's name -> column."""
-    split = {place: name.split("::", 1) for place, name in columns.items()}
-    unnamed = [parts[0] for parts in split.values() if len(parts) == 1]
+    """Return sampler -> metric -> column, for columns called ``metric#instance::sampler``.
+
+    Metrics lose prefix, ``.value`` and instance (``#hfi1_0.1``), but keep the instance if a metric has several.
+    """
     default = option or sampler_of(file_name) or ""
-    if unnamed and not default:
-        raise InputError(f"unknown sampler: the file's name is none of {', '.join(SAMPLERS)}; say which it is with --sampler")
-    samplers: dict[str, dict[int, str]] = {}
-    for place, parts in split.items():
-        owner = parts[1] if len(parts) == 2 else default
+    parts = {}
+    for place, name in columns.items():
+        metric, named, owner = name.partition("::")
+        if not named and not default:
+            raise InputError(f"unknown sampler: the file's name is none of {', '.join(SAMPLERS)}; say which it is with --sampler")
+        owner = owner if named else default
         if not _SAFE.fullmatch(owner):
             raise InputError(f"{shown(owner)} cannot be a sampler's name: letters, digits, _ . and - only")
-        samplers.setdefault(owner, {})[place] = parts[0]
-    return {owner: _by_metric(names) for owner, names in samplers.items()}
-
-
-def _by_metric(columns: Mapping[int, str]) -> dict[str, int]:
-    """Map names without prefix, ``.value`` and instance (``#hfi1_0.1``) to columns.
-
-    The instance stays if a metric has several.
-    """
-    parts = {place: name.partition("#") for place, name in columns.items()}
-    bare = {place: _bare(name) for place, (name, _, _) in parts.items()}
-    count = Counter(bare.values())
-    places: dict[str, int] = {}
-    for place, (_, _, instance) in parts.items():
-        name = f"{bare[place]}#{instance}" if count[bare[place]] > 1 and instance else bare[place]
-        if name in places:
+        metric, _, instance = metric.partition("#")
+        for prefix in _PREFIXES:
+            metric = metric.removeprefix(prefix)
+        parts[place] = owner, metric.removesuffix(".value"), instance
+    count = Counter((owner, metric) for owner, metric, _ in parts.values())
+    samplers: dict[str, dict[str, int]] = {}
+    for place, (owner, metric, instance) in parts.items():
+        name = f"{metric}#{instance}" if count[owner, metric] > 1 and instance else metric
+        if name in samplers.setdefault(owner, {}):
             raise InputError(f"the header names the metric {name[:40]} twice")
         if name == "time_s":
             raise InputError("a metric cannot be called time_s")
-        places[name] = place
-    return places
-
-
-def _bare(name: str) -> str:
-    for prefix in _PREFIXES:
-        name = name.removeprefix(prefix)
-    return name.removesuffix(".value")
+        samplers[owner][name] = place
+    return samplers
