@@ -93,6 +93,7 @@ _COMMANDS = {
     "fetch": ("traces", "download a trace of the catalogue, checked"),
     "campaign": ("campaign", "compare many combinations over the weeks or months of a trace"),
     "parity": ("site", "say how far replays of a Slurm site are from its accounting"),
+    "limits": ("site", "say which time limits users could ask for, and how much sooner their jobs would start"),
     "whatif": ("site", "say what a site should change, what it would bring, and at whose cost"),
     "when": ("when", "say when the jobs of a queue start, and what would start sooner"),
     "machine": ("site", "show what the files of a Slurm site say, and how to make them"),

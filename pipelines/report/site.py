@@ -1,11 +1,12 @@
-"""Sentences about a Slurm site: why jobs wait, and where they start soonest."""
+"""Sentences about a Slurm site: why jobs wait, where they start soonest, which limits would do."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from pipelines.report.table import duration
+from pipelines.report.table import Table, duration
+from sim.site.limit_advice import LimitAdvice
 from sim.starts.reasons import CLASSES, SURE
 
 _LISTED = 5
@@ -86,3 +87,37 @@ def _named(group: Sequence[Mapping[str, Any]]) -> str:
         every_qos.setdefault(place["queue"], []).append(place["qos"])
     names = [f"{queue} with QOS {' or '.join(qos)}" if any(qos) else queue for queue, qos in every_qos.items()]
     return names[0] if len(group) == 1 else f"any of {', '.join(names)}"
+
+
+_COLUMNS = {"user": "{user}", "account": "{account}", "processors": "{procs:,}", "jobs": "{jobs:,}", "asked": "{asked}"}
+_COLUMNS |= {"used": "{used:.0%}", "limit": "{limit}", "ran longer": "{longer:,}", "sooner": "{sooner}", "95 %": "{low} to {high}"}
+
+
+def table_of(advice: Sequence[LimitAdvice]) -> Table:
+    """Return the advice as a table, a row for each user and kind of job."""
+    rows = [
+        {**shorter._asdict(), "asked": duration(shorter.requested_s), "limit": duration(shorter.limit_s)}
+        | {name: _signed(getattr(shorter, f"{name}_s")) for name in ("sooner", "low", "high")}
+        for shorter in advice
+    ]
+    return Table.of("Time limits that surely start jobs sooner", _COLUMNS, rows, left=("user", "account"))
+
+
+def letter(user: str, advice: Sequence[LimitAdvice]) -> str:
+    """Return the advice for a user as a text, or "" if there is none."""
+    own = [shorter for shorter in advice if shorter.user == user]
+    if not own:
+        return ""
+    lines = [f"Your jobs, {user}, could start sooner if they asked for less time. Slurm kills a job at its limit.", ""]
+    for shorter in own:
+        lines += [
+            f"* Jobs of {shorter.procs:,} processors that ask for {duration(shorter.requested_s)}: they used {shorter.used:.0%} of it in the "
+            f"median. With a limit of {duration(shorter.limit_s)}, about one in twenty would be killed: of the last {shorter.jobs:,}, "
+            f"{shorter.longer:,} ran longer than the limit that was predicted for them. If all users asked so, they would start "
+            f"{duration(shorter.sooner_s)} sooner in the mean, by simulation ({duration(shorter.low_s)} to {duration(shorter.high_s)})."
+        ]
+    return "\n".join(lines)
+
+
+def _signed(seconds: float) -> str:
+    return f"{'-' if seconds < 0 else ''}{duration(abs(seconds))}"

@@ -38,8 +38,8 @@ class ParitySettings(SiteSettings):
     log: Path | None = Field(default=None, description="slurmctld's log of the same time: the phases are its.")
 
 
-class WhatIfSettings(SiteSettings):
-    """Which changes are tried, and how often a site is replayed with and without each."""
+class ReplaySettings(SiteSettings):
+    """How often a site is replayed with and without a change."""
 
     replicates: Annotated[int, Field(ge=2, le=1_000)] = Field(default=8, description="Pairs of replays of each candidate.")
     shake_s: Count | None = Field(
@@ -47,6 +47,10 @@ class WhatIfSettings(SiteSettings):
         title="shake",
         description="Seconds by which submissions move at most. [default: 60, at most a tenth of the mean wait and of the median runtime]",
     )
+
+
+class WhatIfSettings(ReplaySettings):
+    """Which changes are tried, and how often."""
 
     candidates: Path | None = Field(
         default=None,

@@ -18,9 +18,10 @@ from pipelines.readers.slurm.jobs import SlurmJobs
 from pipelines.readers.text import read_settings
 from pipelines.studies.parity import REPLAYS
 from sim.campaigns.maps import Map
-from sim.site.changes import KINDS, TEXTS, Changed, SiteChange, change, site_change
+from sim.site.changes import KINDS, TEXTS, Changed, SiteChange, TimeLimits, change, site_change
 from sim.site.computed import with_computations
 from sim.site.explained import decisions
+from sim.site.limit_advice import LimitAdvice, limit_advice
 from sim.site.parity import Open, too_far
 from sim.site.what_if import HERE, NOT_SURE, WEIGHED, Effect, Replays, blocks, effect, judged, raised, same, shaken, usual_shake
 from sim.slurm.site import Site
@@ -248,6 +249,25 @@ def measure(
         shake_s=shake_s,
         from_s=from_s,
     )
+
+
+def advise_limits(
+    site: Site, jobs: SlurmJobs, replicates: int, shake_s: int | None, seed: int, spread: Map, progress: Progress
+) -> tuple[list[LimitAdvice], str]:
+    """Return limits for users' jobs, by the catalogue's predicted limits.
+
+    The text says why none of them is sure: the model is too far from its record. Else it is "".
+    """
+    predicted = (candidate for candidate in read_candidates() if isinstance(candidate.changes[0], TimeLimits))
+    candidate = next(candidate for candidate in predicted if candidate.changes[0].value.startswith("predicted"))
+    table, changed = jobs.table, change(candidate, site, jobs.table, seed)
+    if changed is None:
+        return [], ""
+    shake_s = usual_shake(table) if shake_s is None else shake_s
+    fit = _fit(site, jobs, REPLAYS, seed, spread, progress)
+    today, seeds = Changed(site, table, (), frozenset()), [seed + row for row in range(replicates)]
+    before, after = _replays("pairs of replays", [today, changed], seeds, shake_s, spread, progress)
+    return limit_advice(today, changed, before, after), too_far(fit)
 
 
 def _fit(site: Site, jobs: SlurmJobs, replays: int, seed: int, spread: Map, progress: Progress) -> dict[str, Any]:
