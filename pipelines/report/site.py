@@ -1,4 +1,4 @@
-"""Sentences about a Slurm site: why jobs wait, where they start soonest, which limits would do."""
+"""Sentences about a Slurm site: why jobs wait, where they start soonest, shorter limits."""
 
 from __future__ import annotations
 

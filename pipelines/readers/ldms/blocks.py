@@ -50,7 +50,7 @@ class Block:
 class LdmsReader:
     """Reader of one file from ``start`` to ``stop`` (bytes of its text).
 
-    Both are ends of lines. ``header`` is the current header line; at ``start`` it is from an earlier reading.
+    Both are ends of lines. ``header`` is the current header line; at ``start`` it is from a header file or an earlier reading.
     ``text`` names columns of text, which are not read. ``line``, ``rows`` and ``damaged`` count lines, rows, and lines that are no
     row and no header, while :meth:`blocks` is consumed.
     """
@@ -107,7 +107,7 @@ class LdmsReader:
         """Raise InputError for rows that no header precedes."""
         if header is None and not text.isspace() and text:
             line = text.lstrip().partition(b"\n")[0].decode("utf-8", "replace").strip()
-            what = f"no header line: {shown(line)} names no column Time"
+            what = f"no header line: {shown(line)} names no column Time, and there is no header file beside it"
             raise InputError(f"{self.path}:{self.line + 1}: {what}")
 
     def _read_header(self, line: str) -> Header:

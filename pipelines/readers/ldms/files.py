@@ -1,4 +1,8 @@
-"""Files of an LDMS store: their list, text (packed or not), checksum, header and sampler."""
+"""Files of an LDMS store: their list, text (packed or not), checksum, header and sampler.
+
+With ``altheader`` LDMS writes ``sysclassib.HEADER`` beside ``sysclassib``, or ``sysclassib.HEADER.1507711419`` beside
+``sysclassib.1507711419`` where it rotates.
+"""
 
 from __future__ import annotations
 
@@ -14,6 +18,8 @@ from pathlib import Path
 from features.errors import InputError, shown
 from features.monitoring.samplers import SAMPLERS
 from pipelines.readers.text import BLOCK, text_of
+
+_HEADER_FILE = re.compile(r"\.(HEADER|KIND)(?=[.-]|$)")
 
 
 @dataclass(frozen=True)
@@ -35,7 +41,7 @@ class Scanned:
 def counter_files(spec: str | Path) -> list[Path]:
     """Return the files that a path, directory (searched recursively) or pattern names, sorted.
 
-    Hidden files are left out.
+    Hidden files and header files are left out.
     """
     place = Path(spec)
     if place.is_dir():
@@ -44,10 +50,25 @@ def counter_files(spec: str | Path) -> list[Path]:
         return [place]
     else:
         paths = [Path(name) for name in glob.glob(str(spec), recursive=True)]
-    files = sorted(path for path in paths if path.is_file())
+    files = sorted(path for path in paths if path.is_file() and not _HEADER_FILE.search(path.name))
     if not files:
         raise InputError(f"{spec}: no such file" if not place.is_dir() else f"{spec}: holds no file")
     return files
+
+
+def header_beside(path: Path) -> str | None:
+    """Return the last line of the header file of ``path``, None without one.
+
+    It is the header file of the same time, else the one without a time.
+    """
+    stem, _, stamp = path.name.removesuffix(".gz").rpartition(".")
+    names = [f"{stem}.HEADER.{stamp}", f"{stem}.HEADER"] if stamp.isdecimal() else [f"{path.name.removesuffix('.gz')}.HEADER"]
+    for file in map(path.with_name, names):
+        if file.is_file():
+            with text_of(file) as text:
+                lines = text.read(BLOCK).decode("utf-8", "replace").split("\n")
+            return next((line.strip() for line in reversed(lines) if line.strip()), None)
+    return None
 
 
 def scan(path: Path, lengths_of: dict[str, dict[int, str]]) -> Scanned:

@@ -20,7 +20,7 @@ import pyarrow as pa
 from features.errors import InputError
 from pipelines.lake.counters import DAY_US, TIME_US, Change, CountersStore, day_of
 from pipelines.readers.ldms.blocks import Block, LdmsReader
-from pipelines.readers.ldms.files import Scanned, counter_files, scan
+from pipelines.readers.ldms.files import Scanned, counter_files, header_beside, scan
 
 
 class BrokenFileError(Exception):
@@ -120,7 +120,7 @@ class Intake:
         reader = LdmsReader(
             path,
             sampler=self.sampler,
-            header=base.get("header"),
+            header=base.get("header") or header_beside(path),
             start=scanned.known_length,
             stop=scanned.length,
             line=base.get("lines", 0),

@@ -188,7 +188,7 @@ def test_broken_files_are_quarantined_with_reason_and_the_rest_goes_on(tmp_path:
         f"{files[1]}:51: 4 fields, where the header has 6 {OVER}",
         f"{files[2]}:51: '60,0,x,1,0,lots' is no row of a time, a node and numbers {OVER}",
         f"{files[3]}: truncated: the gzip data end before their end mark",
-        f"{files[4]}:1: no header line: '60,0,x,1,0,5' names no column Time",
+        f"{files[4]}:1: no header line: '60,0,x,1,0,5' names no column Time, and there is no header file beside it",
     ]
     before = bytes_of(tmp_path)
     ingest(tmp_path, tmp_path / "logs", last)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pipelines.readers.ldms import blocks as ldms
 from pipelines.readers.ldms import files as ldms_files
 from pipelines.readers.ldms.blocks import LdmsReader
-from pipelines.readers.ldms.files import read_header, scan
+from pipelines.readers.ldms.files import counter_files, header_beside, read_header, scan
 from tests.campaigns.readings import ldms_places, ldms_rows
 from tests.conftest import SHARED, needs_shared
 from tests.oracle import readers
@@ -25,7 +25,7 @@ NO_ROW = "'{}' is no row of a time, a node and numbers"
 def read(path: Path, sampler: str | None = "s", cut: int | None = None) -> tuple[list[LdmsReader], list[tuple]]:
     """The readers of a file, read on from ``cut`` if there is one, and its rows: microseconds, node, metrics."""
     scanned = scan(path, {})
-    first = LdmsReader(path, sampler, None, 0, scanned.length if cut is None else cut)
+    first = LdmsReader(path, sampler, header_beside(path), 0, scanned.length if cut is None else cut)
     rows = ldms_rows(first.blocks())
     if cut is None:
         return [first], rows
@@ -190,7 +190,7 @@ def test_a_column_of_text_is_left_out_and_named(tmp_path: Path, monkeypatch: pyt
 @pytest.mark.parametrize(
     ("line", "message"),
     [
-        ("1,0,n,1,0,1", "no header line: '1,0,n,1,0,1' names no column Time"),
+        ("1,0,n,1,0,1", "no header line: '1,0,n,1,0,1' names no column Time, and there is no header file beside it"),
         ("#Time,Time_usec,a", "the header has no column of nodes: ProducerName, node_id, hostname or component_id"),
         (HEAD, "the header names no metric"),
         (f"{HEAD},a,,b", "the header leaves column 7 without a name"),
@@ -220,3 +220,13 @@ def test_text_that_continues_a_known_one_is_recognised_whatever_its_name(
     assert scan(written(tmp_path, f"{HEAD},a", *rows, name="other"), scanned).known_length == short.length
     other = written(tmp_path, f"{HEAD},a", *rows[:50], "51,0,n,1,0,52", *rows[51:], name="another")
     assert scan(other, scanned).known_length == 0
+
+
+@pytest.mark.parametrize("header", ["sysclassib.HEADER.1507711419", "sysclassib.HEADER"])
+def test_the_header_may_lie_beside_the_file(tmp_path: Path, header: str) -> None:
+    data = written(tmp_path, "1,0,n,1,0,5,6", name="sysclassib.1507711419")
+    written(tmp_path, f"{HEAD},a", f"{HEAD},a,b", name=header)
+    written(tmp_path, f"{HEAD},x,y", name="sysclassib.HEADER.1507719999")
+    assert counter_files(tmp_path) == [data]
+    (reader,), rows = read(data, None)
+    assert (reader.header, rows) == (f"{HEAD},a,b", [(1_000_000, "n", (5.0, 6.0))])
